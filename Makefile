@@ -38,11 +38,12 @@ test: $(READY) ## every test that this machine can run; in CI (CI=true) a missin
 test-unit: $(READY) ## unit tests: no network, no sleep
 	$(PY) -m pytest -n auto tests/unit -m "not exhaustive" $(ARGS)
 
-check: $(READY) ## format, lint, types, import contracts, generated files up to date
+check: $(READY) ## format, lint, types, import contracts, vocabulary, generated files up to date
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check --no-cache .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
+	$(PY) -m devtools.vocabulary --check
 	@for generator in $(GENERATORS); do $(PY) -m $$generator --check || bad=1; done; exit $${bad:-0}
 
 docs: $(READY) ## write what is generated: CRDs and docs/reference

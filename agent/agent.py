@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.actions import SETTLE_SECONDS, Bench
-from agent.actions.allowed import Repairs, Script
-from agent.actions.checks import Check
+from agent.actions.allowed import AllowedScript, Repairs
+from agent.actions.checks import AllowedCheck
 from agent.assignment import RequestSource
 from agent.components.building import Components
 from agent.components.keeping import Records
@@ -19,7 +19,7 @@ from agent.components.reaching import RealReach
 from agent.core import AgentCore
 from agent.detectors import Detector
 from agent.detectors.metadata.settings import Metadata
-from agent.diagnostics.collecting import Collector
+from agent.diagnostics.collecting import DiagnosticsCollector
 from agent.heartbeat import Heartbeat
 from agent.host import Host
 from agent.host.ports import Ports
@@ -27,8 +27,8 @@ from agent.jobpermits import JobPermits
 from agent.journal import Journal
 from agent.kubejobs import KubeJobs
 from agent.local.healer import LocalHealer
-from agent.local.limit import Limit
-from agent.machine import MachineHost
+from agent.local.limit import RestartLimit
+from agent.machine import HostReporter
 from agent.machine import host as machine_host
 from agent.outbox import Outbox
 from agent.patience import Patience
@@ -37,7 +37,7 @@ from agent.probes import Probes
 from agent.publishing.publisher import Publisher
 from agent.request import CLOSED
 from agent.version import version
-from agent.watching import Watching
+from agent.watching import DetectorRunner
 from agent.wire import Job
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
@@ -49,7 +49,7 @@ from kubenode.runtime.process import Part
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300.0
-"""Per watch; 10,000 agents share the server (kube.md)."""
+"""Length of a watch. 10,000 agents share the server."""
 RETRY_HIGH = 30.0
 """Longest wait between two tries to answer while the API server is away."""
 
@@ -159,17 +159,17 @@ class Agent:
         *,
         detectors: Sequence[Detector] = (),
         outbox: Outbox | None = None,
-        limit: Limit | None = None,
+        limit: RestartLimit | None = None,
         renewed: Callable[[], None] | None = None,
         host_root: str = "/",
         settle: float = SETTLE_SECONDS,
         watch_seconds: float = WATCH_SECONDS,
-        checks: Mapping[str, Check] | None = None,
-        collector: Collector | None = None,
+        checks: Mapping[str, AllowedCheck] | None = None,
+        collector: DiagnosticsCollector | None = None,
         metadata: Metadata | None = None,
         ports: Ports | None = None,
         allowed: Repairs | None = None,
-        scripts: Mapping[str, Script] | None = None,
+        scripts: Mapping[str, AllowedScript] | None = None,
         software: tuple[ComponentPorts, Records] | None = None,
     ) -> None:
         hands, about = asyncio.Lock(), machine_host(host.boot_id(), version(), host_root)
@@ -224,14 +224,14 @@ class Agent:
             self.requests,
             self.worker,
             self.prober,
-            MachineHost(kube, agent, about, clock),
+            HostReporter(kube, agent, about, clock),
         ]
         if self.components is not None:
             self.parts += [self.components.watch(watch_seconds), *self.components.parts]
         self.publisher: Publisher | None = None
         if outbox is not None:
             self.publisher = Publisher(kube, node, agent, host.boot_id(), detectors, outbox, clock)
-            self.parts += [self.publisher, Watching(detectors, self.publisher, clock)]
+            self.parts += [self.publisher, DetectorRunner(detectors, self.publisher, clock)]
         if self.publisher is not None and limit is not None and limit.units:
             busy, patience = self.worker.busy, Patience(most=1)
             self.parts.append(

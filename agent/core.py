@@ -25,11 +25,11 @@ from agent import request as requests
 from agent.actions import CATALOGUE, Action, Bench
 from agent.host import Contraindicated, HostError, HostUnreachable
 from agent.jobpermits import RECENT_SECONDS, JobPermits
-from agent.journal import Entry, Journal, JournalError, PatientJournal
-from agent.outcome import INTERRUPTED, Outcome, State, failed, refused
+from agent.journal import Journal, JournalEntry, JournalError, PatientJournal
+from agent.outcome import INTERRUPTED, OutcomeState, StepOutcome, failed, refused
 from agent.patience import AT_ONCE, Waits
 from agent.probes import CannotAnswer
-from agent.request import BadRequest, Request
+from agent.request import BadRequest, StepRequest
 from agent.settling import Settling
 from agent.wire import Answer, Job, StepStatus, format_time
 from kubenode.runtime.kube.errors import KubeError
@@ -40,7 +40,7 @@ LOGGED = 200
 """Characters of an output in the log; all of it is in the job's status."""
 
 
-class Jobs(Protocol):
+class JobClient(Protocol):
     """The API server as the core needs it. Both raise KubeError."""
 
     async def read(self, name: str) -> Job | None:
@@ -68,7 +68,7 @@ class AgentCore:
 
     def __init__(
         self,
-        jobs: Jobs,
+        jobs: JobClient,
         bench: Bench,
         journal: Journal,
         *,
@@ -147,7 +147,7 @@ class AgentCore:
         live = await self._live(job, step)
         return None if live is None else await self._begin(live)
 
-    def _unfit(self, request: Request) -> str:
+    def _unfit(self, request: StepRequest) -> str:
         why = requests.refusal(
             request,
             agent=self._agent,
@@ -163,7 +163,7 @@ class AgentCore:
             return f"this agent cannot {request.step.action}"
         return action.unfit(request)
 
-    async def _live(self, job: Job, step: StepStatus) -> Request | None:
+    async def _live(self, job: Job, step: StepStatus) -> StepRequest | None:
         """The request as it stands now, None if it does not: a watch may tell old news."""
         now = await self._jobs.read(job.metadata.name)
         if now is None or now.metadata.uid != job.metadata.uid or now.spec.cancel:
@@ -173,7 +173,7 @@ class AgentCore:
                 return requests.read(now, live)
         return None
 
-    async def _begin(self, request: Request) -> Answer:
+    async def _begin(self, request: StepRequest) -> Answer:
         """Look, write the intent, act, write the outcome."""
         if why := self._unfit(request):
             return self._refuse(why)
@@ -191,7 +191,7 @@ class AgentCore:
             return self._without_entry(failed(str(error)))
         if action.announced:
             await self._announce(request)
-        entry = Entry(
+        entry = JournalEntry(
             job=request.job,
             action=request.step.action,
             boot_id=self._bench.host.boot_id(),
@@ -211,11 +211,11 @@ class AgentCore:
             outcome = await self._act(action, request, entry)
         return self._answer(await self._settling.finish(request.key, entry, outcome))
 
-    async def _without_permit(self, request: Request) -> str:
+    async def _without_permit(self, request: StepRequest) -> str:
         """Why no permit lets it begin, "" if one does. Raises KubeError: try again."""
         return await self._permits.refusal(request) if self._permits is not None else ""
 
-    async def _late_permit(self, request: Request, read_at: float) -> str:
+    async def _late_permit(self, request: StepRequest, read_at: float) -> str:
         """The same once its intent is on the disk, if that took long."""
         if self._bench.clock.monotonic() - read_at <= RECENT_SECONDS:
             return ""
@@ -224,15 +224,15 @@ class AgentCore:
         except KubeError as error:
             return f"the permit of the job cannot be read: {error}"
 
-    async def _announce(self, request: Request) -> None:
+    async def _announce(self, request: StepRequest) -> None:
         """Say that it begins: its end may be told by another boot. Raises KubeError: not begun."""
         at = format_time(self._bench.clock.now())
         boot_id = self._bench.host.boot_id()
-        answer = Answer(state=State.RUNNING.value, boot_id=boot_id, started_at=at)
+        answer = Answer(state=OutcomeState.RUNNING.value, boot_id=boot_id, started_at=at)
         version = await self._jobs.answer(request.job, request.key.request_id, answer)
         self._written[request.key.job_uid] = _number(version)
 
-    async def _act(self, action: Action, request: Request, entry: Entry) -> Outcome:
+    async def _act(self, action: Action, request: StepRequest, entry: JournalEntry) -> StepOutcome:
         log.info(
             "acting",
             extra={"job": entry.job, "request": request.key.request_id, "action": entry.action},
@@ -248,7 +248,7 @@ class AgentCore:
         except CannotAnswer as error:
             return failed(f"{error}; what came of it is unknown")
 
-    def _left(self, request: Request, entry: Entry) -> float:
+    def _left(self, request: StepRequest, entry: JournalEntry) -> float:
         """Seconds for the act: the operator gives up at the expiry, and would be surprised by an
         act that ends later.
         """
@@ -260,7 +260,7 @@ class AgentCore:
 
     # -- answers --------------------------------------------------------------------------------
 
-    def _answer(self, entry: Entry) -> Answer:
+    def _answer(self, entry: JournalEntry) -> Answer:
         assert entry.outcome is not None
         return Answer(
             state=entry.outcome.state.value,
@@ -271,7 +271,7 @@ class AgentCore:
             output=entry.outcome.output,
         )
 
-    def _without_entry(self, outcome: Outcome) -> Answer:
+    def _without_entry(self, outcome: StepOutcome) -> Answer:
         """The answer to what was never begun by this process."""
         at = format_time(self._bench.clock.now())
         return Answer(

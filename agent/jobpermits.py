@@ -5,7 +5,7 @@ moment: a watch may be old, and a process may start late. A job without a permit
 by an operator that sends none, and is done as before.
 """
 
-from agent.request import Request
+from agent.request import StepRequest
 from agent.wire import REBOOT
 from kubenode.runtime.disruption.permits import PermitReader, invalid
 from kubenode.runtime.disruption.request import (
@@ -21,7 +21,7 @@ RECENT_SECONDS = 2.0
 """A permit that was read so long ago is valid now."""
 
 
-def least_class(request: Request) -> str:
+def least_class(request: StepRequest) -> str:
     """Class of the permit that the request needs, "" if it is done without a look at it."""
     if not request.permit or request.step is None:
         return ""
@@ -32,7 +32,7 @@ class JobPermits:
     def __init__(self, permits: PermitReader) -> None:
         self._permits = permits
 
-    async def refusal(self, request: Request) -> str:
+    async def refusal(self, request: StepRequest) -> str:
         """Why the request may not be begun now, "" if it may. Raises KubeError.
 
         An operator knows this refusal by its first word, and decides anew.

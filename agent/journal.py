@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from agent.disk import Disk, RealDisk, replace
-from agent.outcome import Outcome
+from agent.outcome import StepOutcome
 from agent.patience import Waits
 from agent.probes import CannotAnswer
 from agent.request import Key
@@ -37,7 +37,7 @@ class JournalError(Exception):
     """The journal cannot be written or is full; the text names the file and the remedy."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One request. `outcome` None: begun, and never seen to end.
 
     boot_id  of the host when it began
@@ -54,22 +54,22 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     limit: float
     before: dict[str, str]
     finished_at: datetime | None = None
-    outcome: Outcome | None = None
+    outcome: StepOutcome | None = None
     ended_on: str = ""
 
 
 class Journal(Protocol):
     """Both writes return when the entry would survive a power cut. Raise JournalError."""
 
-    def read(self, key: Key) -> Entry | None:
+    def read(self, key: Key) -> JournalEntry | None:
         """None: never begun. Raises JournalError for an entry that cannot be read."""
         ...
 
-    def begin(self, key: Key, entry: Entry, now: datetime) -> None: ...
+    def begin(self, key: Key, entry: JournalEntry, now: datetime) -> None: ...
 
-    def finish(self, key: Key, entry: Entry) -> None: ...
+    def finish(self, key: Key, entry: JournalEntry) -> None: ...
 
-    def interrupted(self) -> Iterator[tuple[Key, Entry]]:
+    def interrupted(self) -> Iterator[tuple[Key, JournalEntry]]:
         """Entries that were begun and have no outcome."""
         ...
 
@@ -79,12 +79,12 @@ class MemoryJournal:
 
     def __init__(self, limit: int = MAX_ENTRIES) -> None:
         self._limit = limit
-        self._entries: dict[Key, Entry] = {}
+        self._entries: dict[Key, JournalEntry] = {}
 
-    def read(self, key: Key) -> Entry | None:
+    def read(self, key: Key) -> JournalEntry | None:
         return self._entries.get(key)
 
-    def begin(self, key: Key, entry: Entry, now: datetime) -> None:
+    def begin(self, key: Key, entry: JournalEntry, now: datetime) -> None:
         if len(self._entries) >= self._limit:
             old = [k for k, e in self._entries.items() if now > e.expires_at + KEEP]
             for known in old:
@@ -93,10 +93,10 @@ class MemoryJournal:
             raise JournalError(_full(self._limit))
         self._entries[key] = entry
 
-    def finish(self, key: Key, entry: Entry) -> None:
+    def finish(self, key: Key, entry: JournalEntry) -> None:
         self._entries[key] = entry
 
-    def interrupted(self) -> Iterator[tuple[Key, Entry]]:
+    def interrupted(self) -> Iterator[tuple[Key, JournalEntry]]:
         yield from [(k, e) for k, e in self._entries.items() if e.outcome is None]
 
 
@@ -121,7 +121,7 @@ class FileJournal:
                 "that the agent may write"
             ) from error
 
-    def read(self, key: Key) -> Entry | None:
+    def read(self, key: Key) -> JournalEntry | None:
         path = self._folder / str(key)
         try:
             return _read(self._disk.read(path))
@@ -130,7 +130,7 @@ class FileJournal:
         except (OSError, msgspec.DecodeError, RecursionError, _Garbled) as error:
             raise JournalError(f"journal entry {path} cannot be read: {error}") from error
 
-    def begin(self, key: Key, entry: Entry, now: datetime) -> None:
+    def begin(self, key: Key, entry: JournalEntry, now: datetime) -> None:
         names = self._names()
         if len(names) >= self._limit:
             names = self._drop_old(names, now)
@@ -138,10 +138,10 @@ class FileJournal:
             raise JournalError(_full(self._limit))
         self._write(key, entry)
 
-    def finish(self, key: Key, entry: Entry) -> None:
+    def finish(self, key: Key, entry: JournalEntry) -> None:
         self._write(key, entry)
 
-    def interrupted(self) -> Iterator[tuple[Key, Entry]]:
+    def interrupted(self) -> Iterator[tuple[Key, JournalEntry]]:
         for name in self._names():
             key = Key(*name.split(".", 1))
             try:
@@ -177,7 +177,7 @@ class FileJournal:
             return False
         return True
 
-    def _write(self, key: Key, entry: Entry) -> None:
+    def _write(self, key: Key, entry: JournalEntry) -> None:
         path = self._folder / str(key)
         try:
             replace(self._disk, path, _written(entry))
@@ -196,16 +196,16 @@ class PatientJournal:
     def __init__(self, journal: Journal, patience: Waits, seconds: float = DISK_SECONDS) -> None:
         self._journal, self._patience, self._seconds = journal, patience, seconds
 
-    async def read(self, key: Key) -> Entry | None:
+    async def read(self, key: Key) -> JournalEntry | None:
         return await self._do(lambda: self._journal.read(key))
 
-    async def begin(self, key: Key, entry: Entry, now: datetime) -> None:
+    async def begin(self, key: Key, entry: JournalEntry, now: datetime) -> None:
         await self._do(lambda: self._journal.begin(key, entry, now))
 
-    async def finish(self, key: Key, entry: Entry) -> None:
+    async def finish(self, key: Key, entry: JournalEntry) -> None:
         await self._do(lambda: self._journal.finish(key, entry))
 
-    async def interrupted(self) -> list[tuple[Key, Entry]]:
+    async def interrupted(self) -> list[tuple[Key, JournalEntry]]:
         return await self._do(lambda: list(self._journal.interrupted()))
 
     async def _do(self, work: Callable[[], T]) -> T:
@@ -220,16 +220,16 @@ class _Garbled(Exception):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = msgspec.json.Decoder(JournalEntry).decode
 
 
-def _written(entry: Entry) -> bytes:
+def _written(entry: JournalEntry) -> bytes:
     """The checksum in eight digits, a space, the entry."""
     text: bytes = _encode(entry)
     return b"%08x " % zlib.crc32(text) + text
 
 
-def _read(content: bytes) -> Entry:
+def _read(content: bytes) -> JournalEntry:
     """Raises _Garbled, msgspec.DecodeError, RecursionError. The first agents wrote no checksum."""
     if content.startswith(b"{"):
         return _decode(content)

@@ -11,7 +11,7 @@ PLURAL = "remedyoperationjobs"
 
 
 class KubeJobs:
-    """Implements agent.core.Jobs."""
+    """Implements agent.core.JobClient."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube

@@ -7,7 +7,7 @@ _PRIORITY = {"ERROR": "<3>", "CRITICAL": "<2>", "WARNING": "<4>", "INFO": "<6>",
 _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-class Line(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """`sentence key=value ...`; under systemd with the priority in front that journald reads."""
 
     def __init__(self, priorities: bool) -> None:
@@ -26,5 +26,5 @@ class Line(logging.Formatter):
 def setup(level: str) -> None:
     """Everything to standard error."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Line(priorities="JOURNAL_STREAM" in os.environ))
+    handler.setFormatter(LogFormatter(priorities="JOURNAL_STREAM" in os.environ))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -56,7 +56,7 @@ def _os(path: Path) -> str:
     return "-".join(part for part in parts if part)
 
 
-class MachineHost:
+class HostReporter:
     """A Part."""
 
     name = "machine"

@@ -13,18 +13,18 @@ from agent.components.keeping import FileRecords
 from agent.detectors.building import detectors as watch
 from agent.detectors.metadata.building import detectors as watch_metadata
 from agent.diagnostics.bundles import Bundles
-from agent.diagnostics.collecting import Collector
+from agent.diagnostics.collecting import DiagnosticsCollector
 from agent.diagnostics.upload import OperatorStore
 from agent.host.real.build import real_ports
 from agent.host.real.components.build import real_components
 from agent.host.systemd import SystemdHost
 from agent.identity.joining import Joined
-from agent.identity.keeper import IdentityKeeper, Wanted
-from agent.identity.store import Store, StoreError
+from agent.identity.keeper import IdentityKeeper, IdentityTarget
+from agent.identity.store import IdentityStore, StoreError
 from agent.journal import FileJournal, JournalError
-from agent.local.limit import Limit
+from agent.local.limit import RestartLimit
 from agent.machine import arch
-from agent.notify import Alive, Notifier
+from agent.notify import Alive, SystemdNotifier
 from agent.outbox import Outbox
 from agent.probes.diagnostics import Diagnostics
 from agent.probes.host import HostProbes
@@ -102,8 +102,8 @@ async def run(loaded: Settings) -> None:
     try:
         journal = FileJournal(state / JOURNAL)
         records = FileRecords(state / COMPONENTS)
-        limit = Limit(state, loaded.local.units)
-        identity = Store(state / IDENTITY) if loaded.managed else None
+        limit = RestartLimit(state, loaded.local.units)
+        identity = IdentityStore(state / IDENTITY) if loaded.managed else None
         kept = str(identity.current) if identity is not None else ""
         transport = _way(loaded, loaded.server, loaded.ca_file, loaded.token_file, kept)
         operator_ca = loaded.operator_ca_file or loaded.ca_file
@@ -124,7 +124,7 @@ async def run(loaded: Settings) -> None:
             extra={"node": loaded.node, "agent": loaded.agent_name, "server": loaded.server},
         )
         agent = _agent(loaded, kube, host, operator, journal, records, limit, upgrade)
-        alive = Alive(Notifier(os.environ), agent.worker.recovered.wait, agent.status, clock)
+        alive = Alive(SystemdNotifier(os.environ), agent.worker.recovered.wait, agent.status, clock)
         if agent.publisher and (report := upgrade.rejected(clock.now(), SELF)):
             agent.publisher.report(report)
         parts: list[Part] = [agent]
@@ -145,12 +145,12 @@ def _agent(
     operator: PlainTransport | None,
     journal: FileJournal,
     records: FileRecords,
-    limit: Limit,
+    limit: RestartLimit,
     upgrade: Upgrade,
 ) -> Agent:
     state, clock = Path(loaded.state_dir), kube.clock
     store = OperatorStore(operator, loaded.agent_name) if operator is not None else None
-    collector = Collector(Bundles(state / DIAGNOSTICS), clock, store)
+    collector = DiagnosticsCollector(Bundles(state / DIAGNOSTICS), clock, store)
     diagnostics = Diagnostics(collector, host, loaded.node, loaded.agent_name)
     ports = real_ports(host, loaded.server, loaded.state_dir)
     return Agent(
@@ -204,9 +204,9 @@ def _way(loaded: Settings, server: str, ca_file: str, token_file: str, kept: str
 
 
 def _keeper(
-    loaded: Settings, identity: Store, kube: Kube, operator: PlainTransport | None
+    loaded: Settings, identity: IdentityStore, kube: Kube, operator: PlainTransport | None
 ) -> IdentityKeeper:
-    wanted = Wanted(
+    wanted = IdentityTarget(
         loaded.agent_name,
         loaded.server,
         loaded.ca_file,

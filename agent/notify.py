@@ -19,7 +19,7 @@ PER_TIMEOUT = 3
 """Feedings within one time-out of the watchdog."""
 
 
-class Notifier:
+class SystemdNotifier:
     """environ as systemd gives it: NOTIFY_SOCKET, WATCHDOG_USEC."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -52,7 +52,7 @@ class Alive:
 
     def __init__(
         self,
-        notifier: Notifier,
+        notifier: SystemdNotifier,
         ready: Callable[[], Awaitable[object]],
         status: Callable[[], str],
         clock: Clock,

@@ -12,7 +12,7 @@ NO_ANSWER, TOO_LATE = 127, 124
 """Codes of a check that says neither yes nor no: it could not be run, or took too long."""
 
 
-class State(StrEnum):
+class OutcomeState(StrEnum):
     """Refused was never started. An answer is written once, at the end; only what may end the agent
     itself is announced before, as Running.
     """
@@ -24,20 +24,20 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """`code` is 0 for what is done, an exit status or 1 for what failed, None if nothing ran."""
 
-    state: State
+    state: OutcomeState
     output: str
     code: int | None = None
 
 
-def done(output: str) -> Outcome:
-    return Outcome(State.DONE, bounded(output), 0)
+def done(output: str) -> StepOutcome:
+    return StepOutcome(OutcomeState.DONE, bounded(output), 0)
 
 
-def failed(output: str, code: int = 1) -> Outcome:
-    return Outcome(State.FAILED, bounded(output), code)
+def failed(output: str, code: int = 1) -> StepOutcome:
+    return StepOutcome(OutcomeState.FAILED, bounded(output), code)
 
 
 def boot_cut(boot_id: str) -> str:
@@ -45,8 +45,8 @@ def boot_cut(boot_id: str) -> str:
     return f"the host booted again (boot {boot_id or 'unknown'}); {INTERRUPTED}"
 
 
-def refused(why: str) -> Outcome:
-    return Outcome(State.REFUSED, bounded(why))
+def refused(why: str) -> StepOutcome:
+    return StepOutcome(OutcomeState.REFUSED, bounded(why))
 
 
 def bounded(text: str, limit: int = OUTPUT_LIMIT) -> str:

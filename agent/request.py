@@ -32,7 +32,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class StepRequest:
     """A request as it was read; `boot_id` "" and `expires_at` None were not given.
 
     permit  name of the Permit that the job holds, "" if it names none
@@ -75,7 +75,7 @@ def over(job: Job) -> list[str]:
     return [name for name in status.agent.requests or () if name not in known]
 
 
-def read(job: Job, step: StepStatus) -> Request:
+def read(job: Job, step: StepStatus) -> StepRequest:
     """Raises BadRequest when it cannot even be remembered: what has no name is never done."""
     if not _SAFE.fullmatch(step.request_id or ""):
         raise BadRequest(f"requestID {step.request_id!r}: letters, digits and - only, at most 64")
@@ -89,7 +89,7 @@ def read(job: Job, step: StepStatus) -> Request:
             timeout = duration.seconds(action.timeout)
         except ValueError as error:
             raise BadRequest(f"timeout of step {step.index}: {error}") from error
-    return Request(
+    return StepRequest(
         key=Key(job.metadata.uid, step.request_id or ""),
         job=job.metadata.name,
         node=job.spec.node_name,
@@ -103,7 +103,7 @@ def read(job: Job, step: StepStatus) -> Request:
 
 
 def refusal(
-    request: Request,
+    request: StepRequest,
     *,
     agent: str,
     node: str,

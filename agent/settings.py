@@ -31,14 +31,14 @@ from pathlib import Path
 
 import msgspec
 
-from agent.actions.allowed import Repairs, Script
+from agent.actions.allowed import AllowedScript, Repairs
 from agent.actions.allowed import complaints as about_repairs
-from agent.actions.checks import Check
+from agent.actions.checks import AllowedCheck
 from agent.detectors.metadata.settings import Metadata
 from agent.detectors.settings import Detectors
 from agent.host import BOOT_ID_FILE
 from agent.identity.store import CURRENT
-from agent.local.rule import Local
+from agent.local.rule import LocalRules
 from kubenode.runtime.duration import seconds
 from kubenode.runtime.process import CannotStart
 
@@ -101,11 +101,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     boot_id_file: str = BOOT_ID_FILE
     host_root: str = "/"
     log_level: str = "info"
-    checks: dict[str, Check] = msgspec.field(default_factory=dict)
+    checks: dict[str, AllowedCheck] = msgspec.field(default_factory=dict)
     detectors: Detectors = Detectors()
     repairs: Repairs = Repairs()
-    scripts: dict[str, Script] = msgspec.field(default_factory=dict)
-    local: Local = Local()
+    scripts: dict[str, AllowedScript] = msgspec.field(default_factory=dict)
+    local: LocalRules = LocalRules()
     metadata: Metadata = Metadata()
     operator: str = ""
     operator_ca_file: str = ""

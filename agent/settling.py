@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from agent.actions import Action, Bench
 from agent.host import HostError, HostUnreachable
-from agent.journal import Entry, JournalError, PatientJournal
-from agent.outcome import INTERRUPTED, Outcome, boot_cut, failed
+from agent.journal import JournalEntry, JournalError, PatientJournal
+from agent.outcome import INTERRUPTED, StepOutcome, boot_cut, failed
 from agent.request import Key
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ class Settling:
     ) -> None:
         self._bench, self._journal, self._catalogue = bench, journal, catalogue
 
-    async def settle(self, key: Key, entry: Entry) -> Entry:
+    async def settle(self, key: Key, entry: JournalEntry) -> JournalEntry:
         """An entry with an outcome, whatever happened to its act. Never acts."""
         if entry.outcome is not None:
             return entry
@@ -38,7 +38,7 @@ class Settling:
             outcome = proven or failed(f"the agent ended while it worked; {INTERRUPTED}")
         return await self.finish(key, entry, outcome)
 
-    async def proof(self, action: Action, entry: Entry) -> Outcome | None:
+    async def proof(self, action: Action, entry: JournalEntry) -> StepOutcome | None:
         limit = min(entry.limit, PROOF_SECONDS)
         end = self._bench.clock.monotonic() + limit
         while True:
@@ -52,7 +52,7 @@ class Settling:
                 return None
             await self._bench.clock.sleep(1.0)
 
-    async def finish(self, key: Key, entry: Entry, outcome: Outcome) -> Entry:
+    async def finish(self, key: Key, entry: JournalEntry, outcome: StepOutcome) -> JournalEntry:
         ended = replace(
             entry,
             finished_at=self._bench.clock.now(),

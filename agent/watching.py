@@ -23,7 +23,7 @@ WELL_SECONDS = 600.0
 FAILED = "DetectorFailed"
 
 
-class Stage(Protocol):
+class SinkSource(Protocol):
     """Who hands out sinks, and is told who runs."""
 
     def sink(self, detector: str) -> Sink: ...
@@ -33,7 +33,7 @@ class Stage(Protocol):
     def failed(self, detector: str) -> None: ...
 
 
-class Watching:
+class DetectorRunner:
     """A Part."""
 
     name = "watching"
@@ -41,7 +41,7 @@ class Watching:
     def __init__(
         self,
         detectors: Sequence[Detector],
-        stage: Stage,
+        stage: SinkSource,
         clock: Clock,
         *,
         spread: Spread = random.random,

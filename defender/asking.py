@@ -15,10 +15,10 @@ from defender.control import RiskControl
 from defender.coverage import BY_DEFAULT
 from defender.fleet.sharing import Sharing
 from defender.keeper import turn_of
-from defender.ledger import Held
-from defender.metrics import Metrics
+from defender.ledger import LedgerPermit
+from defender.metrics import DefenderMetrics
 from defender.store import NotWritten, PermitStore
-from defender.turns import Turns
+from defender.turns import KeyedLocks
 from defender.verdict import granted, judge
 from defender.waking import Waker
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
@@ -52,9 +52,9 @@ class Asking:
         sight: Sight,
         waker: Waker,
         nodes: Informer[Node],
-        turns: Turns,
+        turns: KeyedLocks,
         clock: Clock,
-        metrics: Metrics,
+        metrics: DefenderMetrics,
         look_again: timedelta,
         restored: Callable[[], str],
     ) -> None:
@@ -109,7 +109,7 @@ class Asking:
             await self._give_back_if_untold(mine)
         return verdict.model_copy(update={"permit": ""}) if ask.dry_run else verdict
 
-    async def _shared(self, held: Held) -> bool:
+    async def _shared(self, held: LedgerPermit) -> bool:
         """Whether it is taken together with other clusters and replicas. Raises NotInCharge."""
         try:
             of_fleet = await self._fleet.take(held)
@@ -127,7 +127,7 @@ class Asking:
                 await self._fleet.drop(held)
         return taken
 
-    async def _bring_up_to_date(self, mine: Held) -> None:
+    async def _bring_up_to_date(self, mine: LedgerPermit) -> None:
         """The asker's own permit: an unclear write is finished, and judged anew, for nobody was
         told and the law may have changed since; a revoked one is given back, one that is over is
         prolonged, for the asker shows that it lives. Raises NotWritten, NotInCharge.
@@ -142,13 +142,13 @@ class Asking:
         if mine.open and not mine.late and mine.expires_at <= self._clock.now():
             await self._prolong(mine)
 
-    def _take(self, ask: Ask, now: datetime) -> Held:
+    def _take(self, ask: Ask, now: datetime) -> LedgerPermit:
         place = self._control.census.place(ask.node)
         ruling = place.ruling(ask.operation) if place is not None else ()
         generation = ruling[0].policy.metadata.generation if ruling else 0
         return self._store.take(ask, self._control.scopes_of(ask), generation, now)
 
-    async def _finish(self, mine: Held) -> None:
+    async def _finish(self, mine: LedgerPermit) -> None:
         """Raises NotWritten."""
         try:
             await self._store.write(mine, again=True)
@@ -156,7 +156,7 @@ class Asking:
             mine.late = True
             await self._charge.tell(mine)
 
-    async def _write(self, held: Held, mark: object) -> Verdict:
+    async def _write(self, held: LedgerPermit, mark: object) -> Verdict:
         """Raises NotWritten, NotInCharge."""
         try:
             if held.unsure:
@@ -170,7 +170,7 @@ class Asking:
         await self._store.describe(held)
         return granted(held)
 
-    async def _give_back_if_untold(self, late: Held) -> None:
+    async def _give_back_if_untold(self, late: LedgerPermit) -> None:
         """Without a status nobody was ever told of it: nobody acts under it. Raises NotWritten."""
         if not late.status_written:
             await self._give_back(late)
@@ -228,13 +228,13 @@ class Asking:
             self._metrics.unclear.inc()
             raise DefenderUnreachable(f"the release could not be written: {error}") from error
 
-    async def _give_back(self, held: Held) -> None:
+    async def _give_back(self, held: LedgerPermit) -> None:
         """Raises NotWritten. No replica takes it for valid before its slot can be seen as free."""
         held.releasing = True
         await self._charge.tell(held)
         await self._store.release(held)
 
-    async def _prolong(self, held: Held, at_least: timedelta = timedelta(0)) -> None:
+    async def _prolong(self, held: LedgerPermit, at_least: timedelta = timedelta(0)) -> None:
         """Raises NotWritten."""
         await self._store.renew(held, self._clock.now(), at_least)
         await self._charge.tell(held)
@@ -248,7 +248,7 @@ class Asking:
             return self.no(Reason.STALE_DATA, f"node {node} cannot be read")
         return None
 
-    def _uncounted(self, ask: Ask, mine: Held | None) -> Verdict | None:
+    def _uncounted(self, ask: Ask, mine: LedgerPermit | None) -> Verdict | None:
         """Refuse what limits would count: permits granted since the backup are unknown."""
         counted = mine is not None and mine.counts_as(BY_DEFAULT)
         if ask.class_ not in BY_DEFAULT or counted or not (why := self._restored()):
@@ -288,7 +288,7 @@ class Asking:
         return Verdict(allowed=False, reason=reason, message=message[:1000], look_again_at=later)
 
 
-def _as_heavy_as(mine: Held | None, ask: Ask) -> Ask:
+def _as_heavy_as(mine: LedgerPermit | None, ask: Ask) -> Ask:
     """A late permit is judged for all that it says, also when less is asked for."""
     if mine is None or not mine.late or mine.class_.weight <= ask.class_.weight:
         return ask

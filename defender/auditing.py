@@ -12,7 +12,7 @@ from defender.fleet.departure import Answered
 from defender.ledger import JOB
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Ask, Verdict
-from kubenode.runtime.audit import SILENT, Audit, Line
+from kubenode.runtime.audit import SILENT, Audit, AuditLine
 
 PART = "defender"
 MOST = 20_000
@@ -42,7 +42,7 @@ class Auditing:
             return
         holder = ask.holder
         self._audit.write(
-            Line(
+            AuditLine(
                 at=now,
                 by=PART,
                 who=holder.name,
@@ -60,7 +60,7 @@ class Auditing:
         """A person ended a freeze of the control path."""
         since = format_time(thaw.frozen_since)
         self._audit.write(
-            Line(
+            AuditLine(
                 at=now,
                 by=PART,
                 who=thaw.by,
@@ -76,7 +76,7 @@ class Auditing:
         """A person said that a cluster has left the fleet."""
         departure = answered.departure
         self._audit.write(
-            Line(
+            AuditLine(
                 at=now,
                 by=PART,
                 who=departure.by,

@@ -10,15 +10,15 @@ from datetime import datetime
 from enum import StrEnum
 from math import floor
 
-from defender.census import Tally
+from defender.census import CensusTally
 from defender.control import RiskControl
-from defender.coverage import Bound, about
+from defender.coverage import ScopedLimit, about
 from defender.limits.demand import Demand, demand
 from kubenode.api.v1alpha1 import Disruption
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, Rate
 
 
-class Kind(StrEnum):
+class BudgetKind(StrEnum):
     """The part of a limit, named as in the policy."""
 
     CONCURRENCY = "maxConcurrent"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class LimitBudget:
     """One part of one limit in one scope.
 
     used   permits held; grants in the last `per`; for minHealthy nodes that are healthy now
@@ -38,7 +38,7 @@ class Budget:
     policy: str
     index: int
     scope: str
-    kind: Kind
+    kind: BudgetKind
     classes: frozenset[Disruption]
     used: int
     limit: int
@@ -50,7 +50,7 @@ class Budget:
         return self.scope.partition("=")[0]
 
 
-def budgets(control: RiskControl, now: datetime, *, fallback: bool = False) -> list[Budget]:
+def budgets(control: RiskControl, now: datetime, *, fallback: bool = False) -> list[LimitBudget]:
     """Of every policy; of what rules where there is none only while there is none, or if asked."""
     rulers = control.policies or (control.fallback,)
     if fallback and control.policies:
@@ -76,10 +76,10 @@ def budgets(control: RiskControl, now: datetime, *, fallback: bool = False) -> l
 class _Reading:
     control: RiskControl
     spec: DefenderPolicySpec
-    bound: Bound
+    bound: ScopedLimit
     now: datetime
 
-    def all(self) -> Iterator[Budget]:
+    def all(self) -> Iterator[LimitBudget]:
         limit, tally = self.bound.limit, self.control.census.tally(self.bound.group)
         asked = demand(
             limit.max_concurrent, limit.min_healthy, self.spec.small_pool.nodes, tally.members
@@ -87,26 +87,28 @@ class _Reading:
         most = asked.most
         if most is not None:
             used = self.control.counts.used(self.bound)
-            yield self._budget(Kind.CONCURRENCY, used, most, most - used)
+            yield self._budget(BudgetKind.CONCURRENCY, used, most, most - used)
         need = self._healthy_needed(limit, tally, asked)
         if need is not None:
-            yield self._budget(Kind.HEALTHY, tally.free, need, tally.free - need)
+            yield self._budget(BudgetKind.HEALTHY, tally.free, need, tally.free - need)
         if limit.rate is not None:
             yield self._rate(limit.rate)
 
-    def _budget(self, kind: Kind, used: int, limit: int, room: int) -> Budget:
+    def _budget(self, kind: BudgetKind, used: int, limit: int, room: int) -> LimitBudget:
         policy, index, scope = self.bound.key
-        return Budget(policy, index, scope, kind, self.bound.classes, used, limit, max(0, room))
+        return LimitBudget(
+            policy, index, scope, kind, self.bound.classes, used, limit, max(0, room)
+        )
 
-    def _healthy_needed(self, limit: Limit, tally: Tally, asked: Demand) -> int | None:
+    def _healthy_needed(self, limit: Limit, tally: CensusTally, asked: Demand) -> int | None:
         if limit.others_healthy:
             return max(0, tally.everyone - 1)
         if asked.small:
             return max(0, tally.members - 1)
         return None if limit.min_healthy is None else asked.stay
 
-    def _rate(self, rate: Rate) -> Budget:
+    def _rate(self, rate: Rate) -> LimitBudget:
         counts = self.control.counts
         used = counts.bucket(self.bound, rate).since(self.now - rate.per)
         tokens = floor(counts.tokens(self.bound, rate, self.now))
-        return self._budget(Kind.RATE, used, rate.count, tokens)
+        return self._budget(BudgetKind.RATE, used, rate.count, tokens)

@@ -16,7 +16,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from defender.limits.stops import scope_of_pause
 from defender.limits.windows import next_change, windows_for
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Operation
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import forever
@@ -29,7 +29,7 @@ NEXT = "next edge"
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class CalendarEvent:
     """Something that changes at an instant. `what` is a sentence without the time."""
 
     at: datetime
@@ -37,32 +37,36 @@ class Edge:
     what: str
 
 
-def next_edges(policies: Iterable[Policy], now: datetime) -> list[Edge]:
+def next_edges(policies: Iterable[LoadedPolicy], now: datetime) -> list[CalendarEvent]:
     """What changes next, all of it that changes at the same instant."""
     found = [edge for policy in policies for edge in _edges(policy, now)]
     soonest = min((edge.at for edge in found), default=None)
     return [edge for edge in found if edge.at == soonest]
 
 
-def _edges(policy: Policy, now: datetime) -> Iterator[Edge]:
+def _edges(policy: LoadedPolicy, now: datetime) -> Iterator[CalendarEvent]:
     if policy.spec is None:
         return
     for pause in policy.spec.pauses:
         if pause.until is not None and pause.until > now:
-            yield Edge(pause.until, policy.name, f"the pause of {scope_of_pause(pause)} ends")
+            yield CalendarEvent(
+                pause.until, policy.name, f"the pause of {scope_of_pause(pause)} ends"
+            )
     for operation in policy.spec.operations if policy.spec.windows else ():
         found = _window(policy, operation, now)
         if found is not None:
             yield found
 
 
-def _window(policy: Policy, operation: Operation, now: datetime) -> Edge | None:
+def _window(policy: LoadedPolicy, operation: Operation, now: datetime) -> CalendarEvent | None:
     assert policy.spec is not None
     change = next_change(windows_for(policy.spec.windows, operation), now)
     if change is None:
         return None
     at, opens = change
-    return Edge(at, policy.name, f"the window for {operation} {'opens' if opens else 'closes'}")
+    return CalendarEvent(
+        at, policy.name, f"the window for {operation} {'opens' if opens else 'closes'}"
+    )
 
 
 class Calendar:
@@ -71,11 +75,11 @@ class Calendar:
     name = "defender calendar"
 
     def __init__(
-        self, clock: Clock, policies: Callable[[], Iterable[Policy]], wake: Callable[[], None]
+        self, clock: Clock, policies: Callable[[], Iterable[LoadedPolicy]], wake: Callable[[], None]
     ) -> None:
         self._clock, self._policies, self._wake = clock, policies, wake
         self._scheduler: AsyncIOScheduler | None = None
-        self._known: list[Edge] = []
+        self._known: list[CalendarEvent] = []
 
     async def run(self) -> None:
         logging.getLogger("apscheduler").setLevel(logging.WARNING)

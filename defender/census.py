@@ -20,12 +20,12 @@ from defender.coverage import (
     CONTROL_PLANE_LABELS,
     Coverage,
     Group,
-    Place,
+    PolicyCoverage,
     in_scope,
     is_control_plane,
     scope_of,
 )
-from defender.policies import BUILT_IN, Policy
+from defender.policies import BUILT_IN, LoadedPolicy
 from kubenode.api.foreign import DELETION_TAINTS, foreign_mark
 from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node, NodeCondition
@@ -35,10 +35,10 @@ __all__ = [
     "CONTROL_PLANE",
     "CONTROL_PLANE_LABELS",
     "Census",
+    "CensusMember",
+    "CensusTally",
     "Group",
-    "Health",
-    "Member",
-    "Tally",
+    "NodeHealth",
     "scope_of",
 ]
 STARTUP_GRACE = timedelta(minutes=5)
@@ -46,7 +46,7 @@ BORN_NOT_READY = timedelta(minutes=1)
 """A node whose Ready has not changed since this long after its creation has never been ready."""
 
 
-class Health(StrEnum):
+class NodeHealth(StrEnum):
     HEALTHY = "Healthy"
     """Ready and schedulable."""
     UNHEALTHY = "Unhealthy"
@@ -57,7 +57,7 @@ class Health(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class CensusMember:
     """A node as the limits see it.
 
     until    when its health may change by time alone
@@ -67,7 +67,7 @@ class Member:
     name: str
     uid: str
     labels: dict[str, str]
-    health: Health
+    health: NodeHealth
     until: datetime | None = None
     foreign: str = ""
 
@@ -78,14 +78,14 @@ class Member:
     @property
     def counted(self) -> bool:
         """Whether it is one of the nodes that shares are taken of."""
-        return self.health in (Health.HEALTHY, Health.UNHEALTHY)
+        return self.health in (NodeHealth.HEALTHY, NodeHealth.UNHEALTHY)
 
 
-def member_of(node: Node, now: datetime, grace: timedelta, was_ready: bool = False) -> Member:
+def member_of(node: Node, now: datetime, grace: timedelta, was_ready: bool = False) -> CensusMember:
     """`was_ready`: we have seen this very node ready, so it is not one that never was."""
     health, until = _health(node, now, grace, was_ready)
     meta = node.metadata
-    return Member(meta.name, meta.uid, dict(meta.labels), health, until, _foreign(node))
+    return CensusMember(meta.name, meta.uid, dict(meta.labels), health, until, _foreign(node))
 
 
 def _foreign(node: Node) -> str:
@@ -97,18 +97,18 @@ def _foreign(node: Node) -> str:
 
 def _health(
     node: Node, now: datetime, grace: timedelta, was_ready: bool
-) -> tuple[Health, datetime | None]:
+) -> tuple[NodeHealth, datetime | None]:
     if node.metadata.deletion_timestamp is not None or _marked(node):
-        return Health.LEAVING, None
+        return NodeHealth.LEAVING, None
     ready = node.ready_condition
     if ready is not None and ready.status == "True":
-        return (Health.UNHEALTHY if node.spec.unschedulable else Health.HEALTHY), None
+        return (NodeHealth.UNHEALTHY if node.spec.unschedulable else NodeHealth.HEALTHY), None
     born = node.metadata.creation_timestamp
     if was_ready:  # what failed young is a fault all the same, or a young fleet has no limits
-        return Health.UNHEALTHY, None
+        return NodeHealth.UNHEALTHY, None
     if born is not None and now < born + grace:
-        return Health.STARTING, born + grace
-    return (Health.STARTING if _never_ready(ready, born) else Health.UNHEALTHY), None
+        return NodeHealth.STARTING, born + grace
+    return (NodeHealth.STARTING if _never_ready(ready, born) else NodeHealth.UNHEALTHY), None
 
 
 def _marked(node: Node) -> bool:
@@ -123,7 +123,7 @@ def _never_ready(ready: NodeCondition | None, born: datetime | None) -> bool:
 
 
 @dataclass(slots=True)
-class Tally:
+class CensusTally:
     """Nodes of a group, by what they are by themselves: permits are taken off in `free`.
 
     everyone  starting and leaving nodes too; `members` and `healthy` are without them
@@ -140,19 +140,19 @@ class Tally:
         """Nodes that are healthy and without an open permit."""
         return self.healthy - self.taken
 
-    def add(self, other: "Tally", sign: int) -> None:
+    def add(self, other: "CensusTally", sign: int) -> None:
         self.everyone += sign * other.everyone
         self.members += sign * other.members
         self.healthy += sign * other.healthy
         self.taken += sign * other.taken
 
 
-def _of_one(member: Member, taken: bool) -> Tally:
-    healthy = member.health is Health.HEALTHY
-    return Tally(1, int(member.counted), int(healthy), int(healthy and taken))
+def _of_one(member: CensusMember, taken: bool) -> CensusTally:
+    healthy = member.health is NodeHealth.HEALTHY
+    return CensusTally(1, int(member.counted), int(healthy), int(healthy and taken))
 
 
-NONE = Tally()
+NONE = CensusTally()
 
 
 class Census:
@@ -164,14 +164,14 @@ class Census:
         self.on_moved: Callable[[str], None] = lambda name: None
         """Told of nodes that come, go or change groups."""
         self._nodes: dict[str, Node] = {}
-        self._members: dict[str, Member] = {}
-        self._places: dict[str, Place] = {}
+        self._members: dict[str, CensusMember] = {}
+        self._places: dict[str, PolicyCoverage] = {}
         self._taken: set[str] = set()
-        self._tallies: dict[Group, Tally] = {}
+        self._tallies: dict[Group, CensusTally] = {}
         self._due: dict[str, datetime] = {}
         self._were_ready: dict[str, str] = {}
         self._dark: dict[str, frozenset[str]] = {}
-        self._dark_tallies: dict[Group, Tally] = {}
+        self._dark_tallies: dict[Group, CensusTally] = {}
 
     def put(self, node: Node, now: datetime) -> None:
         name, uid = node.metadata.name, node.metadata.uid
@@ -212,17 +212,17 @@ class Census:
         for name in [name for name, at in self._due.items() if at <= now]:
             self.put(self._nodes[name], now)
 
-    def govern(self, policies: Iterable[Policy], fallback: Policy = BUILT_IN) -> None:
+    def govern(self, policies: Iterable[LoadedPolicy], fallback: LoadedPolicy = BUILT_IN) -> None:
         """Count by the groups of these policies from now on."""
         self.coverage = Coverage(policies, fallback)
         names = {policy.name for policy in self.coverage.everyone}
         self._dark = {name: scopes for name, scopes in self._dark.items() if name in names}
         self._tallies.clear()
         self._dark_tallies.clear()
-        alike: dict[int, tuple[Place, Tally]] = {}
+        alike: dict[int, tuple[PolicyCoverage, CensusTally]] = {}
         for name, member in self._members.items():
             place = self._places[name] = self.coverage.place(member.labels)
-            _, sums = alike.setdefault(id(place), (place, Tally()))
+            _, sums = alike.setdefault(id(place), (place, CensusTally()))
             sums.add(_of_one(member, name in self._taken), +1)
         for place, sums in alike.values():
             for group in place.groups:
@@ -260,7 +260,7 @@ class Census:
                     if group[0] == policy:
                         self._add(self._dark_tallies, group, one, +1)
 
-    def _count(self, member: Member, place: Place, sign: int) -> None:
+    def _count(self, member: CensusMember, place: PolicyCoverage, sign: int) -> None:
         one = _of_one(member, member.name in self._taken)
         dark = [policy for policy in self._dark if self._in_the_dark(member, policy)]
         for group in place.groups:
@@ -268,17 +268,19 @@ class Census:
             if dark and group[0] in dark:
                 self._add(self._dark_tallies, group, one, sign)
 
-    def _add(self, sums: dict[Group, Tally], group: Group, other: Tally, sign: int) -> None:
+    def _add(
+        self, sums: dict[Group, CensusTally], group: Group, other: CensusTally, sign: int
+    ) -> None:
         tally = sums.get(group)
         if tally is None:
-            tally = sums[group] = Tally()
+            tally = sums[group] = CensusTally()
         tally.add(other, sign)
         if tally.everyone == 0:
             del sums[group]
 
     # -- reading ------------------------------------------------------------------------------
 
-    def member(self, name: str) -> Member | None:
+    def member(self, name: str) -> CensusMember | None:
         return self._members.get(name)
 
     def node(self, name: str) -> Node | None:
@@ -287,13 +289,13 @@ class Census:
     def is_taken(self, name: str) -> bool:
         return name in self._taken
 
-    def place(self, name: str) -> Place | None:
+    def place(self, name: str) -> PolicyCoverage | None:
         return self._places.get(name)
 
     def __len__(self) -> int:
         return len(self._members)
 
-    def tally(self, group: Group) -> Tally:
+    def tally(self, group: Group) -> CensusTally:
         """Without the nodes of a dark scope, unless the group is nothing else."""
         everyone = self._tallies.get(group, NONE)
         if not self._dims(group):
@@ -309,10 +311,10 @@ class Census:
             return False
         return dark.everyone < self._tallies[group].everyone
 
-    def _in_the_dark(self, member: Member, policy: str) -> bool:
+    def _in_the_dark(self, member: CensusMember, policy: str) -> bool:
         return any(in_scope(scope, member.labels) for scope in self._dark.get(policy, ()))
 
-    def left_out(self, member: Member, group: Group) -> bool:
+    def left_out(self, member: CensusMember, group: Group) -> bool:
         """Whether a node of the group is not counted in its tally."""
         return self._dims(group) and self._in_the_dark(member, group[0])
 
@@ -324,9 +326,9 @@ class Census:
         place = self._places.get(name)
         return place is not None and group in place.groups
 
-    def counts(self) -> dict[Health, int]:
+    def counts(self) -> dict[NodeHealth, int]:
         """Nodes by health, permits not regarded."""
-        found = dict.fromkeys(Health, 0)
+        found = dict.fromkeys(NodeHealth, 0)
         for member in self._members.values():
             found[member.health] += 1
         return found

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ValidationError
 
 from defender.answers import Breakers, Explanation, Preview, Queue, Status
-from defender.connection import ClientTls, Connection, Unanswered
+from defender.connection import ClientTls, DefenderConnection, Unanswered
 from defender.requests import RequestsPage
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
@@ -97,7 +97,7 @@ class HttpPermits:
         timeout: float = 5,
         tls: ClientTls | None = None,
     ) -> None:
-        self._connection = Connection(urls, token_file, timeout=timeout, tls=tls)
+        self._connection = DefenderConnection(urls, token_file, timeout=timeout, tls=tls)
 
     async def ask(self, ask: Ask) -> Verdict:
         return await self._verdict("POST", "/v1/permits", ask)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.meta import Condition, ConditionStatus
 
 COMMON_CAUSE = "CommonCause"
@@ -11,7 +11,7 @@ COMMON_CAUSE = "CommonCause"
 
 
 def conditions(
-    policy: Policy, causes: Mapping[tuple[str, str], str], now: datetime
+    policy: LoadedPolicy, causes: Mapping[tuple[str, str], str], now: datetime
 ) -> list[Condition]:
     """Ours, beside the conditions of others. CommonCause is there from the first one on."""
     ours = [_not_enforced(policy, now)]
@@ -21,7 +21,7 @@ def conditions(
     return [*(c for c in policy.status.conditions if c.type not in names), *ours]
 
 
-def _not_enforced(policy: Policy, now: datetime) -> Condition:
+def _not_enforced(policy: LoadedPolicy, now: datetime) -> Condition:
     explicit = policy.problems
     message = "every part of the policy is enforced"
     if explicit:
@@ -31,7 +31,7 @@ def _not_enforced(policy: Policy, now: datetime) -> Condition:
 
 
 def _common_cause(
-    policy: Policy, causes: Mapping[tuple[str, str], str], now: datetime
+    policy: LoadedPolicy, causes: Mapping[tuple[str, str], str], now: datetime
 ) -> Condition:
     found = sorted(causes.items())
     message = "; ".join(why for _, why in found) or "faults have nothing in common"
@@ -40,7 +40,7 @@ def _common_cause(
 
 
 def _condition(
-    policy: Policy, type_: str, true: bool, reason: str, message: str, now: datetime
+    policy: LoadedPolicy, type_: str, true: bool, reason: str, message: str, now: datetime
 ) -> Condition:
     status = ConditionStatus.TRUE if true else ConditionStatus.FALSE
     old = next((c for c in policy.status.conditions if c.type == type_), None)

@@ -40,7 +40,7 @@ class ClientTls:
     key: Path | None = None
 
 
-class Connection:
+class DefenderConnection:
     """Connections are kept for all calls; `close` ends them."""
 
     def __init__(

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from defender.breaker.breakers import Breakers
-from defender.breaker.step import PACE, Pace
+from defender.breaker.breakers import BreakerRegistry
+from defender.breaker.step import PACE, BreakerTimes
 from defender.census import STARTUP_GRACE, Census
-from defender.counts import Counts
+from defender.counts import LimitCounts
 from defender.coverage import CLUSTER, EVERYBODYS, record
 from defender.deadlines import Deadlines
-from defender.fleet.view import Fleet
-from defender.jobs import Job
-from defender.ledger import Ledger
+from defender.fleet.view import FleetView
+from defender.jobs import ObservedJob
+from defender.ledger import PermitLedger
 from defender.limits.bucket import horizon
 from defender.limits.case import LOOK_AGAIN
 from defender.pauses import common
-from defender.policies import BUILT_IN, Policy
-from defender.queue import Queue
-from defender.queue.times import Times
+from defender.policies import BUILT_IN, LoadedPolicy
+from defender.queue import PermitQueue
+from defender.queue.times import QueueTimes
 from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.runtime.kube.objects import Node
 
@@ -43,23 +43,23 @@ class RiskControl:
         self,
         grace: timedelta = STARTUP_GRACE,
         look_again: timedelta = LOOK_AGAIN,
-        fallback: Policy = BUILT_IN,
-        pace: Pace = PACE,
+        fallback: LoadedPolicy = BUILT_IN,
+        pace: BreakerTimes = PACE,
     ) -> None:
         self.look_again = look_again
         self.fallback = fallback
-        self.policies: tuple[Policy, ...] = ()
+        self.policies: tuple[LoadedPolicy, ...] = ()
         self.census = Census(grace)
-        self.ledger = Ledger()
-        self.counts = Counts(self.census, self.ledger)
-        self.breakers = Breakers(self.census, self.ledger, pace)
-        self.queue = Queue(self.census, self.ledger, Times(look_again))
+        self.ledger = PermitLedger()
+        self.counts = LimitCounts(self.census, self.ledger)
+        self.breakers = BreakerRegistry(self.census, self.ledger, pace)
+        self.queue = PermitQueue(self.census, self.ledger, QueueTimes(look_again))
         self.deadlines = Deadlines()
         self.displaced: int | None = 0
-        self.fleet: Fleet | None = None
+        self.fleet: FleetView | None = None
         self.census.govern([], fallback)
 
-    def govern(self, policies: Sequence[Policy], now: datetime) -> None:
+    def govern(self, policies: Sequence[LoadedPolicy], now: datetime) -> None:
         """These policies hold from now on."""
         self.policies = tuple(policies)
         self.fallback = self._paused_like(policies, now)
@@ -67,7 +67,7 @@ class RiskControl:
         self.breakers.govern([*policies, self.fallback], now)
         self.queue.governed()
 
-    def _paused_like(self, policies: Sequence[Policy], now: datetime) -> Policy:
+    def _paused_like(self, policies: Sequence[LoadedPolicy], now: datetime) -> LoadedPolicy:
         """What every policy pauses is paused where none of them rules, too."""
         spec = self.fallback.spec
         pauses = common([p.spec.pauses for p in policies if p.spec is not None], now)
@@ -84,7 +84,7 @@ class RiskControl:
         self.breakers.node_changed(name, now)
         self.queue.node_changed(name, before, self.census.member(name))
 
-    def job_changed(self, old: Job | None, new: Job | None, now: datetime) -> None:
+    def job_changed(self, old: ObservedJob | None, new: ObservedJob | None, now: datetime) -> None:
         self.breakers.job_changed(old, new, now)
         self.queue.job_changed(old, new)
 

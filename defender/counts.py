@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from defender.census import Census
-from defender.coverage import Bound, Coverage, Group, Key, classes_of
-from defender.ledger import Held, Ledger
-from defender.limits.bucket import Bucket, Taken
-from defender.policies import Policy
+from defender.coverage import Coverage, Group, Key, ScopedLimit, classes_of
+from defender.ledger import LedgerPermit, PermitLedger
+from defender.limits.bucket import RateBucket, Taken
+from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Disruption
 from kubenode.api.v1alpha1.defenderpolicy import Limit, Rate
 
@@ -26,7 +26,7 @@ Anywhere = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Entry:
+class PermitCost:
     """What one permit adds to the sums, so that it can be taken out again."""
 
     node: str
@@ -36,18 +36,18 @@ class Entry:
     taken_anywhere: list[tuple[Anywhere, Taken]] = field(default_factory=list)
 
 
-class Counts:
+class LimitCounts:
     """The sums of a ledger over the groups of a census."""
 
-    def __init__(self, census: Census, ledger: Ledger) -> None:
+    def __init__(self, census: Census, ledger: PermitLedger) -> None:
         self._census, self._ledger = census, ledger
         self._coverage: Coverage = census.coverage
         self._permits: set[str] = set()
         self._nodes: set[str] = set()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, PermitCost] = {}
         self._open: Counter[Key] = Counter()
         self._open_anywhere: Counter[Anywhere] = Counter()
-        self._buckets: dict[Key, Bucket] = {}
+        self._buckets: dict[Key, RateBucket] = {}
         self._scopes: dict[Anywhere, set[str]] = {}
         self._taken_anywhere: dict[Anywhere, set[Taken]] = {}
         census.on_moved = self._node_moved
@@ -96,8 +96,8 @@ class Counts:
         self._taken_anywhere.clear()
         self._permits.update(held.name for held in self._ledger)
 
-    def _enter(self, held: Held) -> None:
-        entry = self._entries[held.name] = Entry(held.node)
+    def _enter(self, held: LedgerPermit) -> None:
+        entry = self._entries[held.name] = PermitCost(held.node)
         for bound in self._bounds_of(held):
             if held.open and held.counts_as(bound.classes):
                 entry.keys.append(bound.key)
@@ -109,7 +109,7 @@ class Counts:
         if held.scopes is None:
             self._enter_anywhere(held, entry)
 
-    def _enter_anywhere(self, held: Held, entry: Entry) -> None:
+    def _enter_anywhere(self, held: LedgerPermit, entry: PermitCost) -> None:
         for each, limit in self._limits_for(held):
             classes = classes_of(limit)
             if held.open and held.counts_as(classes):
@@ -123,7 +123,7 @@ class Counts:
                 for scope in self._scopes.get(each, ()):
                     self._buckets[*each, scope].add(taken)
 
-    def _leave(self, entry: Entry) -> None:
+    def _leave(self, entry: PermitCost) -> None:
         self._open.subtract(entry.keys)
         self._open_anywhere.subtract(entry.anywhere)
         for key in entry.keys:
@@ -136,12 +136,12 @@ class Counts:
         for key, taken in entry.taken:
             self._remove(key, taken)
 
-    def _bounds_of(self, held: Held) -> Iterator[Bound]:
+    def _bounds_of(self, held: LedgerPermit) -> Iterator[ScopedLimit]:
         """The limits that count the permit, in the scopes in which they do."""
         if held.scopes is None:
             return
         place = self._census.place(held.node)
-        found: dict[Key, Bound] = {}
+        found: dict[Key, ScopedLimit] = {}
         for ruling in (*place.rulings, place.fallback) if place is not None else ():
             if _rules(ruling.policy, held):
                 found.update((bound.key, bound) for bound in ruling.bounds)
@@ -150,16 +150,16 @@ class Counts:
                 found[bound.key] = bound
         yield from found.values()
 
-    def _limits_for(self, held: Held) -> Iterator[tuple[Anywhere, Limit]]:
+    def _limits_for(self, held: LedgerPermit) -> Iterator[tuple[Anywhere, Limit]]:
         for policy in self._coverage.everyone:
             if policy.spec is not None and _rules(policy, held):
                 for index, limit in enumerate(policy.spec.limits):
                     yield (policy.name, index), limit
 
-    def _kept_bucket(self, key: Key, rate: Rate) -> Bucket:
+    def _kept_bucket(self, key: Key, rate: Rate) -> RateBucket:
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = Bucket(rate)
+            bucket = self._buckets[key] = RateBucket(rate)
             self._scopes.setdefault(key[:2], set()).add(key[2])
             for taken in self._taken_anywhere.get(key[:2], ()):
                 bucket.add(taken)
@@ -178,7 +178,7 @@ class Counts:
         if self._permits or self._nodes or self._coverage is not self._census.coverage:
             self._sync()
 
-    def used(self, bound: Bound, mine: Held | None = None) -> int:
+    def used(self, bound: ScopedLimit, mine: LedgerPermit | None = None) -> int:
         """Open permits that count in the limit, `mine` not."""
         policy, index, _ = bound.key
         used = self._open[bound.key] + self._open_anywhere[policy, index]
@@ -186,14 +186,16 @@ class Counts:
             used -= bound.key in entry.keys or (policy, index) in entry.anywhere
         return used
 
-    def bucket(self, bound: Bound, rate: Rate) -> Bucket:
+    def bucket(self, bound: ScopedLimit, rate: Rate) -> RateBucket:
         """Of a limit with this rate; to be read only."""
         found = self._buckets.get(bound.key)
         if found is None and self._taken_anywhere.get(bound.key[:2]):
             found = self._kept_bucket(bound.key, rate)
-        return found if found is not None else Bucket(rate)
+        return found if found is not None else RateBucket(rate)
 
-    def tokens(self, bound: Bound, rate: Rate, now: datetime, mine: Held | None = None) -> float:
+    def tokens(
+        self, bound: ScopedLimit, rate: Rate, now: datetime, mine: LedgerPermit | None = None
+    ) -> float:
         """Tokens that are left, as if the grants of `mine` that may not stand had not been."""
         without = frozenset[Taken]()
         if mine is not None and (doubtful := len(mine.grants) if mine.late else mine.unsure):
@@ -206,7 +208,9 @@ class Counts:
         return self._census.tally(group).free
 
 
-def _taken(held: Held, classes: frozenset[Disruption], last: int | None = None) -> list[Taken]:
+def _taken(
+    held: LedgerPermit, classes: frozenset[Disruption], last: int | None = None
+) -> list[Taken]:
     """What the grants of a permit, or the last of them, took from a bucket for `classes`."""
     first = 0 if last is None else len(held.grants) - last
     return [
@@ -216,5 +220,5 @@ def _taken(held: Held, classes: frozenset[Disruption], last: int | None = None) 
     ]
 
 
-def _rules(policy: Policy, held: Held) -> bool:
+def _rules(policy: LoadedPolicy, held: LedgerPermit) -> bool:
     return bool(held.unreadable) or policy.rules(held.operation)

@@ -7,7 +7,7 @@ So the answer is worked out once for each combination of the labels that matter,
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from defender.policies import BUILT_IN, BUILT_IN_NAME, Policy
+from defender.policies import BUILT_IN, BUILT_IN_NAME, LoadedPolicy
 from kubenode.api.meta import LabelSelector
 from kubenode.api.v1alpha1 import Disruption, Operation
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
@@ -80,7 +80,7 @@ def record(scopes: Iterable[str], policies: Iterable[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ScopedLimit:
     """One limit, in the scope in which it binds the nodes of a place."""
 
     limit: Limit
@@ -94,13 +94,15 @@ class Bound:
 class Ruling:
     """One policy, as it is about the nodes of a place. `spec` is None if it cannot be read."""
 
-    policy: Policy
+    policy: LoadedPolicy
     spec: DefenderPolicySpec | None
     excluded: bool
-    bounds: tuple[Bound, ...]
-    _for_class: dict[Disruption, tuple[Bound, ...]] = field(default_factory=dict, compare=False)
+    bounds: tuple[ScopedLimit, ...]
+    _for_class: dict[Disruption, tuple[ScopedLimit, ...]] = field(
+        default_factory=dict, compare=False
+    )
 
-    def for_class(self, class_: Disruption) -> tuple[Bound, ...]:
+    def for_class(self, class_: Disruption) -> tuple[ScopedLimit, ...]:
         """The limits for acts of a class."""
         found = self._for_class.get(class_)
         if found is None:
@@ -110,7 +112,7 @@ class Ruling:
 
 
 @dataclass(slots=True)
-class Place:
+class PolicyCoverage:
     """What holds for all nodes that are alike to the policies.
 
     rulings  of the policies that cover them, by name; `fallback` rules what these do not
@@ -134,17 +136,19 @@ class Place:
 class Coverage:
     """The places that some policies make."""
 
-    def __init__(self, policies: Iterable[Policy] = (), fallback: Policy = BUILT_IN) -> None:
+    def __init__(
+        self, policies: Iterable[LoadedPolicy] = (), fallback: LoadedPolicy = BUILT_IN
+    ) -> None:
         self.policies = tuple(sorted(policies, key=lambda policy: policy.name))
         self.fallback = fallback
         self.everyone = (*self.policies, fallback)
         self._labels = tuple(sorted({key for p in self.everyone for key in _labels_of(p)}))
-        self._places: dict[tuple[str | None, ...], Place] = {}
-        self._bounds: dict[Key, Bound] = {}
+        self._places: dict[tuple[str | None, ...], PolicyCoverage] = {}
+        self._bounds: dict[Key, ScopedLimit] = {}
         self._rulings: dict[tuple[str, bool, tuple[Key, ...]], Ruling] = {}
-        self._at: dict[Group, tuple[Bound, ...]] = {}
+        self._at: dict[Group, tuple[ScopedLimit, ...]] = {}
 
-    def place(self, labels: Mapping[str, str]) -> Place:
+    def place(self, labels: Mapping[str, str]) -> PolicyCoverage:
         known = tuple(map(labels.get, self._labels))
         place = self._places.get(known)
         if place is None:
@@ -153,17 +157,17 @@ class Coverage:
             place = self._places[known] = self._work_out(labels)
         return place
 
-    def bound(self, policy: str, index: int, limit: Limit, scope: str) -> Bound:
+    def bound(self, policy: str, index: int, limit: Limit, scope: str) -> ScopedLimit:
         key = (policy, index, scope)
         bound = self._bounds.get(key)
         if bound is None:
             if len(self._bounds) >= MOST_PLACES:
                 self._bounds.clear()
-            bound = Bound(limit, scope, (policy, scope), key, classes_of(limit))
+            bound = ScopedLimit(limit, scope, (policy, scope), key, classes_of(limit))
             self._bounds[key] = bound
         return bound
 
-    def recorded(self, record: frozenset[str]) -> Iterator[tuple[Policy, Bound]]:
+    def recorded(self, record: frozenset[str]) -> Iterator[tuple[LoadedPolicy, ScopedLimit]]:
         """The limits that a permit's record is about, with their policies."""
         names = {each.removeprefix(OF_POLICY) for each in record if each.startswith(OF_POLICY)}
         scopes = [each for each in record if not each.startswith(OF_POLICY)]
@@ -173,7 +177,7 @@ class Coverage:
                     for bound in self._bounds_at(policy, scope):
                         yield policy, bound
 
-    def _bounds_at(self, policy: Policy, scope: str) -> tuple[Bound, ...]:
+    def _bounds_at(self, policy: LoadedPolicy, scope: str) -> tuple[ScopedLimit, ...]:
         found = self._at.get((policy.name, scope))
         if found is None:
             if len(self._at) >= MOST_PLACES:
@@ -186,7 +190,7 @@ class Coverage:
             )
         return found
 
-    def _work_out(self, labels: Mapping[str, str]) -> Place:
+    def _work_out(self, labels: Mapping[str, str]) -> PolicyCoverage:
         plane = is_control_plane(labels)
         covering = [policy for policy in self.policies if policy.covers(labels)]
         rulings = tuple([self._ruling(policy, labels, plane) for policy in covering])
@@ -194,9 +198,11 @@ class Coverage:
         groups = frozenset(
             group for ruling in (*rulings, fallback) for group in _groups_of(ruling, labels)
         )
-        return Place(rulings, fallback, groups)
+        return PolicyCoverage(rulings, fallback, groups)
 
-    def _ruling(self, policy: Policy, labels: Mapping[str, str], control_plane: bool) -> Ruling:
+    def _ruling(
+        self, policy: LoadedPolicy, labels: Mapping[str, str], control_plane: bool
+    ) -> Ruling:
         spec, name = policy.spec, policy.name
         bounds = [
             self.bound(name, index, limit, scope)
@@ -238,7 +244,7 @@ def _groups_of(ruling: Ruling, labels: Mapping[str, str]) -> Iterator[Group]:
             yield name, f"{scope.label}={labels[scope.label]}"
 
 
-def _labels_of(policy: Policy) -> Iterator[str]:
+def _labels_of(policy: LoadedPolicy) -> Iterator[str]:
     """Every label that decides what the policy makes of a node."""
     yield from CONTROL_PLANE_LABELS
     spec = policy.spec

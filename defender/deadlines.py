@@ -17,7 +17,7 @@ Key = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Waiting:
+class DeadlineWait:
     deadline: datetime
     asks_until: datetime
     policies: tuple[str, ...]
@@ -28,7 +28,7 @@ class Deadlines:
 
     def __init__(self) -> None:
         self.missed: dict[str, int] = {}
-        self._waiting: dict[Key, Waiting] = {}
+        self._waiting: dict[Key, DeadlineWait] = {}
 
     def answered(self, ask: Ask, verdict: Verdict, policies: tuple[str, ...], at: datetime) -> None:
         """`policies` are those that rule the act."""
@@ -39,7 +39,7 @@ class Deadlines:
             self._waiting.pop(key, None)
         elif ask.deadline > at and (key in self._waiting or len(self._waiting) < MOST):
             again = verdict.look_again_at or at
-            self._waiting[key] = Waiting(ask.deadline, again + STILL_ASKS, policies)
+            self._waiting[key] = DeadlineWait(ask.deadline, again + STILL_ASKS, policies)
 
     def advance(self, now: datetime) -> None:
         for key, waiting in list(self._waiting.items()):

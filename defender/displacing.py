@@ -18,7 +18,7 @@ import msgspec
 
 from defender.control import RiskControl
 from defender.coverage import BY_DEFAULT
-from defender.ledger import Held
+from defender.ledger import LedgerPermit
 from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
@@ -84,7 +84,7 @@ class Lost:
     since: datetime | None = None
 
 
-def lost(permits: Iterable[Held], now: datetime) -> Lost:
+def lost(permits: Iterable[LedgerPermit], now: datetime) -> Lost:
     found: Counter[str] = Counter()
     unrecorded: list[datetime] = []
     for held in permits:
@@ -96,7 +96,7 @@ def lost(permits: Iterable[Held], now: datetime) -> Lost:
     return Lost(dict(found), min(unrecorded, default=None))
 
 
-def disrupts(held: Held) -> bool:
+def disrupts(held: LedgerPermit) -> bool:
     return held.counts_as(BY_DEFAULT)
 
 
@@ -192,7 +192,7 @@ class Recording:
             log.warning("pods of a node not recorded", extra={"why": trouble})
         self._trouble = trouble
 
-    async def _write(self, held: Held) -> None:
+    async def _write(self, held: LedgerPermit) -> None:
         """Raises KubeError."""
         query = {"fieldSelector": f"spec.nodeName={held.node}"}
         found = controllers((await self._kube.get(paths.pods(), _pods, query=query)).items)

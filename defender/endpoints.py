@@ -22,7 +22,7 @@ PERIOD = 10.0
 """Seconds: an upgrade of the chart empties the slices."""
 
 
-class Endpoints:
+class EndpointPublisher:
     """A Part of the leader. `address` is our pod's."""
 
     name = "endpoints"

@@ -24,7 +24,7 @@ L = TypeVar("L")
 
 
 @dataclass(frozen=True, slots=True)
-class PodPreview:
+class PodEvictionPreview:
     """budget  its PodDisruptionBudget, "" for none; `allowed` disruptions it allows now"""
 
     namespace: str
@@ -36,19 +36,19 @@ class PodPreview:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class EvictionPreview:
     """problem  why nothing can be said, "" where it can"""
 
-    pods: tuple[PodPreview, ...] = ()
+    pods: tuple[PodEvictionPreview, ...] = ()
     stay: int = 0
     problem: str = ""
 
     @property
-    def blocked(self) -> list[PodPreview]:
+    def blocked(self) -> list[PodEvictionPreview]:
         return [pod for pod in self.pods if pod.blocked]
 
 
-def preview(pods: Sequence[Pod], budgets: Iterable[PodDisruptionBudget]) -> Preview:
+def preview(pods: Sequence[Pod], budgets: Iterable[PodDisruptionBudget]) -> EvictionPreview:
     """Pure. Pods of DaemonSets and static pods stay where they are. Blocked ones come first."""
     by_namespace: dict[str, list[PodDisruptionBudget]] = defaultdict(list)
     for budget in budgets:
@@ -57,7 +57,7 @@ def preview(pods: Sequence[Pod], budgets: Iterable[PodDisruptionBudget]) -> Prev
     found = [_pod(pod, by_namespace[pod.metadata.namespace]) for pod in moving]
     found.sort(key=lambda each: (not each.blocked, each.budget == "", each.namespace, each.name))
     running = [pod for pod in pods if pod.status.phase not in OVER]
-    return Preview(tuple(found), len(running) - len(moving))
+    return EvictionPreview(tuple(found), len(running) - len(moving))
 
 
 def _moves(pod: Pod) -> bool:
@@ -66,18 +66,18 @@ def _moves(pod: Pod) -> bool:
     return not any(o.controller and o.kind == "DaemonSet" for o in pod.metadata.owner_references)
 
 
-def _pod(pod: Pod, budgets: list[PodDisruptionBudget]) -> PodPreview:
+def _pod(pod: Pod, budgets: list[PodDisruptionBudget]) -> PodEvictionPreview:
     namespace, name = pod.metadata.namespace, pod.metadata.name
     mine = [budget for budget in budgets if _covers(budget, pod)]
     if len(mine) > 1:
         names = ", ".join(sorted(budget.metadata.name for budget in mine))
         why = "has more than one PodDisruptionBudget: the API server evicts no such pod"
-        return PodPreview(namespace, name, names, None, True, why)
+        return PodEvictionPreview(namespace, name, names, None, True, why)
     if not mine:
-        return PodPreview(namespace, name, "", None, False, "")
+        return PodEvictionPreview(namespace, name, "", None, False, "")
     allowed = mine[0].status.disruptions_allowed
     why = "" if allowed else "allows no disruption now"
-    return PodPreview(namespace, name, mine[0].metadata.name, allowed, not allowed, why)
+    return PodEvictionPreview(namespace, name, mine[0].metadata.name, allowed, not allowed, why)
 
 
 def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
@@ -100,7 +100,7 @@ def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
     return model.matches(pod.metadata.labels)
 
 
-class PodList(msgspec.Struct):
+class EvictionPodList(msgspec.Struct):
     items: list[Pod] = []
 
 
@@ -108,11 +108,11 @@ class BudgetList(msgspec.Struct):
     items: list[PodDisruptionBudget] = []
 
 
-async def look(kube: Kube, node: str) -> Preview:
+async def look(kube: Kube, node: str) -> EvictionPreview:
     """Reads the node's pods and the budgets of their namespaces now, within SECONDS each."""
     ours: Query = {"fieldSelector": f"spec.nodeName={node}", "limit": MOST_PODS}
     try:
-        pods = (await _get(kube, paths.pods(), ours, structs(PodList))).items
+        pods = (await _get(kube, paths.pods(), ours, structs(EvictionPodList))).items
         spaces = sorted({pod.metadata.namespace for pod in pods if _moves(pod)})
         budgets: list[PodDisruptionBudget] = []
         if len(spaces) > MOST_NAMESPACES:
@@ -122,7 +122,7 @@ async def look(kube: Kube, node: str) -> Preview:
                 path = paths.pod_disruption_budgets(space)
                 budgets += (await _get(kube, path, {}, _budgets)).items
     except KubeError as error:
-        return Preview(problem=f"the API server did not tell: {error.message or error}")
+        return EvictionPreview(problem=f"the API server did not tell: {error.message or error}")
     return preview(pods, budgets)
 
 

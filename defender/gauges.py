@@ -13,12 +13,12 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from defender.budgets import Budget, budgets
+from defender.budgets import LimitBudget, budgets
 from defender.control import RiskControl
 from defender.coverage import CLUSTER
-from defender.jobs import Job
+from defender.jobs import ObservedJob
 from defender.pauses import lasting
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.permit import PermitState
@@ -43,7 +43,7 @@ class Gauges(Collector):
         ready: Callable[[], bool],
         clock: Clock,
         stores: Mapping[str, Callable[[], bool]],
-        jobs: Callable[[], Iterable[Job]],
+        jobs: Callable[[], Iterable[ObservedJob]],
     ) -> None:
         self._control, self._ready, self._clock, self._stores = control, ready, clock, stores
         self._jobs = jobs
@@ -108,7 +108,7 @@ class Gauges(Collector):
             full.add_metric([*known, label, kind], sum(not budget.room for budget in scopes))
         yield from (used, limit, room, full)
 
-    def _shown(self) -> list[Policy]:
+    def _shown(self) -> list[LoadedPolicy]:
         control = self._control
         rulers = control.policies or (control.fallback,)
         return sorted(rulers, key=lambda policy: policy.name)[:MOST_POLICIES]
@@ -197,11 +197,11 @@ class Gauges(Collector):
         return _by("jobs", "Jobs that are not over, as Kube Defender sees them.", "phase", phases)
 
 
-def _line(budget: Budget) -> tuple[str, int, str, str]:
+def _line(budget: LimitBudget) -> tuple[str, int, str, str]:
     return budget.policy, budget.index, budget.kind.value, budget.label
 
 
-def _few(scopes: list[Budget]) -> list[Budget]:
+def _few(scopes: list[LimitBudget]) -> list[LimitBudget]:
     if len(scopes) <= MANY:
         return scopes
     tightest = min(scopes, key=lambda budget: (budget.room, -budget.used, budget.scope))

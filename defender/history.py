@@ -12,8 +12,8 @@ from statistics import median
 
 import msgspec
 
-from defender.jobs import Job, JobStatus, Timeline
-from defender.ledger import JOB, Held
+from defender.jobs import JobTimes, JobViewStatus, ObservedJob
+from defender.ledger import JOB, LedgerPermit
 from defender.requests import PastRequest, RequestsPage
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason
 from kubenode.api.v1alpha1.noderemedier import Severity
@@ -27,7 +27,7 @@ DEFENDERS = frozenset(reason.value for reason in Reason)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RecordedRequest:
     """One request, as it was.
 
     at     when it was asked first
@@ -44,7 +44,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PastFault:
     """A node that was unhealthy from `at` until its repair, or `until`.
 
     silent  its Ready condition was not True
@@ -56,15 +56,15 @@ class Fault:
     until: datetime | None
     silent: bool
     uid: str = ""
-    job: Job | None = None
+    job: ObservedJob | None = None
 
-    def opened(self) -> Job:
+    def opened(self) -> ObservedJob:
         """The job as it was while the fault lasted."""
         assert self.job is not None
-        status = JobStatus(phase="AwaitingPermit", timeline=Timeline(fault_seen=self.at))
+        status = JobViewStatus(phase="AwaitingPermit", timeline=JobTimes(fault_seen=self.at))
         return msgspec.structs.replace(self.job, status=status)
 
-    def closed(self) -> Job:
+    def closed(self) -> ObservedJob:
         assert self.job is not None
         status = msgspec.structs.replace(self.job.status, phase="Succeeded")
         return msgspec.structs.replace(self.job, status=status)
@@ -95,20 +95,20 @@ class History:
     start: datetime
     end: datetime
     nodes: Sequence[Node]
-    wishes: list[Wish]
-    faults: list[Fault]
-    before: list[Held]
+    wishes: list[RecordedRequest]
+    faults: list[PastFault]
+    before: list[LedgerPermit]
     ends: dict[str, datetime]
     doubt: Doubt
 
-    def healed_by(self, uid: str) -> list[Fault]:
+    def healed_by(self, uid: str) -> list[PastFault]:
         return [fault for fault in self.faults if fault.uid == uid]
 
 
 def history(
     nodes: Sequence[Node],
-    permits: Iterable[Held],
-    jobs: Sequence[Job],
+    permits: Iterable[LedgerPermit],
+    jobs: Sequence[ObservedJob],
     page: RequestsPage | None,
     start: datetime,
     end: datetime,
@@ -121,8 +121,8 @@ class _Rebuilding:
     def __init__(
         self,
         nodes: Sequence[Node],
-        permits: list[Held],
-        jobs: Sequence[Job],
+        permits: list[LedgerPermit],
+        jobs: Sequence[ObservedJob],
         page: RequestsPage | None,
         start: datetime,
         end: datetime,
@@ -159,7 +159,7 @@ class _Rebuilding:
             self._doubt,
         )
 
-    def _is_there(self, wish: Wish) -> bool:
+    def _is_there(self, wish: RecordedRequest) -> bool:
         if wish.ask.node in self._nodes:
             return True
         self._doubt.gone.add(wish.ask.node)
@@ -167,7 +167,7 @@ class _Rebuilding:
 
     # -- wishes -------------------------------------------------------------------------------
 
-    def _of_requests(self) -> list[Wish]:
+    def _of_requests(self) -> list[RecordedRequest]:
         if self._page is None:
             return []
         by_name = {held.name: held for held in self._permits}
@@ -177,19 +177,21 @@ class _Rebuilding:
             if request.last_asked >= self._start
         ]
 
-    def _of_request(self, request: PastRequest, held: Held | None) -> Wish:
+    def _of_request(self, request: PastRequest, held: LedgerPermit | None) -> RecordedRequest:
         at = max(request.first_asked, self._start)
         given_up = not request.verdict.allowed and self._asks_no_more(request)
         until = request.last_asked if given_up else None
         was = request.granted_at
-        return Wish(request.ask, at, until, self._lasts(request.ask.class_, held, was), was)
+        return RecordedRequest(
+            request.ask, at, until, self._lasts(request.ask.class_, held, was), was
+        )
 
     def _asks_no_more(self, request: PastRequest) -> bool:
         """Whether it was past its time to look again, by far, when the record ends."""
         again = request.verdict.look_again_at
         return again is not None and again + timedelta(minutes=2) < self._end
 
-    def _of_permits(self, told: set[str]) -> Iterable[Wish]:
+    def _of_permits(self, told: set[str]) -> Iterable[RecordedRequest]:
         """Grants of whose asks nobody knows more than that."""
         for held in self._permits:
             if held.name in told:
@@ -198,7 +200,7 @@ class _Rebuilding:
                 if self._start <= at <= self._end:
                     ask = self._ask(held.node, held.holder, held.operation, class_)
                     first = self._first_ask(held.holder, at) if class_ is held.grants[0][0] else at
-                    yield Wish(ask, first, None, self._lasts(class_, held, at), at)
+                    yield RecordedRequest(ask, first, None, self._lasts(class_, held, at), at)
 
     def _first_ask(self, holder: Holder, granted: datetime) -> datetime:
         """A job asks from when it is made, or approved; a later permit of it not before it."""
@@ -208,7 +210,7 @@ class _Rebuilding:
             return granted
         return max(self._start, min(_made(job) or granted, granted))
 
-    def _of_waiting_jobs(self, known: set[str]) -> Iterable[Wish]:
+    def _of_waiting_jobs(self, known: set[str]) -> Iterable[RecordedRequest]:
         """Open jobs that never had a permit: they wait for Kube Defender by their own word."""
         for uid, job in self._jobs.items():
             hold = job.status.hold
@@ -219,7 +221,7 @@ class _Rebuilding:
                 continue
             holder = Holder(kind=JOB, name=job.metadata.name, uid=uid)
             ask = self._ask(job.spec.node_name, holder, Operation.REPAIR, Disruption.NODE)
-            yield Wish(ask, max(made, self._start), None, self._guess(Disruption.NODE))
+            yield RecordedRequest(ask, max(made, self._start), None, self._guess(Disruption.NODE))
 
     def _ask(self, node: str, holder: Holder, operation: Operation, class_: Disruption) -> Ask:
         job = self._jobs.get(holder.uid)
@@ -238,7 +240,7 @@ class _Rebuilding:
         )
 
     def _lasts(
-        self, class_: Disruption, held: Held | None, granted: datetime | None
+        self, class_: Disruption, held: LedgerPermit | None, granted: datetime | None
     ) -> timedelta | None:
         if held is None or granted is None:
             return self._guess(class_)
@@ -252,17 +254,17 @@ class _Rebuilding:
 
     # -- faults -------------------------------------------------------------------------------
 
-    def _faults(self) -> list[Fault]:
+    def _faults(self) -> list[PastFault]:
         found = [fault for job in self._jobs.values() if (fault := self._of_job(job)) is not None]
         told = {fault.node for fault in found}
         for name, node in self._nodes.items():
             since = not_ready_since(node)
             if since is not None and name not in told:
                 self._doubt.unseen += 1
-                found.append(Fault(name, max(since, self._start), None, silent=True))
+                found.append(PastFault(name, max(since, self._start), None, silent=True))
         return sorted(found, key=lambda fault: (fault.at, fault.node))
 
-    def _of_job(self, job: Job) -> Fault | None:
+    def _of_job(self, job: ObservedJob) -> PastFault | None:
         if not job.acts or job.spec.node_name not in self._nodes:
             return None
         seen = job.spec.trigger.first_true or job.metadata.creation_timestamp
@@ -272,16 +274,16 @@ class _Rebuilding:
         helped = any(held.holder.uid == job.metadata.uid for held in self._permits)
         silent = any(fact.atom.startswith("condition Ready ") for fact in job.spec.trigger.facts)
         until = None if helped or closed is None else closed
-        return Fault(
+        return PastFault(
             job.spec.node_name, max(seen, self._start), until, silent, job.metadata.uid, job
         )
 
 
-def _made(job: Job) -> datetime | None:
+def _made(job: ObservedJob) -> datetime | None:
     return job.status.timeline.job_created or job.metadata.creation_timestamp
 
 
-def _durations(permits: Iterable[Held]) -> Mapping[Disruption, timedelta]:
+def _durations(permits: Iterable[LedgerPermit]) -> Mapping[Disruption, timedelta]:
     """The usual one of each class."""
     seconds: dict[Disruption, list[float]] = {}
     for held in permits:
@@ -291,10 +293,10 @@ def _durations(permits: Iterable[Held]) -> Mapping[Disruption, timedelta]:
     return {class_: timedelta(seconds=median(each)) for class_, each in seconds.items()}
 
 
-def _as_at(held: Held, start: datetime) -> Held:
+def _as_at(held: LedgerPermit, start: datetime) -> LedgerPermit:
     """A permit of before as it was at the start."""
     over = held.released_at is not None and held.released_at < start
-    return Held(
+    return LedgerPermit(
         name=held.name,
         node=held.node,
         operation=held.operation,

@@ -35,7 +35,7 @@ LOOKS = "RunCheck"
 """The agent's only step that asks for none."""
 
 
-class Remedier(msgspec.Struct, rename="camel", frozen=True):
+class JobRemedier(msgspec.Struct, rename="camel", frozen=True):
     name: str = ""
 
 
@@ -46,13 +46,13 @@ class Evidence(msgspec.Struct, rename="camel", frozen=True):
     source: str = ""
 
 
-class Trigger(msgspec.Struct, rename="camel", frozen=True):
+class JobTrigger(msgspec.Struct, rename="camel", frozen=True):
     first_true: datetime | None = None
     facts: tuple[Evidence, ...] = ()
     explanation: str = ""
 
 
-class Rung(msgspec.Struct, rename="camel", frozen=True):
+class JobRung(msgspec.Struct, rename="camel", frozen=True):
     name: str = ""
     disruption: str = ""
     steps: tuple[dict[str, Any], ...] = ()
@@ -70,11 +70,11 @@ def _disrupts(step: dict[str, Any]) -> bool:
     return HARMLESS.isdisjoint(step)
 
 
-class Approval(msgspec.Struct, rename="camel", frozen=True):
+class JobApproval(msgspec.Struct, rename="camel", frozen=True):
     required: bool = False
 
 
-class Decision(msgspec.Struct, rename="camel", frozen=True):
+class JobDecision(msgspec.Struct, rename="camel", frozen=True):
     """A person's word on a job that waits for approval."""
 
     decision: str = ""
@@ -83,26 +83,26 @@ class Decision(msgspec.Struct, rename="camel", frozen=True):
     note: str = ""
 
 
-class InitialWait(msgspec.Struct, rename="camel", frozen=True):
+class JobInitialWait(msgspec.Struct, rename="camel", frozen=True):
     reason: str = ""
 
 
-class JobSpec(msgspec.Struct, rename="camel", frozen=True):
+class JobViewSpec(msgspec.Struct, rename="camel", frozen=True):
     node_name: str = ""
-    remedier: Remedier = Remedier()
-    trigger: Trigger = Trigger()
+    remedier: JobRemedier = JobRemedier()
+    trigger: JobTrigger = JobTrigger()
     mode: str = ""
     severity: str = "Warning"
     fault_class: str = ""
     deadline: datetime | None = None
-    initial_wait: InitialWait | None = None
+    initial_wait: JobInitialWait | None = None
     start_rung: int = 0
-    ladder: tuple[Rung, ...] = ()
-    approval: Approval = Approval()
-    approvals: tuple[Decision, ...] = ()
+    ladder: tuple[JobRung, ...] = ()
+    approval: JobApproval = JobApproval()
+    approvals: tuple[JobDecision, ...] = ()
 
 
-class Step(msgspec.Struct, rename="camel", frozen=True):
+class JobStep(msgspec.Struct, rename="camel", frozen=True):
     rung: int = 0
     index: int = 0
     name: str = ""
@@ -113,14 +113,14 @@ class Step(msgspec.Struct, rename="camel", frozen=True):
     message: str = ""
 
 
-class Hold(msgspec.Struct, rename="camel", frozen=True):
+class JobHold(msgspec.Struct, rename="camel", frozen=True):
     reason: str = ""
     scope: str = ""
     message: str = ""
     look_again_at: datetime | None = None
 
 
-class Timeline(msgspec.Struct, rename="camel", frozen=True):
+class JobTimes(msgspec.Struct, rename="camel", frozen=True):
     fault_seen: datetime | None = None
     job_created: datetime | None = None
     permit_granted: datetime | None = None
@@ -138,23 +138,23 @@ class Permitted(msgspec.Struct, rename="camel", frozen=True):
     expires_at: datetime | None = None
 
 
-class JobStatus(msgspec.Struct, rename="camel", frozen=True):
+class JobViewStatus(msgspec.Struct, rename="camel", frozen=True):
     phase: str = ""
     message: str = ""
     rung: int = 0
     step: int = 0
-    steps: tuple[Step, ...] = ()
+    steps: tuple[JobStep, ...] = ()
     permit: Permitted | None = None
-    hold: Hold | None = None
-    timeline: Timeline = Timeline()
+    hold: JobHold | None = None
+    timeline: JobTimes = JobTimes()
 
 
-class Job(msgspec.Struct, rename="camel", frozen=True):
+class ObservedJob(msgspec.Struct, rename="camel", frozen=True):
     """One RemedyOperationJob."""
 
     metadata: ObjectMeta
-    spec: JobSpec = JobSpec()
-    status: JobStatus = JobStatus()
+    spec: JobViewSpec = JobViewSpec()
+    status: JobViewStatus = JobViewStatus()
 
     @property
     def open(self) -> bool:

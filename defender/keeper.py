@@ -15,11 +15,11 @@ import msgspec
 
 from defender.charge.charge import Charge
 from defender.control import RiskControl
-from defender.jobs import CLOSED, Job
-from defender.ledger import Held
-from defender.metrics import Metrics
+from defender.jobs import CLOSED, ObservedJob
+from defender.ledger import LedgerPermit
+from defender.metrics import DefenderMetrics
 from defender.store import NotWritten, PermitStore
-from defender.turns import Turns
+from defender.turns import KeyedLocks
 from defender.webhook.acts import USER
 from defender.webhook.lifetimes import over
 from kubenode.api.v1alpha1 import (
@@ -57,36 +57,36 @@ asks for a kind of another group under the same name, as Cluster API's Machine, 
 SERVED = f"/apis/{paths.GROUP}/{paths.VERSION}"
 
 
-class _Status(msgspec.Struct):
+class _HolderStatus(msgspec.Struct):
     phase: str = ""
 
 
-class Holder(msgspec.Struct):
+class PermitHolderObject(msgspec.Struct):
     """What Kube Defender reads of a holder: that it is there, and a job's phase."""
 
     metadata: ObjectMeta
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: _HolderStatus = msgspec.field(default_factory=_HolderStatus)
 
 
-class _Resource(msgspec.Struct):
+class _ApiResource(msgspec.Struct):
     kind: str = ""
 
 
 class _Resources(msgspec.Struct):
     """What the API server serves of our group."""
 
-    resources: list[_Resource] = []
+    resources: list[_ApiResource] = []
 
 
-_holder = msgspec.json.Decoder(Holder).decode
+_holder = msgspec.json.Decoder(PermitHolderObject).decode
 _resources = msgspec.json.Decoder(_Resources).decode
 
 
-def turn_of(held: Held) -> str:
+def turn_of(held: LedgerPermit) -> str:
     return f"{held.holder.uid}/{held.node}"
 
 
-class Keeper:
+class PermitReaper:
     """`keep` tells how long released permits are remembered: the longest rate and perNode."""
 
     def __init__(
@@ -96,11 +96,11 @@ class Keeper:
         fence: Fence,
         store: PermitStore,
         charge: Charge,
-        turns: Turns,
+        turns: KeyedLocks,
         control: RiskControl,
         nodes: Informer[Node],
-        jobs: Informer[Job],
-        metrics: Metrics,
+        jobs: Informer[ObservedJob],
+        metrics: DefenderMetrics,
         keep: Callable[[], timedelta],
     ) -> None:
         self._kube, self._clock, self._fence = kube, clock, fence
@@ -119,14 +119,14 @@ class Keeper:
                     await self._care(held)
         await self._forget()
 
-    def _needs_care(self, held: Held) -> bool:
+    def _needs_care(self, held: LedgerPermit) -> bool:
         if not held.open:
             return False
         undescribed = not held.status_written and not held.late
         unfinished = held.releasing or held.unsure or undescribed
         return bool(unfinished) or self._due(held)
 
-    def _due(self, held: Held) -> bool:
+    def _due(self, held: LedgerPermit) -> bool:
         """Whether it is time to look at the holder."""
         now = self._clock.now()
         if held.holder.kind == USER:  # nobody renews it, nobody can be looked at
@@ -145,7 +145,7 @@ class Keeper:
         job = self._jobs.get(held.holder.name)
         return job is None or job.metadata.uid != held.holder.uid or not job.open
 
-    async def _care(self, held: Held) -> None:
+    async def _care(self, held: LedgerPermit) -> None:
         self._fence.check()
         try:
             if held.releasing:
@@ -162,7 +162,7 @@ class Keeper:
             log.info("permit could not be looked after, trying again", extra=extra)
         await self._charge.tell(held)
 
-    async def _look(self, held: Held) -> None:
+    async def _look(self, held: LedgerPermit) -> None:
         why = await self._free(held)
         held.looked_at = self._clock.now()
         if why:
@@ -176,11 +176,11 @@ class Keeper:
             extra = {"permit": held.name, "node": held.node, "holder": held.holder.name}
             log.warning("permit is overdue: its holder lives and does not renew it", extra=extra)
 
-    def _overdue(self, held: Held) -> bool:
+    def _overdue(self, held: LedgerPermit) -> bool:
         known = held.state is PermitState.GRANTED and not held.unreadable
         return known and held.expires_at <= self._clock.now()
 
-    async def _free(self, held: Held) -> str:
+    async def _free(self, held: LedgerPermit) -> str:
         """Why the slot may be freed, "" if it may not. Raises KubeError: then nobody knows."""
         if held.node and await self._node_is_gone(held):
             return "node"
@@ -197,7 +197,7 @@ class Keeper:
             return "holder" if await self._is_gone(held.holder.kind, path) else ""
         return "holder" if _over(holder, held) else ""
 
-    async def _node_is_gone(self, held: Held) -> bool:
+    async def _node_is_gone(self, held: LedgerPermit) -> bool:
         """Whether the node of the permit is there no more, or another one has its name."""
         try:
             seen = await self._kube.get(paths.node(held.node), _holder)
@@ -222,7 +222,7 @@ class Keeper:
             return True
         return False
 
-    async def _is_younger(self, node: Holder, held: Held) -> bool:
+    async def _is_younger(self, node: PermitHolderObject, held: LedgerPermit) -> bool:
         """Whether the node is another one than the permit is for. Both instants are told by the API
         server, so that no two clocks are compared.
         """
@@ -246,7 +246,7 @@ class Keeper:
                 return
 
 
-def _over(holder: Holder, held: Held) -> bool:
+def _over(holder: PermitHolderObject, held: LedgerPermit) -> bool:
     """Another object of the same name is not the holder."""
     if holder.metadata.uid != held.holder.uid:
         return True

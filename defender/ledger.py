@@ -27,7 +27,7 @@ LONGEST_NODE_PART = 52
 
 
 @dataclass(slots=True)
-class Held:
+class LedgerPermit:
     """One permit.
 
     grants     (class, instant), oldest first
@@ -108,7 +108,7 @@ def permit_name(node: str, holder: Holder, previous: str) -> str:
     return f"{cut}-{sha256(cause.encode()).hexdigest()[:10]}"
 
 
-def held_from(permit: Permit, life_seconds: float) -> Held:
+def held_from(permit: Permit, life_seconds: float) -> LedgerPermit:
     """A Permit as it was written; one without status was granted, but not more than that yet."""
     spec, status, meta = permit.spec, permit.status, permit.metadata
     created = meta.creation_timestamp
@@ -120,7 +120,7 @@ def held_from(permit: Permit, life_seconds: float) -> Held:
         if at is None:
             raise ValueError(f"permit {meta.name}: neither grants nor creationTimestamp")
         grants = [(spec.class_, at)]
-    return Held(
+    return LedgerPermit(
         name=meta.name,
         node=spec.node_name,
         operation=spec.operation,
@@ -146,23 +146,23 @@ def displaced_in(status: PermitStatus) -> dict[str, int] | None:
     return {each.controller: each.pods for each in status.displaced}
 
 
-def grants_of(held: Held) -> list[Grant]:
+def grants_of(held: LedgerPermit) -> list[Grant]:
     return [Grant(class_=class_, at=at) for class_, at in held.grants]
 
 
 @dataclass(slots=True)
-class Ledger:
+class PermitLedger:
     """Permits by name and by node."""
 
-    _all: dict[str, Held] = field(default_factory=dict)
-    _open: dict[str, Held] = field(default_factory=dict)
-    _by_node: dict[str, dict[str, Held]] = field(default_factory=dict)
+    _all: dict[str, LedgerPermit] = field(default_factory=dict)
+    _open: dict[str, LedgerPermit] = field(default_factory=dict)
+    _by_node: dict[str, dict[str, LedgerPermit]] = field(default_factory=dict)
     on_changed: Callable[[str], None] = lambda name: None
     """Told the name of each permit of which something changed that limits count."""
-    on_freed: list[Callable[[Held], None]] = field(default_factory=list)
+    on_freed: list[Callable[[LedgerPermit], None]] = field(default_factory=list)
     """Told of each permit that counts no longer, or for less."""
 
-    def enter(self, held: Held) -> None:
+    def enter(self, held: LedgerPermit) -> None:
         if held.name in self._all:
             raise ValueError(f"permit {held.name} is in the ledger already")
         self._all[held.name] = held
@@ -186,19 +186,19 @@ class Ledger:
         self._changed(name)
         self._freed(held)
 
-    def grant(self, held: Held, class_: Disruption, at: datetime) -> None:
+    def grant(self, held: LedgerPermit, class_: Disruption, at: datetime) -> None:
         """A stronger class for a permit that is held."""
         held.grants = [*held.grants, (class_, at)]
 
-    def ungrant(self, held: Held) -> None:
+    def ungrant(self, held: LedgerPermit) -> None:
         """Take back the last grant: it is known not to have been written."""
         held.grants = held.grants[:-1]
         self._freed(held)
 
-    def replace_grants(self, held: Held, grants: list[tuple[Disruption, datetime]]) -> None:
+    def replace_grants(self, held: LedgerPermit, grants: list[tuple[Disruption, datetime]]) -> None:
         held.grants = list(grants)
 
-    def release(self, held: Held, at: datetime) -> None:
+    def release(self, held: LedgerPermit, at: datetime) -> None:
         held.state, held.released_at = PermitState.RELEASED, at
         held.unsure, held.also, held.releasing = 0, frozenset(), False
         self._open.pop(held.name, None)
@@ -207,32 +207,32 @@ class Ledger:
     def _changed(self, name: str) -> None:
         self.on_changed(name)
 
-    def _freed(self, held: Held) -> None:
+    def _freed(self, held: LedgerPermit) -> None:
         for tell in self.on_freed:
             tell(held)
 
     # -- reading ------------------------------------------------------------------------------
 
-    def get(self, name: str) -> Held | None:
+    def get(self, name: str) -> LedgerPermit | None:
         return self._all.get(name)
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[LedgerPermit]:
         return iter(list(self._all.values()))
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def open(self) -> list[Held]:
+    def open(self) -> list[LedgerPermit]:
         return list(self._open.values())
 
-    def on_node(self, node: str) -> list[Held]:
+    def on_node(self, node: str) -> list[LedgerPermit]:
         """All permits on the node, released ones too."""
         return list(self._by_node.get(node, {}).values())
 
-    def open_on(self, node: str) -> list[Held]:
+    def open_on(self, node: str) -> list[LedgerPermit]:
         return [held for held in self.on_node(node) if held.open]
 
-    def open_of(self, holder: Holder, node: str) -> Held | None:
+    def open_of(self, holder: Holder, node: str) -> LedgerPermit | None:
         return next((h for h in self.open_on(node) if h.same_holder(holder)), None)
 
     def next_name(self, holder: Holder, node: str) -> str:

@@ -30,22 +30,22 @@ MACHINE = "kubenode.io/machine"
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class ProbeSpec(msgspec.Struct, rename="camel"):
+class ProbeViewSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
-class ProbeStatus(msgspec.Struct, rename="camel"):
+class ProbeViewStatus(msgspec.Struct, rename="camel"):
     answered_at: datetime | None = None
     error: str = ""
 
 
-class Probe(msgspec.Struct):
+class ProbeView(msgspec.Struct):
     metadata: ObjectMeta
-    spec: ProbeSpec = msgspec.field(default_factory=ProbeSpec)
-    status: ProbeStatus = msgspec.field(default_factory=ProbeStatus)
+    spec: ProbeViewSpec = msgspec.field(default_factory=ProbeViewSpec)
+    status: ProbeViewStatus = msgspec.field(default_factory=ProbeViewStatus)
 
 
-_lease, _probe = structs(Lease), structs(Probe)
+_lease, _probe = structs(Lease), structs(ProbeView)
 
 
 class LifeSigns:
@@ -114,7 +114,7 @@ class LifeSigns:
         return (node.metadata.annotations.get(MACHINE) if node is not None else None) or name
 
 
-def _note_answer(probe: Probe, nodes: Collection[str], answered: dict[str, datetime]) -> None:
+def _note_answer(probe: ProbeView, nodes: Collection[str], answered: dict[str, datetime]) -> None:
     """Keep the latest answer about each of these nodes."""
     node, at = probe.spec.node_name, probe.status.answered_at
     if node in nodes and at is not None and not probe.status.error:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from defender.control import RiskControl
 from defender.gauges import Gauges
-from defender.jobs import Job
+from defender.jobs import ObservedJob
 from kubenode.api.v1alpha1 import Reason
 from kubenode.runtime.clock import Clock
 
@@ -21,7 +21,7 @@ REVOKED = ("pause", "breaker")
 """Why a permit was taken back: a person's `pause --now`, or a breaker that opened."""
 
 
-class Metrics:
+class DefenderMetrics:
     """stores  by name whether a store beside the Permit objects answers, such as `redis`
     jobs    all that are known
     """
@@ -32,7 +32,7 @@ class Metrics:
         control: RiskControl,
         ready: Callable[[], bool],
         clock: Clock,
-        jobs: Callable[[], Iterable[Job]] = tuple,
+        jobs: Callable[[], Iterable[ObservedJob]] = tuple,
     ) -> None:
         self.stores: dict[str, Callable[[], bool]] = {}
         self.verdicts = Counter(

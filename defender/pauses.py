@@ -24,7 +24,7 @@ SHORT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class PausedScope:
     """What a pause is about. As text it is what verdicts call it: `cluster`, `node=n1`, `key=b`."""
 
     kind: Literal["Cluster", "Label", "Node"] = "Cluster"
@@ -57,10 +57,10 @@ class Scope:
         return Pause(scope=self.kind, **where, until=until, by=by[:256], why=why, now=now)
 
 
-CLUSTER = Scope()
+CLUSTER = PausedScope()
 
 
-def read_scope(text: str) -> Scope:
+def read_scope(text: str) -> PausedScope:
     """`cluster`, `node=NAME`, `zone=b` and its kin, or any `LABEL=VALUE`. Raises ValueError."""
     if text == "cluster":
         return CLUSTER
@@ -71,18 +71,18 @@ def read_scope(text: str) -> Scope:
             " or LABEL=VALUE"
         )
     if key == "node":
-        return Scope("Node", value=value)
-    return Scope("Label", SHORT.get(key, key), value)
+        return PausedScope("Node", value=value)
+    return PausedScope("Label", SHORT.get(key, key), value)
 
 
-def scope_of(pause: Pause) -> Scope:
+def scope_of(pause: Pause) -> PausedScope:
     match pause.scope:
         case "Cluster":
             return CLUSTER
         case "Label":
-            return Scope("Label", pause.label or "", pause.value or "")
+            return PausedScope("Label", pause.label or "", pause.value or "")
         case "Node":
-            return Scope("Node", value=pause.value or "")
+            return PausedScope("Node", value=pause.value or "")
 
 
 def over(pause: Pause, now: datetime) -> bool:
@@ -94,7 +94,7 @@ def lasting(pauses: Sequence[Pause], now: datetime) -> list[Pause]:
     return [pause for pause in pauses if not over(pause, now)]
 
 
-class Outcome(StrEnum):
+class PauseOutcome(StrEnum):
     PAUSED = "paused"
     PROLONGED = "prolonged"
     SHARPENED = "sharpened"
@@ -111,17 +111,17 @@ class Edit:
     expired  how many pauses that are over were taken out
     """
 
-    outcome: Outcome
+    outcome: PauseOutcome
     pauses: list[Pause]
     before: list[Pause]
     expired: int
 
     @property
     def changes(self) -> bool:
-        return self.outcome is not Outcome.UNCHANGED or self.expired > 0
+        return self.outcome is not PauseOutcome.UNCHANGED or self.expired > 0
 
 
-class Full(ValueError):
+class TooManyPauses(ValueError):
     """The policy has as many pauses as it may have."""
 
     def __init__(self) -> None:
@@ -138,25 +138,25 @@ def paused(pauses: Sequence[Pause], wanted: Pause, now: datetime) -> Edit:
     others = [pause for pause in left if scope_of(pause) != scope]
     if not before:
         if len(others) >= MOST:
-            raise Full
-        return Edit(Outcome.PAUSED, [*others, wanted], [], expired)
+            raise TooManyPauses
+        return Edit(PauseOutcome.PAUSED, [*others, wanted], [], expired)
     longest = max(before, key=_ends)
     sharp = any(pause.now for pause in before)
     if _ends(wanted) > _ends(longest):
         kept = wanted.model_copy(update={"now": wanted.now or sharp, "why": _why(wanted, longest)})
-        return Edit(Outcome.PROLONGED, [*others, kept], before, expired)
+        return Edit(PauseOutcome.PROLONGED, [*others, kept], before, expired)
     if wanted.now and not sharp:
         kept = longest.model_copy(update={"now": True})
-        return Edit(Outcome.SHARPENED, [*others, kept], before, expired)
-    return Edit(Outcome.UNCHANGED, [*others, *before], before, expired)
+        return Edit(PauseOutcome.SHARPENED, [*others, kept], before, expired)
+    return Edit(PauseOutcome.UNCHANGED, [*others, *before], before, expired)
 
 
-def resumed(pauses: Sequence[Pause], scope: Scope | None, now: datetime) -> Edit:
+def resumed(pauses: Sequence[Pause], scope: PausedScope | None, now: datetime) -> Edit:
     """Without the pauses of `scope`; None: without any."""
     left = lasting(pauses, now)
     ended = [pause for pause in left if scope is None or scope_of(pause) == scope]
     kept = [pause for pause in left if pause not in ended]
-    outcome = Outcome.RESUMED if ended else Outcome.UNCHANGED
+    outcome = PauseOutcome.RESUMED if ended else PauseOutcome.UNCHANGED
     return Edit(outcome, kept, ended, len(pauses) - len(left))
 
 

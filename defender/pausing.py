@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from defender.pauses import Edit, Full, Scope, paused, resumed
+from defender.pauses import Edit, PausedScope, TooManyPauses, paused, resumed
 from kubenode.api.v1alpha1 import DefenderPolicy, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.runtime.kube import paths
@@ -25,7 +25,7 @@ Change = Callable[[list[Pause]], Edit]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PauseEdit:
     """What was done to one policy. `edit` is None where nothing could be; `problem` says why."""
 
     policy: str
@@ -36,19 +36,19 @@ class Written:
 
 async def pause(
     kube: Kube, wanted: Pause, now: datetime, policy: str | None = None
-) -> list[Written]:
+) -> list[PauseEdit]:
     """Pause in `policy`, or in all; where there is none `default` is made as Kube Defender would.
 
     Raises KubeError; NotFound if `policy` is not there.
     """
     created = policy is None and await _ensure_one(kube)
     done = await _each(kube, policy, lambda pauses: paused(pauses, wanted, now))
-    return [Written(w.policy, w.edit, w.problem, created) for w in done]
+    return [PauseEdit(w.policy, w.edit, w.problem, created) for w in done]
 
 
 async def resume(
-    kube: Kube, scope: Scope | None, now: datetime, policy: str | None = None
-) -> list[Written]:
+    kube: Kube, scope: PausedScope | None, now: datetime, policy: str | None = None
+) -> list[PauseEdit]:
     """End the pauses of `scope` in `policy`, or in all; scope None: every pause. Raises KubeError.
 
     A pause of the cluster holds for a node too: ending the node's own leaves that one.
@@ -66,35 +66,35 @@ async def _ensure_one(kube: Kube) -> bool:
     return True
 
 
-async def _each(kube: Kube, policy: str | None, change: Change) -> list[Written]:
+async def _each(kube: Kube, policy: str | None, change: Change) -> list[PauseEdit]:
     if policy is not None:
         return [await _one(kube, await kube.get(_path(policy)), change)]
     items = (await kube.get(POLICIES))["items"]
     return [await _one(kube, item, change) for item in items]
 
 
-async def _one(kube: Kube, item: dict[str, Any], change: Change) -> Written:
+async def _one(kube: Kube, item: dict[str, Any], change: Change) -> PauseEdit:
     name = item["metadata"]["name"]
     for _ in range(TRIES):
         try:
             edit = change(pauses_of(item))
             if edit.changes:
                 await kube.patch(_path(name), _patch(item, edit))
-            return Written(name, edit)
+            return PauseEdit(name, edit)
         except ValidationError as error:
             why = error.errors()[0]
-            return Written(name, None, f"spec.pauses: {why['msg']}: mend it by hand")
-        except Full as error:
-            return Written(name, None, str(error))
+            return PauseEdit(name, None, f"spec.pauses: {why['msg']}: mend it by hand")
+        except TooManyPauses as error:
+            return PauseEdit(name, None, str(error))
         except Conflict:
             pass
         except NotFound:
-            return Written(name, None, "was deleted meanwhile")
+            return PauseEdit(name, None, "was deleted meanwhile")
         try:
             item = await kube.get(_path(name))
         except NotFound:
-            return Written(name, None, "was deleted meanwhile")
-    return Written(name, None, "somebody else keeps writing it: try again")
+            return PauseEdit(name, None, "was deleted meanwhile")
+    return PauseEdit(name, None, "somebody else keeps writing it: try again")
 
 
 _pauses = TypeAdapter(list[Pause])

@@ -23,7 +23,7 @@ from kubenode.runtime.kube.objects import ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class LoadedPolicy:
     """One policy. `spec` is None when the object could not be read; then `problem` says why.
 
     `problem` "" means that every explicit limit of the policy is enforced. `nodes` is what can be
@@ -62,14 +62,14 @@ class Policy:
         return list(dict.fromkeys(p for o in Operation if (p := self.problem_for(o))))
 
 
-class _Head(msgspec.Struct):
+class _PolicyHead(msgspec.Struct):
     metadata: ObjectMeta
 
 
-_head = msgspec.json.Decoder(_Head).decode
+_head = msgspec.json.Decoder(_PolicyHead).decode
 
 
-def read_policy(raw: bytes, *, fleet: bool = False) -> Policy:
+def read_policy(raw: bytes, *, fleet: bool = False) -> LoadedPolicy:
     """A DefenderPolicy of the API server, also one that does not fit: it must not vanish.
 
     fleet: other clusters share a store with this one. Raises ValueError only if not even its name
@@ -80,8 +80,10 @@ def read_policy(raw: bytes, *, fleet: bool = False) -> Policy:
         policy = DefenderPolicy.from_server(raw)
     except ValidationError as error:
         text = "; ".join(problems(error, DefenderPolicy))
-        return Policy(metadata, None, DefenderPolicyStatus(), text, _nodes_in(raw))
-    return Policy(metadata, policy.spec, policy.status, "" if fleet else _unsupported(policy.spec))
+        return LoadedPolicy(metadata, None, DefenderPolicyStatus(), text, _nodes_in(raw))
+    return LoadedPolicy(
+        metadata, policy.spec, policy.status, "" if fleet else _unsupported(policy.spec)
+    )
 
 
 def _nodes_in(raw: bytes) -> NodeSelection | None:
@@ -108,10 +110,10 @@ def _unsupported(spec: DefenderPolicySpec) -> str:
 BUILT_IN_NAME = "built-in default"
 
 
-def built_in(policy: DefenderPolicy) -> Policy:
+def built_in(policy: DefenderPolicy) -> LoadedPolicy:
     """`policy` under a name that no object can have, so that nothing is counted twice."""
     meta = ObjectMeta(name=BUILT_IN_NAME)
-    return Policy(meta, policy.spec, policy.status, _unsupported(policy.spec))
+    return LoadedPolicy(meta, policy.spec, policy.status, _unsupported(policy.spec))
 
 
 BUILT_IN = built_in(default_policy())
@@ -119,8 +121,11 @@ BUILT_IN = built_in(default_policy())
 
 
 def covering(
-    policies: Iterable[Policy], labels: dict[str, str], operation: Operation, fallback: Policy
-) -> Sequence[Policy]:
+    policies: Iterable[LoadedPolicy],
+    labels: dict[str, str],
+    operation: Operation,
+    fallback: LoadedPolicy,
+) -> Sequence[LoadedPolicy]:
     """The policies that rule an act, by name; `fallback` alone if there is none."""
     found = [p for p in policies if p.covers(labels) and p.rules(operation)]
     return sorted(found, key=lambda policy: policy.name) or [fallback]

@@ -13,7 +13,7 @@ from defender.breaker.control_path import Thaw
 from defender.census import CLUSTER
 from defender.conditions import conditions
 from defender.control import RiskControl
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.base import API_VERSION
 from kubenode.api.v1alpha1 import DefenderPolicy, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import (
@@ -37,13 +37,13 @@ EVERY = timedelta(seconds=10)
 POLICIES = paths.custom(DefenderPolicy.resource.plural)
 
 
-class Reporter:
+class PolicyReporter:
     def __init__(
         self,
         kube: Kube,
         clock: Clock,
         fence: Fence,
-        policies: Informer[Policy],
+        policies: Informer[LoadedPolicy],
         control: RiskControl,
         recorder: EventRecorder | None = None,
         thawed: Callable[[Thaw, datetime], None] = lambda thaw, now: None,
@@ -85,7 +85,7 @@ class Reporter:
         if all(written):
             self._version = version
 
-    async def _write(self, policy: Policy, now: datetime) -> bool:
+    async def _write(self, policy: LoadedPolicy, now: datetime) -> bool:
         """Whether the policy says now what it should."""
         await self._tell(policy)
         status = self.status(policy, now)
@@ -101,7 +101,7 @@ class Reporter:
             return False
         return True
 
-    async def _tell(self, policy: Policy) -> None:
+    async def _tell(self, policy: LoadedPolicy) -> None:
         """An Event and a line in the log for what breakers did since the last."""
         history = self._breakers.history(policy.name)
         last = self._told.get(policy.name) or next(reversed(policy.status.breaker_history), None)
@@ -147,7 +147,7 @@ class Reporter:
                 await self._recorder.emit(about, "Warning", "PermitUnreadable", message)
         self._unreadable = {name: held.unreadable for name, held in found.items()}
 
-    def status(self, policy: Policy, now: datetime) -> DefenderPolicyStatus:
+    def status(self, policy: LoadedPolicy, now: datetime) -> DefenderPolicyStatus:
         group = (policy.name, CLUSTER)
         status = policy.status
         before, missed = self._before.setdefault(
@@ -169,7 +169,7 @@ class Reporter:
         )
 
 
-def _regarding(policy: Policy) -> dict[str, str]:
+def _regarding(policy: LoadedPolicy) -> dict[str, str]:
     return {
         "kind": DefenderPolicy.resource.kind,
         "api_version": API_VERSION,

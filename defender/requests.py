@@ -24,7 +24,7 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(slots=True)
-class Request:
+class PermitRequest:
     """ask      as it was put last
     held     how many asks were refused, by reason
     granted  when the permit was given; None: not yet
@@ -70,9 +70,9 @@ class Requests:
     def __init__(self, began: datetime, most: int = MOST, kept: timedelta = KEPT) -> None:
         self.began, self.dropped = began, 0
         self._most, self._kept = most, kept
-        self._going: OrderedDict[Key, Request] = OrderedDict()
+        self._going: OrderedDict[Key, PermitRequest] = OrderedDict()
         """Least lately asked first."""
-        self._over: OrderedDict[tuple[Key, datetime], Request] = OrderedDict()
+        self._over: OrderedDict[tuple[Key, datetime], PermitRequest] = OrderedDict()
 
     def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
         """Dry runs take nothing and are no requests."""
@@ -84,7 +84,7 @@ class Requests:
             self._over[key, request.first] = self._going.pop(key)
             request = None
         if request is None:
-            request = self._going[key] = Request(ask, now, now, 0, verdict)
+            request = self._going[key] = PermitRequest(ask, now, now, 0, verdict)
         self._going.move_to_end(key)
         request.ask, request.last, request.verdict = ask, now, verdict
         request.count += 1
@@ -122,7 +122,7 @@ class Requests:
         return RequestsPage(began=self.began, dropped=self.dropped, requests=shown)
 
 
-def _shown(request: Request) -> PastRequest:
+def _shown(request: PermitRequest) -> PastRequest:
     return PastRequest(
         ask=request.ask,
         first_asked=request.first,
@@ -134,6 +134,6 @@ def _shown(request: Request) -> PastRequest:
     )
 
 
-def _is_over(request: Request, verdict: Verdict) -> bool:
+def _is_over(request: PermitRequest, verdict: Verdict) -> bool:
     """Whether it had its permit, and the new answer is about another one."""
     return request.granted is not None and verdict.permit != request.verdict.permit

@@ -16,11 +16,11 @@ from defender.charge.charge import Charge
 from defender.control import RiskControl
 from defender.coverage import in_scope
 from defender.keeper import turn_of
-from defender.ledger import JOB, Held
+from defender.ledger import JOB, LedgerPermit
 from defender.pauses import scope_of
-from defender.policies import Policy, covering
+from defender.policies import LoadedPolicy, covering
 from defender.store import PermitStore
-from defender.turns import Turns
+from defender.turns import KeyedLocks
 from kubenode.api.v1alpha1 import Operation, Reason, RemedyOperationJob
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState, Pause
 from kubenode.api.v1alpha1.permit import PermitState
@@ -37,7 +37,7 @@ Stop = tuple[Reason, str]
 """Why a permit is taken back, and the same as a sentence."""
 
 
-def stopped(held: Held, control: RiskControl, now: datetime) -> Stop | None:
+def stopped(held: LedgerPermit, control: RiskControl, now: datetime) -> Stop | None:
     """Why this permit is to be taken back, None if nothing asks for it. Pure."""
     member = control.census.member(held.node)
     if member is None:
@@ -55,7 +55,7 @@ def _holds(pause: Pause, now: datetime) -> bool:
     return pause.now and (pause.until is None or pause.until > now)
 
 
-def _opened(held: Held, policy: Policy, control: RiskControl) -> str:
+def _opened(held: LedgerPermit, policy: LoadedPolicy, control: RiskControl) -> str:
     """What was granted after a breaker opened was granted in spite of it."""
     member = control.census.member(held.node)
     if member is None or held.operation is Operation.EVACUATE:
@@ -78,7 +78,7 @@ class Revoking:
         clock: Clock,
         store: PermitStore,
         charge: Charge,
-        turns: Turns,
+        turns: KeyedLocks,
         control: RiskControl,
         count: Callable[[str], None] = lambda cause: None,
     ) -> None:
@@ -106,7 +106,7 @@ class Revoking:
                 if stop is not None and self._store.ledger.get(held.name) is held:
                     await self._take_back(held, stop)
 
-    def _stop(self, held: Held) -> Stop | None:
+    def _stop(self, held: LedgerPermit) -> Stop | None:
         doubtful = held.unsure or held.late or held.releasing or held.unreadable
         plain = held.open and not doubtful
         if not plain or held.state is PermitState.REVOKED or held.name in self._past:
@@ -115,7 +115,7 @@ class Revoking:
             return None
         return stopped(held, self._control, self._clock.now())
 
-    async def _take_back(self, held: Held, stop: Stop) -> None:
+    async def _take_back(self, held: LedgerPermit, stop: Stop) -> None:
         reason, message = stop
         try:
             if await self._is_past(held):
@@ -135,7 +135,7 @@ class Revoking:
             "permit revoked", extra={"permit": held.name, "node": held.node, "why": message}
         )
 
-    async def _is_past(self, held: Held) -> bool:
+    async def _is_past(self, held: LedgerPermit) -> bool:
         """Read live: an informer may lag behind the job's last write. One that is gone is left to
         housekeeping.
         """

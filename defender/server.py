@@ -2,7 +2,7 @@
 
 import logging
 
-from defender.http.app import Api
+from defender.http.app import DefenderApi
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.webserver import WebServer
@@ -20,7 +20,7 @@ class DefenderServer(WebServer):
 
     def __init__(
         self,
-        app: Api,
+        app: DefenderApi,
         *,
         address: str = "127.0.0.1",
         port: int = 0,

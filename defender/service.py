@@ -25,27 +25,27 @@ from prometheus_client import CollectorRegistry
 from defender.asking import Asking
 from defender.auditing import Auditing
 from defender.blind import Sight
-from defender.breaker.step import PACE, Pace
+from defender.breaker.step import PACE, BreakerTimes
 from defender.calendar import Calendar
 from defender.census import STARTUP_GRACE
 from defender.charge.charge import MakeCharge, NotInCharge, Solo
 from defender.control import RiskControl
 from defender.displacing import Displacing, Recording
 from defender.fleet.sharing import MakeFleet, NoFleet, Sharing
-from defender.jobs import Job
-from defender.keeper import ROUND_SECONDS, Keeper
+from defender.jobs import ObservedJob
+from defender.keeper import ROUND_SECONDS, PermitReaper
 from defender.lifesigns import LifeSigns
 from defender.limits.case import LOOK_AGAIN
-from defender.metrics import Metrics
-from defender.policies import Policy, read_policy
+from defender.metrics import DefenderMetrics
+from defender.policies import LoadedPolicy, read_policy
 from defender.recorded import read_permit
-from defender.reporter import Reporter
+from defender.reporter import PolicyReporter
 from defender.requests import Requests
 from defender.revoking import Revoking
 from defender.store import LIFE, PERMITS, PermitStore
 from defender.thaw import thaw_in
 from defender.ticking import Ticking
-from defender.turns import Turns
+from defender.turns import KeyedLocks
 from defender.waking import Waker
 from kubenode.api.v1alpha1 import (
     Ask,
@@ -67,7 +67,7 @@ from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from kubenode.runtime.telemetry.tracing import here, span
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class DefenderSettings:
     look_again: timedelta = LOOK_AGAIN
     grace: timedelta = STARTUP_GRACE
     round: float = ROUND_SECONDS
-    pace: Pace = PACE
+    pace: BreakerTimes = PACE
 
 
 class Defender:
@@ -126,22 +126,22 @@ class Defender:
         )
         self.census, self.ledger = self.control.census, self.control.ledger
         self.store = PermitStore(kube, clock, self.ledger, self.settings.life)
-        self._turns = Turns()
+        self._turns = KeyedLocks()
         self.waker = Waker(self.control, clock, lambda: not self.ready())
         self.nodes: Informer[Node] = informer(
             kube, paths.nodes(), structs(Node), clock=clock, name="nodes of defender"
         )
         self.permits: Informer[Permit] = informer(kube, PERMITS, read_permit, clock=clock)
-        self.policies: Informer[Policy] = informer(
+        self.policies: Informer[LoadedPolicy] = informer(
             kube,
             paths.custom(DefenderPolicy.resource.plural),
             partial(read_policy, fleet=fleet is not None),
             clock=clock,
         )
-        self.jobs: Informer[Job] = informer(
+        self.jobs: Informer[ObservedJob] = informer(
             kube,
             paths.custom(RemedyOperationJob.resource.plural),
-            structs(Job),
+            structs(ObservedJob),
             clock=clock,
             name="jobs of defender",
         )
@@ -160,7 +160,7 @@ class Defender:
         kube.on_went_back.append(self.store.went_back)
         self.policies.add_handler(self._policy_changed)
         self.jobs.add_handler(self._job_changed)
-        self.metrics = Metrics(
+        self.metrics = DefenderMetrics(
             registry,
             self.control,
             lambda: not self.ready(),
@@ -172,11 +172,11 @@ class Defender:
         self.auditing = Auditing(audit)
         self.control.breakers.loaded = False
         self.recorder = EventRecorder(kube, "kubenode-defender", clock)
-        self.reporter = Reporter(
+        self.reporter = PolicyReporter(
             kube, clock, fence, self.policies, self.control, self.recorder, self.auditing.thawed
         )
         self.life_signs = LifeSigns(kube, clock, self.control, self.nodes.fresh)
-        self.keeper = Keeper(
+        self.keeper = PermitReaper(
             kube,
             clock,
             fence,
@@ -297,10 +297,12 @@ class Defender:
     def _node_changed(self, name: str, old: Node | None, new: Node | None) -> None:
         self.control.node_changed(name, new, self._clock.now())
 
-    def _job_changed(self, name: str, old: Job | None, new: Job | None) -> None:
+    def _job_changed(self, name: str, old: ObservedJob | None, new: ObservedJob | None) -> None:
         self.control.job_changed(old, new, self._clock.now())
 
-    def _policy_changed(self, name: str, old: Policy | None, new: Policy | None) -> None:
+    def _policy_changed(
+        self, name: str, old: LoadedPolicy | None, new: LoadedPolicy | None
+    ) -> None:
         if new is not None:
             self._thaw(new)
         if old is None or new is None or old.spec != new.spec:
@@ -309,7 +311,7 @@ class Defender:
         elif not leads(self._fence):
             self.control.breakers.adopt(new, self._clock.now())
 
-    def _thaw(self, policy: Policy) -> None:
+    def _thaw(self, policy: LoadedPolicy) -> None:
         """What a person wrote of the control path holds on every replica, also after a restart."""
         try:
             thaw = thaw_in(policy.metadata.annotations)

@@ -16,9 +16,9 @@ from typing import Literal
 import msgspec
 
 from defender.control import RiskControl
-from defender.history import Fault, History, Wish
-from defender.ledger import Held
-from defender.policies import Policy
+from defender.history import History, PastFault, RecordedRequest
+from defender.ledger import LedgerPermit
+from defender.policies import LoadedPolicy
 from defender.queue.calling import call
 from defender.verdict import judge
 from kubenode.api.v1alpha1 import Reason, Verdict
@@ -39,10 +39,10 @@ Happening = Literal["fault", "heal", "give back", "ask"]
 
 
 @dataclass(slots=True)
-class Fate:
+class RequestFate:
     """What became of one request. `held` counts by reason and scope the answers that were no."""
 
-    wish: Wish
+    wish: RecordedRequest
     granted: datetime | None = None
     withdrawn: bool = False
     held: Counter[tuple[Reason, str]] = field(default_factory=Counter)
@@ -53,20 +53,20 @@ class Fate:
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulationOutcome:
     """most_disrupted  nodes that were under a permit at one time, at worst, and when that was
     most_unhealthy  nodes that were so, not ready or both
     openings        breakers that opened
     """
 
-    fates: list[Fate]
+    fates: list[RequestFate]
     most_disrupted: tuple[int, datetime]
     most_unhealthy: tuple[int, datetime]
     openings: list[tuple[str, BreakerStatus]]
     judged: int
 
     @property
-    def granted(self) -> list[Fate]:
+    def granted(self) -> list[RequestFate]:
         return [fate for fate in self.fates if fate.granted is not None]
 
     def waits(self) -> list[timedelta]:
@@ -74,13 +74,13 @@ class Outcome:
         return sorted(fate.waited for fate in self.fates if fate.waited is not None)
 
 
-def simulate(history: History, policies: Sequence[Policy]) -> Outcome:
+def simulate(history: History, policies: Sequence[LoadedPolicy]) -> SimulationOutcome:
     """Play it from `history.start` to its end."""
     return _Play(history, policies).run()
 
 
 class _Play:
-    def __init__(self, history: History, policies: Sequence[Policy]) -> None:
+    def __init__(self, history: History, policies: Sequence[LoadedPolicy]) -> None:
         self._history, self._now = history, history.start
         self._control = RiskControl()
         fresh = [replace(policy, status=DefenderPolicyStatus()) for policy in policies]
@@ -92,7 +92,7 @@ class _Play:
         for held in history.before:
             self._control.ledger.enter(replace(held, grants=list(held.grants)))
         self._control.queue.listen(True)
-        self._fates = [Fate(wish) for wish in history.wishes]
+        self._fates = [RequestFate(wish) for wish in history.wishes]
         self._asking: dict[str, list[int]] = {}
         """By the holder's uid, its wishes that wait."""
         self._due: list[tuple[datetime, int, Happening, int]] = []
@@ -104,7 +104,7 @@ class _Play:
         self._worst_unhealthy = (0, history.start)
         self._judged = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationOutcome:
         self._schedule()
         while self._due and self._due[0][0] <= self._history.end:
             at, _, what, index = heappop(self._due)
@@ -123,7 +123,9 @@ class _Play:
             ((policy, status) for (policy, _, _), status in self._seen.items()),
             key=lambda opening: (opening[1].since, opening[0], opening[1].scope),
         )
-        return Outcome(self._fates, self._worst, self._worst_unhealthy, openings, self._judged)
+        return SimulationOutcome(
+            self._fates, self._worst, self._worst_unhealthy, openings, self._judged
+        )
 
     def _schedule(self) -> None:
         for index, fault in enumerate(self._history.faults):
@@ -142,7 +144,7 @@ class _Play:
 
     # -- what happens -------------------------------------------------------------------------
 
-    def _fail(self, fault: Fault) -> None:
+    def _fail(self, fault: PastFault) -> None:
         node = self._nodes.get(fault.node)
         if node is not None and fault.silent:
             self._silent.add(fault.node)
@@ -151,7 +153,7 @@ class _Play:
         if fault.job is not None:
             self._control.job_changed(None, fault.opened(), self._now)
 
-    def _heal(self, fault: Fault) -> None:
+    def _heal(self, fault: PastFault) -> None:
         node = self._nodes.get(fault.node)
         if node is not None and fault.silent and fault.node in self._silent:
             self._silent.discard(fault.node)
@@ -195,7 +197,7 @@ class _Play:
                 waiting.append(index)
             self._at(self._again(wish, verdict), "ask", index)
 
-    def _again(self, wish: Wish, verdict: Verdict) -> datetime:
+    def _again(self, wish: RecordedRequest, verdict: Verdict) -> datetime:
         soonest = self._now + max(SOONEST, (self._now - wish.at) / PATIENCE)
         again = max(soonest, verdict.look_again_at or soonest)
         return min(again, wish.until) if wish.until and wish.until > self._now else again
@@ -217,9 +219,9 @@ class _Play:
         self._ends[held.name] = max(end, self._ends.get(held.name, end))
         self._at(end, "give back", index)
 
-    def _held(self, wish: Wish) -> Held:
+    def _held(self, wish: RecordedRequest) -> LedgerPermit:
         ask, control = wish.ask, self._control
-        return Held(
+        return LedgerPermit(
             name=control.ledger.next_name(ask.holder, ask.node),
             node=ask.node,
             operation=ask.operation,
@@ -250,14 +252,14 @@ class _Play:
             self._worst_unhealthy = (away, self._now)
 
 
-def reasons(fates: Iterable[Fate]) -> Counter[tuple[Reason, str]]:
+def reasons(fates: Iterable[RequestFate]) -> Counter[tuple[Reason, str]]:
     """How many requests each reason held at least once, by reason and kind of scope."""
     return Counter(
         (reason, kind_of(scope)) for fate in fates for reason, scope in set(_kinds(fate))
     )
 
 
-def _kinds(fate: Fate) -> Iterator[tuple[Reason, str]]:
+def _kinds(fate: RequestFate) -> Iterator[tuple[Reason, str]]:
     return ((reason, kind_of(scope)) for reason, scope in fate.held)
 
 

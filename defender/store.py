@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from defender.ledger import Held, Ledger, grants_of, held_from
+from defender.ledger import LedgerPermit, PermitLedger, grants_of, held_from
 from defender.recorded import UNREADABLE, read_permit
 from kubenode.api.meta import ObjectMeta, format_time
 from kubenode.api.v1alpha1 import Ask, Permit
@@ -52,7 +52,9 @@ class NotWritten(Exception):
 class PermitStore:
     """`life` is how long a permit lasts from a grant or renewal until its holder is looked at."""
 
-    def __init__(self, kube: Kube, clock: Clock, ledger: Ledger, life: timedelta = LIFE) -> None:
+    def __init__(
+        self, kube: Kube, clock: Clock, ledger: PermitLedger, life: timedelta = LIFE
+    ) -> None:
         self.ledger = ledger
         self.ready = False
         """Whether the ledger holds what the server holds; until then nothing may be granted."""
@@ -127,11 +129,11 @@ class PermitStore:
             held.late = True  # somebody's upgrade that we did not judge
         self._take_over(held, seen)
 
-    def _enter_instead(self, seen: Held) -> None:
+    def _enter_instead(self, seen: LedgerPermit) -> None:
         self.ledger.forget(seen.name)
         self.ledger.enter(seen)
 
-    def _take_over(self, held: Held, seen: Held) -> None:
+    def _take_over(self, held: LedgerPermit, seen: LedgerPermit) -> None:
         upgrade_under_way = held.unsure and held.uid and len(seen.grants) < len(held.grants)
         held.uid, held.resource_version = seen.uid, seen.resource_version
         held.expires_at, held.renewed_at = seen.expires_at, seen.renewed_at
@@ -149,7 +151,9 @@ class PermitStore:
 
     # -- taking -------------------------------------------------------------------------------
 
-    def take(self, ask: Ask, scopes: frozenset[str] | None, generation: int, now: datetime) -> Held:
+    def take(
+        self, ask: Ask, scopes: frozenset[str] | None, generation: int, now: datetime
+    ) -> LedgerPermit:
         """Enter a permit that was judged a moment ago. No await may lie between the two."""
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as it will be read back
         mine = self.ledger.open_of(ask.holder, ask.node)
@@ -160,7 +164,7 @@ class PermitStore:
             mine.unsure += 1
             self.ledger.grant(mine, ask.class_, now)
             return mine
-        held = Held(
+        held = LedgerPermit(
             name=self.ledger.next_name(ask.holder, ask.node),
             node=ask.node,
             operation=ask.operation,
@@ -174,12 +178,12 @@ class PermitStore:
         self.ledger.enter(held)
         return held
 
-    def leave(self, held: Held) -> None:
+    def leave(self, held: LedgerPermit) -> None:
         """What `take` entered is not taken, and nothing of it was written."""
         if self.ledger.get(held.name) is held and held.unsure:
             self._undo(held)
 
-    async def write(self, held: Held, *, again: bool = False) -> None:
+    async def write(self, held: LedgerPermit, *, again: bool = False) -> None:
         """Write what was taken. Raises NotWritten; the ledger then counts what may be true.
 
         again: somebody, perhaps another replica, tried before, and that may still happen.
@@ -191,7 +195,7 @@ class PermitStore:
         else:
             await self._create(held)
 
-    async def _create(self, held: Held) -> None:
+    async def _create(self, held: LedgerPermit) -> None:
         first = held.name not in self._sent
         self._sent[held.name] = self._clock.now()
         try:
@@ -205,7 +209,7 @@ class PermitStore:
             self._sent.pop(held.name, None)
             self.apply(made)
 
-    async def _upgrade(self, held: Held) -> None:
+    async def _upgrade(self, held: LedgerPermit) -> None:
         first = held.name not in self._sent
         self._sent[held.name] = self._clock.now()
         spec = {"class": held.class_, "grants": [grant.to_dict() for grant in grants_of(held)]}
@@ -221,7 +225,7 @@ class PermitStore:
             self._sent.pop(held.name, None)
             self.apply(made)
 
-    async def _read_back(self, held: Held, why: KubeError) -> None:
+    async def _read_back(self, held: LedgerPermit, why: KubeError) -> None:
         """After a write of unclear outcome: did it happen? Raises NotWritten unless it did."""
         try:
             permit = await self._kube.get(_path(held), read_permit)
@@ -241,7 +245,7 @@ class PermitStore:
             raise NotWritten(str(why), absent=True) from why
         self._sent.pop(held.name, None)
 
-    def _undo(self, held: Held) -> None:
+    def _undo(self, held: LedgerPermit) -> None:
         """What was taken is known not to have been written."""
         self._sent.pop(held.name, None)
         if not held.uid:
@@ -251,7 +255,7 @@ class PermitStore:
             self.ledger.ungrant(held)
         held.unsure, held.also = 0, frozenset()
 
-    async def clear_up(self, held: Held, now: datetime) -> None:
+    async def clear_up(self, held: LedgerPermit, now: datetime) -> None:
         """Look whether an unclear write happened; after UNCLEAR without it, it never will."""
         sent = self._sent.setdefault(held.name, now)
         try:
@@ -262,7 +266,7 @@ class PermitStore:
 
     # -- status -------------------------------------------------------------------------------
 
-    async def describe(self, held: Held) -> None:
+    async def describe(self, held: LedgerPermit) -> None:
         """The status of a grant that counts. Without it the grant stands all the same: housekeeping
         writes it later.
         """
@@ -277,7 +281,7 @@ class PermitStore:
                 "permit without status for now", extra={"permit": held.name, "why": str(error)}
             )
 
-    def _status(self, held: Held, expires_at: datetime) -> dict[str, Any]:
+    def _status(self, held: LedgerPermit, expires_at: datetime) -> dict[str, Any]:
         return {
             "state": PermitState.GRANTED,
             "grantedAt": format_time(held.granted_at),
@@ -285,7 +289,9 @@ class PermitStore:
             "scopes": sorted(held.scopes or ()),
         }
 
-    async def renew(self, held: Held, now: datetime, at_least: timedelta = timedelta(0)) -> None:
+    async def renew(
+        self, held: LedgerPermit, now: datetime, at_least: timedelta = timedelta(0)
+    ) -> None:
         """Prolong, by `at_least` if that is longer than a life. Raises NotWritten; then the old
         time holds, in memory too.
         """
@@ -304,11 +310,11 @@ class PermitStore:
             else:
                 return
 
-    async def overdue(self, held: Held) -> None:
+    async def overdue(self, held: LedgerPermit) -> None:
         """Its time is over and its holder lives. Raises KubeError."""
         await self._patch_status(held, {"state": PermitState.OVERDUE}, guarded=True)
 
-    async def revoke(self, held: Held, reason: str, message: str) -> None:
+    async def revoke(self, held: LedgerPermit, reason: str, message: str) -> None:
         """Its holder may begin nothing more; it counts until it is given back. Raises KubeError."""
         condition = {
             "type": "Revoked",
@@ -320,7 +326,7 @@ class PermitStore:
         status = {"state": PermitState.REVOKED, "conditions": [condition]}
         await self._patch_status(held, status, guarded=True)
 
-    async def release(self, held: Held) -> None:
+    async def release(self, held: LedgerPermit) -> None:
         """Raises NotWritten: then the permit still counts, and housekeeping goes on releasing."""
         held.releasing = True
         now = self._clock.now()
@@ -336,7 +342,7 @@ class PermitStore:
             if held.open and self.ledger.get(held.name) is held:
                 raise NotWritten(str(error)) from error
 
-    async def _refresh(self, held: Held) -> None:
+    async def _refresh(self, held: LedgerPermit) -> None:
         try:
             self.apply(await self._kube.get(_path(held), read_permit))
         except NotFound:
@@ -345,7 +351,7 @@ class PermitStore:
             raise NotWritten(str(error)) from error
 
     async def _patch_status(
-        self, held: Held, status: dict[str, Any], *, guarded: bool = False
+        self, held: LedgerPermit, status: dict[str, Any], *, guarded: bool = False
     ) -> None:
         """guarded: only if nobody wrote since, so that what was released stays so."""
         change: dict[str, Any] = {"status": status}
@@ -356,11 +362,11 @@ class PermitStore:
 
     # -- forgetting ---------------------------------------------------------------------------
 
-    def forgettable(self, before: datetime) -> Iterable[Held]:
+    def forgettable(self, before: datetime) -> Iterable[LedgerPermit]:
         """Permits released before an instant that no rate looks back to."""
         return [h for h in self.ledger if not h.open and (h.released_at or h.granted_at) < before]
 
-    async def delete(self, held: Held) -> None:
+    async def delete(self, held: LedgerPermit) -> None:
         """Raises KubeError. The ledger forgets when it is gone."""
         with contextlib.suppress(NotFound):
             await self._kube.delete(_path(held), uid=held.uid)
@@ -372,7 +378,7 @@ def _certain(error: KubeError) -> bool:
     return 400 <= error.status < 500 and error.status != 408
 
 
-def _as_either(held: Held, seen: Held) -> Held:
+def _as_either(held: LedgerPermit, seen: LedgerPermit) -> LedgerPermit:
     """What the server shows now, where one of the two cannot be read: what an unreadable one does
     not say is as it was known before.
     """
@@ -396,11 +402,11 @@ def _version(text: str) -> int:
     return int(text or 0)
 
 
-def _path(held: Held) -> str:
+def _path(held: LedgerPermit) -> str:
     return paths.custom(Permit.resource.plural, held.name)
 
 
-def _body(held: Held) -> dict[str, Any]:
+def _body(held: LedgerPermit) -> dict[str, Any]:
     """A Permit to create; the server keeps no status then."""
     permit = Permit(
         metadata=ObjectMeta(name=held.name),

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Turns:
+class KeyedLocks:
     """A lock for each key, for as long as somebody holds or wants it."""
 
     def __init__(self) -> None:

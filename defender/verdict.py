@@ -7,10 +7,10 @@ fleet to get better, then what time and other holders lift.
 
 from datetime import datetime
 
-from defender.census import Health
+from defender.census import NodeHealth
 from defender.control import RiskControl
-from defender.ledger import JOB, Held
-from defender.limits.case import Case, Refusal, look_again_at
+from defender.ledger import JOB, LedgerPermit
+from defender.limits.case import LimitCase, LimitRefusal, look_again_at
 from defender.limits.concurrency import concurrency
 from defender.limits.displaced import displaced
 from defender.limits.fleet import fleet
@@ -20,7 +20,7 @@ from defender.limits.per_node import per_node
 from defender.limits.rate import rate
 from defender.limits.stops import excluded, paused
 from defender.limits.windows import window_closed
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.defenderpolicy import LimitScope
 from kubenode.api.v1alpha1.permit import PermitState
@@ -55,7 +55,7 @@ def judge(ask: Ask, control: RiskControl, now: datetime) -> Verdict:
     return Verdict(allowed=True, reason=Reason.GRANTED, class_=ask.class_)
 
 
-def refusals(ask: Ask, control: RiskControl, now: datetime) -> list[Refusal]:
+def refusals(ask: Ask, control: RiskControl, now: datetime) -> list[LimitRefusal]:
     """Everything that forbids this act now, a permit that the holder has not regarded."""
     member, place = control.census.member(ask.node), control.census.place(ask.node)
     if member is None or place is None:
@@ -65,25 +65,25 @@ def refusals(ask: Ask, control: RiskControl, now: datetime) -> list[Refusal]:
     control.counts.catch_up()
     mine = control.ledger.open_of(ask.holder, ask.node) or _predecessor(ask, control)
     found = [no for no in (_busy(ask, control, now), foreign(ask, member, control, now)) if no]
-    healthy = member.health is Health.HEALTHY and not control.census.is_taken(member.name)
-    costs, cases = int(healthy), list[Case]()
+    healthy = member.health is NodeHealth.HEALTHY and not control.census.is_taken(member.name)
+    costs, cases = int(healthy), list[LimitCase]()
     for ruling in place.ruling(ask.operation):
         policy = ruling.policy
         if ruling.spec is None or policy.problem:
             found.append(_invalid(policy, ask, control, now))
             continue
-        case = Case(ask, member, policy, ruling.spec, control, now, mine, ruling, costs)
+        case = LimitCase(ask, member, policy, ruling.spec, control, now, mine, ruling, costs)
         cases.append(case)
         found += _refusals(case)
     return found or [no for case in cases if (no := control.queue.refuse(case))]
 
 
-def _unknown(ask: Ask, control: RiskControl, now: datetime, message: str) -> Refusal:
+def _unknown(ask: Ask, control: RiskControl, now: datetime, message: str) -> LimitRefusal:
     later = look_again_at(now, control.look_again, ask.node)
-    return Refusal(Reason.UNKNOWN, message, later)
+    return LimitRefusal(Reason.UNKNOWN, message, later)
 
 
-def stands_for(held: Held, ask: Ask) -> bool:
+def stands_for(held: LedgerPermit, ask: Ask) -> bool:
     """Whether the permit already says what is asked for, and surely so."""
     return (
         held.state in (PermitState.GRANTED, PermitState.OVERDUE)
@@ -95,7 +95,7 @@ def stands_for(held: Held, ask: Ask) -> bool:
     )
 
 
-def _predecessor(ask: Ask, control: RiskControl) -> Held | None:
+def _predecessor(ask: Ask, control: RiskControl) -> LedgerPermit | None:
     """The permit of the job that the holder supersedes. It is given back once the holder has its
     own, so the two are one disruption.
     """
@@ -109,11 +109,11 @@ def _predecessor(ask: Ask, control: RiskControl) -> Held | None:
     )
 
 
-def _busy(ask: Ask, control: RiskControl, now: datetime) -> Refusal | None:
+def _busy(ask: Ask, control: RiskControl, now: datetime) -> LimitRefusal | None:
     """One permit per node: two holders on one node undo each other's work."""
     for held in control.ledger.open_on(ask.node):
         if held.unreadable:
-            return Refusal(
+            return LimitRefusal(
                 Reason.NODE_BUSY,
                 f"node {ask.node}: permit {held.name} cannot be read ({held.unreadable}):"
                 " repair it, or delete it when nothing acts on the node",
@@ -124,7 +124,7 @@ def _busy(ask: Ask, control: RiskControl, now: datetime) -> Refusal | None:
             )
         if not held.same_holder(ask.holder) and held is not _predecessor(ask, control):
             who = f"{held.holder.kind} {held.holder.name}"
-            return Refusal(
+            return LimitRefusal(
                 Reason.NODE_BUSY,
                 f"node {ask.node}: {who} holds permit {held.name}",
                 look_again_at(now, control.look_again, ask.node),
@@ -135,12 +135,14 @@ def _busy(ask: Ask, control: RiskControl, now: datetime) -> Refusal | None:
     return None
 
 
-def _invalid(policy: Policy, ask: Ask, control: RiskControl, now: datetime) -> Refusal:
+def _invalid(policy: LoadedPolicy, ask: Ask, control: RiskControl, now: datetime) -> LimitRefusal:
     message = f"policy {policy.name}: {policy.problem or 'cannot be read'}"
-    return Refusal(Reason.POLICY_INVALID, message, look_again_at(now, control.look_again, ask.node))
+    return LimitRefusal(
+        Reason.POLICY_INVALID, message, look_again_at(now, control.look_again, ask.node)
+    )
 
 
-def _refusals(case: Case) -> list[Refusal]:
+def _refusals(case: LimitCase) -> list[LimitRefusal]:
     found = [
         excluded(case),
         paused(case),
@@ -160,12 +162,12 @@ def _refusals(case: Case) -> list[Refusal]:
     return [refusal for refusal in found if refusal is not None]
 
 
-def _place(refusal: Refusal) -> tuple[int, int, str]:
+def _place(refusal: LimitRefusal) -> tuple[int, int, str]:
     """Sorts the telling one first: by reason, then the tightest limit, then the scope's name."""
     return ORDER.index(refusal.reason), refusal.limit or 0, refusal.scope
 
 
-def refused(refusal: Refusal) -> Verdict:
+def refused(refusal: LimitRefusal) -> Verdict:
     return Verdict(
         allowed=False,
         reason=refusal.reason,
@@ -177,7 +179,7 @@ def refused(refusal: Refusal) -> Verdict:
     )
 
 
-def granted(held: Held) -> Verdict:
+def granted(held: LedgerPermit) -> Verdict:
     return Verdict(
         allowed=True,
         reason=Reason.GRANTED,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from devtools.generated import ROOT, run
 from rules.builtin import BUILTIN
-from rules.lint import CODES, Code, Severity
+from rules.lint import CODES, LintCode, LintSeverity
 from rules.probes import PROBES
 
 FOLDER = ROOT / "docs" / "reference"
@@ -92,7 +92,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
 
 def lint_page() -> str:
     parts = [LINT_HEAD]
-    for severity, title in ((Severity.ERROR, "Errors"), (Severity.ADVICE, "Advice")):
+    for severity, title in ((LintSeverity.ERROR, "Errors"), (LintSeverity.ADVICE, "Advice")):
         codes = [code for code in CODES.values() if code.severity is severity]
         rows = [(f"[{code.name}](#{code.name})", code.title) for code in codes]
         parts += [f"## {title}", "", *_table(("code", "what it says"), rows), ""]
@@ -100,7 +100,7 @@ def lint_page() -> str:
     return "\n".join(parts)
 
 
-def _section(code: Code) -> str:
+def _section(code: LintCode) -> str:
     return f"### {code.name}\n\n**{code.title}.** {code.why}\n\n{code.remedy}\n"
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from defender.control import RiskControl
-from defender.ledger import Held
+from defender.ledger import LedgerPermit
 from defender.verdict import judge
 from devtools.generated import ROOT, run
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
@@ -150,8 +150,8 @@ def answer(setting: Setting, control: RiskControl, nodes: int, failed: int) -> s
     return str(granted) if granted else reason
 
 
-def _held(ask: Ask, control: RiskControl) -> Held:
-    return Held(
+def _held(ask: Ask, control: RiskControl) -> LedgerPermit:
+    return LedgerPermit(
         name=ask.node,
         node=ask.node,
         operation=ask.operation,

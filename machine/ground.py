@@ -33,18 +33,18 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.recorder import EventRecorder
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease, Lifesigns, decode_lease
-from machine.bootstrap.step import Lives
+from machine.bootstrap.step import TokenLifetimes
 from machine.certificates.controller import OF_NODE, nodes_of_machine
-from machine.meltdown import Meltdown, Pace
+from machine.meltdown import Meltdown, MeltdownTimes
 from machine.names import LEASES
 
 COMPONENT = "kubenode-machine"
 CLOSED = frozenset(phase.value for phase in JobPhase if phase.closed)
 
 
-class JobSpec(msgspec.Struct, rename="camel", gc=False):
+class RepairJobSpec(msgspec.Struct, rename="camel", gc=False):
     node_name: str = ""
     mode: str = ""
 
@@ -53,17 +53,17 @@ class JobTimeline(msgspec.Struct, gc=False):
     closed: datetime | None = None
 
 
-class JobStatus(msgspec.Struct, gc=False):
+class RepairJobStatus(msgspec.Struct, gc=False):
     phase: str = ""
     timeline: JobTimeline = msgspec.field(default_factory=JobTimeline)
 
 
-class Job(msgspec.Struct, gc=False):
+class RepairJob(msgspec.Struct, gc=False):
     """A RemedyOperationJob, as far as it matters here: whose node it holds."""
 
     metadata: ObjectMeta
-    spec: JobSpec = msgspec.field(default_factory=JobSpec)
-    status: JobStatus = msgspec.field(default_factory=JobStatus)
+    spec: RepairJobSpec = msgspec.field(default_factory=RepairJobSpec)
+    status: RepairJobStatus = msgspec.field(default_factory=RepairJobStatus)
 
     @property
     def holds(self) -> bool:
@@ -77,15 +77,15 @@ class MachineSettings:
     freeze  when and for how long a meltdown freezes; scan  seconds between two looks for orphans;
     prometheus  its URL, "" for none"""
 
-    lives: Lives = field(default_factory=Lives)
+    lives: TokenLifetimes = field(default_factory=TokenLifetimes)
     stale: float = STALE_SECONDS
     workers: int = 8
-    freeze: Pace = field(default_factory=Pace)
+    freeze: MeltdownTimes = field(default_factory=MeltdownTimes)
     scan: float = 900.0
     prometheus: str = ""
 
 
-class Ground:
+class SharedCaches:
     """kube      the API server
     fence     the lease: checked before every write
     registry  where metrics are
@@ -125,10 +125,10 @@ class Ground:
         self.nodes: Informer[Node] = informer(
             kube, paths.nodes(), structs(Node), clock=clock, name="nodes of machines"
         )
-        self.jobs: Informer[Job] = informer(
+        self.jobs: Informer[RepairJob] = informer(
             kube,
             paths.custom(RemedyOperationJob.resource.plural),
-            structs(Job),
+            structs(RepairJob),
             clock=clock,
             name="jobs on machines",
         )

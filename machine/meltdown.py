@@ -31,7 +31,7 @@ FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class MeltdownTimes:
     """Seconds, and the share of agents.
 
     silent    of a cache without proof that it is current
@@ -51,7 +51,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _LeaseChange:
     """at     when the Lease last changed, by our clock
     moved  whether we saw it change: one that was there before us proves nothing yet
     """
@@ -77,14 +77,14 @@ class Meltdown:
         caches: Sequence[Informer[Any]],
         machines: Mapping[str, Machine],
         expected: Callable[[Machine], bool] = lambda machine: False,
-        pace: Pace | None = None,
+        pace: MeltdownTimes | None = None,
         restored: Callable[[], str] = never_frozen,
     ) -> None:
         self._restored = restored
-        self.pace = pace or Pace()
+        self.pace = pace or MeltdownTimes()
         self._clock, self._caches, self._machines = clock, caches, machines
         self._expected = expected
-        self._heard: dict[str, _Heard] = {}
+        self._heard: dict[str, _LeaseChange] = {}
         self._empty: dict[str, str] = {}
         self._why, self._until = "", float("-inf")
         self._first, self._unproven = "", ""
@@ -129,9 +129,9 @@ class Meltdown:
         if new is None:
             return
         if old is None or name not in self._heard:
-            self._heard[name] = _Heard(now, moved=self._unfilled() is None)
+            self._heard[name] = _LeaseChange(now, moved=self._unfilled() is None)
         elif old.spec.renew_time != new.spec.renew_time:
-            self._heard[name] = _Heard(now, moved=True)
+            self._heard[name] = _LeaseChange(now, moved=True)
 
     def listed(self, source: str, found: int, known: int) -> None:
         """A provider's list for one class: instances found, and those that Machines say exist."""
@@ -172,7 +172,7 @@ class Meltdown:
     def _unfilled(self) -> Informer[Any] | None:
         return next((cache for cache in self._caches if not cache.synced.is_set()), None)
 
-    def _stopped(self, now: float, counted: list[_Heard]) -> str:
+    def _stopped(self, now: float, counted: list[_LeaseChange]) -> str:
         since = now - self.pace.stale
         gone = sum(since - self.pace.together < one.at <= since for one in counted)
         if gone < FEWEST or gone <= self.pace.share * len(counted):
@@ -182,7 +182,7 @@ class Meltdown:
             f" within {self.pace.together:g} s"
         )
 
-    def _doubt(self, now: float, counted: list[_Heard]) -> str:
+    def _doubt(self, now: float, counted: list[_LeaseChange]) -> str:
         """Since we began to watch too few Leases have changed, and none had time to be stale."""
         since = now - self.pace.stale
         unproven = sum(not one.moved and one.at > since for one in counted)
@@ -190,7 +190,7 @@ class Meltdown:
             return ""
         return f"too few of {len(counted)} agents have renewed their Leases since we watch them"
 
-    def _counted(self, now: float) -> list[_Heard]:
+    def _counted(self, now: float) -> list[_LeaseChange]:
         """Of Machines that are there and whose agents are expected to live. Where fewer than FEWEST
         of all are in doubt nothing follows, so nobody looks at 10,000 Machines each second."""
         since = now - self.pace.stale

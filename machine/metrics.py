@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.clock import Clock
-from machine.certificates.case import Reason
+from machine.certificates.case import DenialReason
 from machine.certificates.kinds import LONGEST
 
 
@@ -25,7 +25,7 @@ ENDING = LONGEST / 6
 """Before its end; an agent renews at a third of its life before, so by then something is wrong."""
 
 
-class Metrics:
+class MachineMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._approved = Counter(
             "kubenode_machine_certificates_approved",
@@ -38,13 +38,13 @@ class Metrics:
             ["reason"],
             registry=registry,
         )
-        for reason in Reason:
+        for reason in DenialReason:
             self._denied.labels(reason)
 
     def approved(self) -> None:
         self._approved.inc()
 
-    def denied(self, reason: Reason) -> None:
+    def denied(self, reason: DenialReason) -> None:
         self._denied.labels(reason).inc()
 
 

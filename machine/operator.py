@@ -17,7 +17,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.access import MachineAccess
 from machine.bootstrap.controller import OF_MACHINE, Bootstrapper
 from machine.bootstrap.tokens import Tokens
@@ -29,7 +29,7 @@ from machine.component.controller import MachineComponents
 from machine.componentset.parts import ComponentSets
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.sweeping import Sweeper
-from machine.ground import Ground, MachineSettings
+from machine.ground import MachineSettings, SharedCaches
 from machine.insight.metrics import InsightCollector
 from machine.insight.rollouts import RolloutCollector
 from machine.inspection.inspector import ClusterInspector
@@ -37,7 +37,7 @@ from machine.inspection.prometheus import Prometheus
 from machine.machine.controller import wired
 from machine.machineclass.controller import MachineClasses
 from machine.machineset.controller import MachineSets
-from machine.metrics import MachineCollector, Metrics
+from machine.metrics import MachineCollector, MachineMetrics
 from machine.orphans.collector import Orphans
 from machine.orphans.sightings import Sightings
 from machine.provisioning import Provisioning
@@ -45,7 +45,7 @@ from machine.secretaccess.controller import SecretAccess
 
 
 class MachineOperator:
-    """As `machine.ground.Ground`.
+    """As `machine.ground.SharedCaches`.
 
     permits       Kube Defender, None where nobody said which
     provisioning  what machines are made with, None where none are
@@ -68,7 +68,7 @@ class MachineOperator:
         permit_reader: PermitReader | None = None,
         informer: MakeInformer = Informer,
     ) -> None:
-        self.grounds = Ground(
+        self.grounds = SharedCaches(
             kube,
             fence,
             clock,
@@ -105,7 +105,7 @@ class MachineOperator:
             clock,
             fence,
             ground.recorder,
-            Metrics(registry),
+            MachineMetrics(registry),
             audit,
         )
         self.certificates = ground.controller("certificates", approver.reconcile)

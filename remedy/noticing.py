@@ -53,7 +53,7 @@ def _unchanged_for(node: Node, now: datetime) -> timedelta:
     return min((now - (fact.began or fact.since) for fact in facts), default=timedelta.max)
 
 
-class Nodes:
+class NodeMapper:
     """Mappers to nodes. The one of Nodes themselves is the remedier's."""
 
     def __init__(self, facts: FactStore) -> None:
@@ -103,7 +103,7 @@ def _counts_alike(old: RemedyOperationJob, new: RemedyOperationJob) -> bool:
     return both and Past.of(old) == replace(Past.of(new), phase=a.phase)
 
 
-class Jobs:
+class JobMapper:
     """Mappers to jobs."""
 
     def __init__(self, jobs: Informer[RemedyOperationJob]) -> None:

@@ -41,19 +41,19 @@ from kubenode.runtime.kube.objects import Event, Node, structs
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from remedy import noticing
 from remedy.assignments.leases import AgentLeases
 from remedy.assignments.writer import NODES_OF_AGENT, AssignmentWriter
 from remedy.handover.access import Handovers
-from remedy.hostdoctor.desk import Desk as EventDesk
-from remedy.hostdoctor.machines import MachineHost
-from remedy.hostdoctor.metrics import Metrics as HostDoctorMetrics
+from remedy.hostdoctor.desk import HostEventService as EventDesk
+from remedy.hostdoctor.machines import MachineView
+from remedy.hostdoctor.metrics import HostDoctorMetrics as HostDoctorMetrics
 from remedy.hostdoctor.sweep import OpenEvents, Sweep
 from remedy.hostprobes.asking import unanswered
 from remedy.hostprobes.controller import NODE_INDEX, Asker
-from remedy.hostprobes.desk import WITNESS_INDEX, Desk
-from remedy.hostprobes.metrics import Metrics as ProbeMetrics
+from remedy.hostprobes.desk import WITNESS_INDEX, ProbeService
+from remedy.hostprobes.metrics import ProbeMetrics as ProbeMetrics
 from remedy.hostprobes.witnesses import part_of
 from remedy.job.audit import PART, JobAudit
 from remedy.job.clockterm import ClockTerm
@@ -62,26 +62,26 @@ from remedy.job.controller import JobController
 from remedy.job.hearing import Hearing
 from remedy.job.leftmarks import LeftMarks
 from remedy.job.metrics import HeldJobsCollector
-from remedy.job.metrics import Metrics as JobMetrics
+from remedy.job.metrics import JobMetrics as JobMetrics
 from remedy.job.migration.access import PodAccess
 from remedy.job.migration.cordoning import CORDONING, cordoning
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
-from remedy.job.wakes import Wakes
+from remedy.job.wakes import JobWakes
 from remedy.noderecord.store import NodeRecords, StoredEvents
-from remedy.notify.teller import Teller
+from remedy.notify.teller import NotificationController
 from remedy.notify.telling import Telling
 from remedy.outside import Outside
 from remedy.planned.access import EventAccess
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
 from remedy.power.replacing import Replacing
-from remedy.registry.engine import Engine
+from remedy.registry.engine import RuleEngineThread
 from remedy.registry.metrics import EngineCollector
-from remedy.registry.registry import Registry
-from remedy.registry.reporter import Reporter
+from remedy.registry.registry import RuleRegistry
+from remedy.registry.reporter import RuleStatusReporter
 from remedy.remediation.desk import Remediations
 from remedy.remedier.attach_events import AttachEvents
 from remedy.remedier.boots import Boots
@@ -102,7 +102,7 @@ from remedy.remedier.leases import (
     decode_renewal,
 )
 from remedy.remedier.metrics import FactCollector
-from remedy.remedier.metrics import Metrics as RemedierMetrics
+from remedy.remedier.metrics import RemedierMetrics as RemedierMetrics
 from remedy.remedier.unreadable import UnreadableReporter
 from remedy.rollback.access import Rollbacks
 from rules.diagnose import Diagnoser
@@ -202,10 +202,10 @@ class RemedyOperator:
         self.probes: Informer[HostProbe] = of(HostProbe)
         self.requests: Informer[KubeNodeRemediation] = of(KubeNodeRemediation)
         self.assignments: Informer[AgentAssignment] = of(AgentAssignment)
-        self.machines: Informer[MachineHost] = informer(
+        self.machines: Informer[MachineView] = informer(
             kube,
             paths.custom(Machine.resource.plural),
-            structs(MachineHost),
+            structs(MachineView),
             clock=clock,
             name="machines of hosts",
         )
@@ -225,9 +225,9 @@ class RemedyOperator:
         self.agent_leases.add_handler(self.clock_offsets.changed)
         noticing.index(self.jobs)
         self.jobs.add_index(CORDONING, cordoning)
-        self._concerns = noticing.Jobs(self.jobs)
+        self._concerns = noticing.JobMapper(self.jobs)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
-        desk = Desk(
+        desk = ProbeService(
             kube, self.nodes, self.probes, self.lease_ages, self.agent_ages, providers, clock, fence
         )
         self.facts = FactStore(
@@ -259,13 +259,13 @@ class RemedyOperator:
         self.left_marks = LeftMarks(kube, self.nodes, self.jobs, clock, fence)
         self.jobs.add_handler(self.records.job_changed)
         self.node_records.add_handler(self.records.record_changed)
-        self.engine = Engine(diagnoser, clock)
+        self.engine = RuleEngineThread(diagnoser, clock)
         remedier_metrics = RemedierMetrics(registry)
         unreadable = self.facts.unreadable
         self.evaluator = Evaluator(
             self.engine, self.facts.facts, clock, remedier_metrics, unreadable
         )
-        self.rules = Registry(
+        self.rules = RuleRegistry(
             self.remediers,
             self.jobs,
             self.nodes,
@@ -297,8 +297,8 @@ class RemedyOperator:
         self.recording = self._recording()
         self._woken: set[str] = set()
         self.job = self._jobs(permits, JobMetrics(registry))
-        self.wakes = Wakes(permits, self._wake)
-        self.reports = Reporter(kube, self.remediers, self.rules, clock, fence)
+        self.wakes = JobWakes(permits, self._wake)
+        self.reports = RuleStatusReporter(kube, self.remediers, self.rules, clock, fence)
         self.reporter = self._reporter()
         self.teller = self._teller()
         self.unreadable = self._unreadable()
@@ -438,7 +438,7 @@ class RemedyOperator:
         )
 
     def _remedier(self) -> Controller:
-        remedier, concerned = self.decider, noticing.Nodes(self.facts)
+        remedier, concerned = self.decider, noticing.NodeMapper(self.facts)
         controller = self._controller("remedier", self._decide, self.settings.deciders)
         controller.watch(self.nodes, remedier.noticed)
         self._watch_events(controller, concerned.event)
@@ -550,7 +550,9 @@ class RemedyOperator:
         return controller
 
     def _teller(self) -> Controller:
-        teller = Teller(self._kube, self.jobs, self.telling, self._clock, self._fence)
+        teller = NotificationController(
+            self._kube, self.jobs, self.telling, self._clock, self._fence
+        )
         controller = self._controller("notifications", teller.reconcile, 2)
         controller.watch(self.jobs, teller.noticed)
         teller.attach(controller.queue)

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from kubenode.api.base import Model
 from remedy.handover.settings import ObjectTemplate
-from remedy.notify.secret import Unreadable, read
+from remedy.notify.secret import SecretUnreadable, read
 from remedy.notify.settings import Receiver
 from remedy.notify.texts import BadTemplate, compiled, texts
 
@@ -52,7 +52,7 @@ def _addresses(here: Path, receiver: Receiver) -> Iterator[tuple[Path, str]]:
 
         try:
             instantiated(read(url), 1.0)
-        except Unreadable as error:
+        except SecretUnreadable as error:
             yield (*here, "apprise", "urls", number), str(error)
     http = receiver.http
     if http is None:
@@ -68,7 +68,7 @@ def _addresses(here: Path, receiver: Receiver) -> Iterator[tuple[Path, str]]:
     for field, value in secrets.items():
         try:
             read(value)
-        except Unreadable as error:
+        except SecretUnreadable as error:
             yield (*here, way, *field.split(".", 1)), str(error)
 
 

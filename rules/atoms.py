@@ -35,7 +35,7 @@ from rules.leaves.event import event
 from rules.leaves.hostevent import host_event
 from rules.leaves.keyed import annotation, label, taint
 from rules.leaves.pattern import found
-from rules.leaves.reading import Reading
+from rules.leaves.reading import LeafReading
 from rules.sources import stale_source
 from rules.truth import Truth
 
@@ -43,7 +43,7 @@ __all__ = [
     "AnyLeaf",
     "Atom",
     "CountedFact",
-    "Reading",
+    "LeafReading",
     "compares",
     "describe",
     "found",
@@ -65,19 +65,19 @@ Atom = AnyLeaf | CountedFact
 """What a program reads of a node."""
 
 
-def read(leaf: Atom, facts: FactSet, now: datetime) -> Reading:
+def read(leaf: Atom, facts: FactSet, now: datetime) -> LeafReading:
     """`leaf` on these facts at `now`.
 
     A bare leaf `<group>.sameFault` is unknown: it must be asked as a CountedFact of its rule.
     """
     if not facts.fresh:
         about = subject(leaf.leaf if isinstance(leaf, CountedFact) else leaf)
-        return Reading(Truth.UNKNOWN, about, "is not known: the cache is stale")
+        return LeafReading(Truth.UNKNOWN, about, "is not known: the cache is stale")
     if facts.stale and not isinstance(leaf, CountedFact):
         source = stale_source(leaf, facts)
         if source:
             says = f"is not known: the cache of {source} is stale"
-            return Reading(Truth.UNKNOWN, subject(leaf), says)
+            return LeafReading(Truth.UNKNOWN, subject(leaf), says)
     return _READ[type(leaf)](leaf, facts, now)
 
 
@@ -86,15 +86,15 @@ def describe(leaf: Atom) -> str:
     return describe_leaf(leaf.leaf if isinstance(leaf, CountedFact) else leaf)
 
 
-def _counted(atom: CountedFact, facts: FactSet, now: datetime) -> Reading:
+def _counted(atom: CountedFact, facts: FactSet, now: datetime) -> LeafReading:
     return counted(atom.leaf, atom.rule, facts)
 
 
-def _absent(leaf: AbsentLeaf, facts: FactSet, now: datetime) -> Reading:
+def _absent(leaf: AbsentLeaf, facts: FactSet, now: datetime) -> LeafReading:
     return absent(leaf, read(leaf.leaf, facts, now), facts, now)
 
 
-_READ: Mapping[type, Callable[[Any, FactSet, datetime], Reading]] = {
+_READ: Mapping[type, Callable[[Any, FactSet, datetime], LeafReading]] = {
     ConditionLeaf: condition,
     EventLeaf: event,
     HostEventLeaf: host_event,

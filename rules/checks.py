@@ -2,7 +2,7 @@
 
 The API's models refuse most of this already. It is looked at again here because what gets past
 them (an object that was built without validation, or stored before a check existed) must not turn
-"nothing asked" into "every node": F06 of the failures that we are built against.
+"nothing asked" into "every node": failure mode F06.
 """
 
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ from rules.builtin import BUILTIN, SAME_FAULT, Builtin, near
 from rules.history import LONGEST_WINDOW, ONE_DAY
 from rules.leaves.hostevent import CLOSED
 from rules.probes import PROBES, REMOVED, ProbeField
-from rules.rule import CompileError, Rule
+from rules.rule import CompileError, RuleVersion
 
 Fault = tuple[str, str]
 """Path within the NodeRemedier, and what is wrong there."""
 
 
-def check(rule: Rule) -> None:
+def check(rule: RuleVersion) -> None:
     """Raises CompileError for the first fault of `rule` that needs no other rule to be seen."""
     spec = rule.remedier.spec
     for path, why in (
@@ -184,7 +184,7 @@ _ALONE = "counts the nodes on which the leaves beside it are true: write another
 _NEGATED = "a count cannot be asked under not: compare it the other way round"
 
 
-def _infer(rule: Rule) -> Iterator[Fault]:
+def _infer(rule: RuleVersion) -> Iterator[Fault]:
     infer = rule.remedier.spec.infer
     if infer is None:
         return

@@ -14,22 +14,22 @@ from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, Leaf
 from kubenode.api.v1alpha1.noderemedier import Scope
 from rules.builtin import BUILTIN, near
 from rules.leaves.compare import compares
-from rules.rule import CompileError, Rule
+from rules.rule import CompileError, RuleVersion
 from rules.truth import Truth
 
 MOST_NEIGHBOURS = 50
 """Derived facts that a misspelt name is compared with: it takes a while."""
-Inferring = Mapping[str, Sequence[Rule]]
+Inferring = Mapping[str, Sequence[RuleVersion]]
 """Derived fact to the rules that infer it."""
 
 
-def facts_of(rules: Iterable[Rule]) -> set[str]:
+def facts_of(rules: Iterable[RuleVersion]) -> set[str]:
     """The derived facts that `rules` infer."""
     inferring = (rule.remedier.spec.infer for rule in rules)
     return {infer.fact for infer in inferring if infer is not None}
 
 
-def stored_facts(rules: Iterable[Rule]) -> frozenset[str]:
+def stored_facts(rules: Iterable[RuleVersion]) -> frozenset[str]:
     """The derived facts that outlive one evaluation of one node: read from FactSet.inferred.
 
     Those of a scope wider than Node, and those that some rule keeps after its evidence.
@@ -42,15 +42,15 @@ def stored_facts(rules: Iterable[Rule]) -> frozenset[str]:
     )
 
 
-def inferring(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
-    found: dict[str, list[Rule]] = {}
+def inferring(rules: Iterable[RuleVersion]) -> dict[str, list[RuleVersion]]:
+    found: dict[str, list[RuleVersion]] = {}
     for rule in rules:
         if (infer := rule.remedier.spec.infer) is not None:
             found.setdefault(infer.fact, []).append(rule)
     return found
 
 
-def leaves(rule: Rule) -> Iterator[tuple[str, Leaf | AbsentLeaf]]:
+def leaves(rule: RuleVersion) -> Iterator[tuple[str, Leaf | AbsentLeaf]]:
     """Every leaf of evidence and guards, with its path."""
     spec = rule.remedier.spec
     yield from _walk(spec.when, "spec.when")
@@ -66,7 +66,7 @@ def _walk(expression: Expression, path: str) -> Iterator[tuple[str, Leaf | Absen
         yield from _walk(member, f"{path}.{op}" + ("" if op == "not" else f"[{n}]"))
 
 
-def faults(rules: Sequence[Rule], spoiled: Iterable[str]) -> dict[str, CompileError]:
+def faults(rules: Sequence[RuleVersion], spoiled: Iterable[str]) -> dict[str, CompileError]:
     """The first fault of each rule that its neighbours make, by rule id.
 
     spoiled  facts of rules that were refused before
@@ -83,7 +83,9 @@ def faults(rules: Sequence[Rule], spoiled: Iterable[str]) -> dict[str, CompileEr
     return _spread(rules, found, lost)
 
 
-def _alone(rule: Rule, by_fact: Inferring, stored: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _alone(
+    rule: RuleVersion, by_fact: Inferring, stored: frozenset[str]
+) -> Iterator[tuple[str, str]]:
     """One fact has one scope, and one value if it is stored: it has one place to be."""
     infer = rule.remedier.spec.infer
     first = by_fact[infer.fact][0] if infer is not None else rule
@@ -103,7 +105,10 @@ def _group(fact: str) -> str:
 
 
 def _reads(
-    rule: Rule, by_fact: Inferring, neighbours: Mapping[str, Sequence[str]], lost: Container[str]
+    rule: RuleVersion,
+    by_fact: Inferring,
+    neighbours: Mapping[str, Sequence[str]],
+    lost: Container[str],
 ) -> Iterator[tuple[str, str]]:
     """neighbours  derived facts by their group, the word before the dot"""
     for path, leaf in leaves(rule):
@@ -123,17 +128,17 @@ def _reads(
             yield f"{path}.fact", why
 
 
-def fits(leaf: FactLeaf, rule: Rule) -> bool:
+def fits(leaf: FactLeaf, rule: RuleVersion) -> bool:
     """Whether `leaf` holds of the value that `rule` infers."""
     infer = rule.remedier.spec.infer
     return infer is not None and compares(leaf, infer.value) is Truth.TRUE
 
 
 def _spread(
-    rules: Sequence[Rule], found: dict[str, CompileError], lost: set[str]
+    rules: Sequence[RuleVersion], found: dict[str, CompileError], lost: set[str]
 ) -> dict[str, CompileError]:
     """With the readers of what is lost: `not fact` must not come true because a rule is gone."""
-    readers: dict[str, list[tuple[Rule, str]]] = {}
+    readers: dict[str, list[tuple[RuleVersion, str]]] = {}
     for rule in rules:
         for path, leaf in leaves(rule):
             inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
@@ -153,13 +158,13 @@ def _spread(
 # -- order ----------------------------------------------------------------------------------------
 
 
-def _facts_read(rule: Rule, known: Iterable[str]) -> list[str]:
+def _facts_read(rule: RuleVersion, known: Iterable[str]) -> list[str]:
     inner = (x.leaf if isinstance(x, AbsentLeaf) else x for _, x in leaves(rule))
     names = {x.name for x in inner if isinstance(x, FactLeaf)}
     return sorted(names.intersection(known))
 
 
-def _below(rules: Sequence[Rule]) -> dict[str, list[str]]:
+def _below(rules: Sequence[RuleVersion]) -> dict[str, list[str]]:
     """Each fact to the facts that the rules which infer it read."""
     by_fact = inferring(rules)
     return {
@@ -168,7 +173,7 @@ def _below(rules: Sequence[Rule]) -> dict[str, list[str]]:
     }
 
 
-def _of_cycles(rules: Sequence[Rule]) -> dict[str, CompileError]:
+def _of_cycles(rules: Sequence[RuleVersion]) -> dict[str, CompileError]:
     """For each cycle an error of the first rule on it."""
     found: dict[str, CompileError] = {}
     by_fact, place = inferring(rules), {rule.id: n for n, rule in enumerate(rules)}
@@ -213,7 +218,7 @@ def cycles(below: Mapping[str, Sequence[str]]) -> list[list[str]]:
     return found
 
 
-def levels(rules: Sequence[Rule]) -> dict[str, int]:
+def levels(rules: Sequence[RuleVersion]) -> dict[str, int]:
     """Stratum of each rule by id: one above the highest fact that it reads in its own evaluation.
 
     All rules that infer one fact share a stratum: the fact is finished after it. There is no cycle.
@@ -223,7 +228,7 @@ def levels(rules: Sequence[Rule]) -> dict[str, int]:
     for fact in TopologicalSorter(below).static_order():
         level[fact] = max((level[name] for name in below[fact] if name in here), default=-1) + 1
 
-    def of_rule(rule: Rule) -> int:
+    def of_rule(rule: RuleVersion) -> int:
         infer = rule.remedier.spec.infer
         if infer is not None and infer.fact in here:
             return level[infer.fact]

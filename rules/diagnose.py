@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from rules.atoms import Reading, read
+from rules.atoms import LeafReading, read
 from rules.due import Due, passed, planned
-from rules.engines.chain import Answers, Case
+from rules.engines.chain import EngineAnswers, EngineCase
 from rules.engines.crosscheck import CrossCheck
 from rules.engines.durable import REFUSALS, DurableEngine, Spawn
 from rules.engines.port import EngineError, Vector, byte_of, vector_of
 from rules.facts import FactSet
 from rules.loading import Limited, Sieve
 from rules.match import Agreement, Match
-from rules.program import CompiledRule, Program, Rule, slots_of
-from rules.selection import Selection, Selections
+from rules.program import CompiledRule, RuleProgram, RuleVersion, slots_of
+from rules.selection import RuleSelection, Selections
 from rules.touched import Touched
 from rules.truth import Truth
 
@@ -68,7 +68,7 @@ class _Said(NamedTuple):
     """
 
     vector: Vector
-    answers: Answers
+    answers: EngineAnswers
     matches: tuple[Match, ...]
     quiet: bool
     true: tuple[int, ...]
@@ -76,7 +76,7 @@ class _Said(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Node:
+class _NodeDiagnosis:
     """What is remembered of a node: `vector` is what its atoms said of `facts` at `at`, and each of
     them until it is `due` while those facts stay. Atoms that no rule of its selection asks stay
     blank.
@@ -86,7 +86,7 @@ class _Node:
     at: datetime
     due: Due
     vector: Vector
-    selection: Selection
+    selection: RuleSelection
     said: _Said | None = None
 
 
@@ -98,11 +98,11 @@ class Diagnoser:
     ) -> None:
         durable = DurableEngine(spawn, monotonic) if spawn is not None else None
         self.check = CrossCheck(durable)
-        self._program = Program()
+        self._program = RuleProgram()
         self._said_under: dict[str, str] = {}
         self.forget()
 
-    def load(self, rules: Sequence[Rule]) -> LoadReport:
+    def load(self, rules: Sequence[RuleVersion]) -> LoadReport:
         """Replace the program by the rules that compile and that the second engine takes.
 
         Never raises for the second engine: without it all stays unchecked, `check.trouble` why.
@@ -122,7 +122,9 @@ class Diagnoser:
         if self.check.durable is not None:
             self.check.durable.close()
 
-    def _sifted(self, program: Program, error: EngineError) -> tuple[Program, dict[str, str]]:
+    def _sifted(
+        self, program: RuleProgram, error: EngineError
+    ) -> tuple[RuleProgram, dict[str, str]]:
         """Load what the second engine takes; what was loaded, and why it refuses the others."""
         assert self.check.durable is not None
         trial = DurableEngine(*self.check.durable.parts)
@@ -169,14 +171,14 @@ class Diagnoser:
         self._blank = vector_of(reading.truth for reading in blank)
         self._by_the_clock = {n for n, reading in enumerate(blank) if reading.flips_at is not None}
         """Atoms that know something of a node of which nothing is known: what time it is."""
-        self._nodes: OrderedDict[str, _Node] = OrderedDict()
-        self._shares: OrderedDict[tuple[Vector, Selection], _Said] = OrderedDict()
-        self._first: dict[Selection, Answers] = {}
+        self._nodes: OrderedDict[str, _NodeDiagnosis] = OrderedDict()
+        self._shares: OrderedDict[tuple[Vector, RuleSelection], _Said] = OrderedDict()
+        self._first: dict[RuleSelection, EngineAnswers] = {}
         """Of each selection some answer to start from."""
 
     # -- one node
 
-    def _look(self, facts: FactSet, now: datetime) -> _Node:
+    def _look(self, facts: FactSet, now: datetime) -> _NodeDiagnosis:
         """The node as it is now; `said` if it need not be asked about."""
         known = self._nodes.get(facts.node)
         if known is not None and known.facts.labels == facts.labels:
@@ -189,7 +191,7 @@ class Diagnoser:
             or known.facts.uid != facts.uid
             or now < known.at
         ):
-            known = _Node(_BLANK, now, (), self._blank, selection)
+            known = _NodeDiagnosis(_BLANK, now, (), self._blank, selection)
         due, vector = known.due, known.vector
         slots = self._touched.between(known.facts, facts, vector)
         if due and due[0][0] <= now:
@@ -201,7 +203,7 @@ class Diagnoser:
         if slots:
             due, read_now = self._read(slots, facts, now, due, vector)
             vector = vector if read_now == vector else read_now
-        look = _Node(facts, now, due, vector, selection)
+        look = _NodeDiagnosis(facts, now, due, vector, selection)
         same = known.said if vector == known.vector else None
         said = same or self._shares.get((vector, selection))
         if said is not None and said.quiet:
@@ -221,16 +223,16 @@ class Diagnoser:
             due = planned(due, slots, flips, now)
         return due, bytes(truths)
 
-    def _case(self, look: _Node) -> Case:
+    def _case(self, look: _NodeDiagnosis) -> EngineCase:
         known = self._nodes.get(look.facts.node)
         before = None
         if known is not None and known.said is not None and known.selection is look.selection:
             before = known.said.answers
         if before is None:
             before = self._first.get(look.selection)
-        return Case(look.vector, look.selection.numbers, before)
+        return EngineCase(look.vector, look.selection.numbers, before)
 
-    def _shared(self, look: _Node, answers: Answers) -> _Said:
+    def _shared(self, look: _NodeDiagnosis, answers: EngineAnswers) -> _Said:
         """One object for all nodes of which the same is said, also where it has to be asked."""
         key = look.vector, look.selection
         shared = self._shares.get(key)
@@ -248,7 +250,7 @@ class Diagnoser:
             self._shares.popitem(last=False)
         return said
 
-    def _told(self, look: _Node, now: datetime) -> Diagnosis:
+    def _told(self, look: _NodeDiagnosis, now: datetime) -> Diagnosis:
         assert look.said is not None
         facts = look.facts
         self._keep(look, now)
@@ -260,7 +262,7 @@ class Diagnoser:
             matches = tuple(own)
         return Diagnosis(facts.node, matches, look.due[0][0] if look.due else None)
 
-    def _keep(self, look: _Node, now: datetime) -> None:
+    def _keep(self, look: _NodeDiagnosis, now: datetime) -> None:
         name = look.facts.node
         if name not in self._nodes and len(self._nodes) >= MOST_NODES:
             # A full house changes slowly: pushing out the oldest would push out every node of a
@@ -273,7 +275,7 @@ class Diagnoser:
         self._nodes[name] = look
         self._nodes.move_to_end(name)
 
-    def _readings(self, rule_id: str, facts: FactSet, now: datetime) -> tuple[Reading, ...]:
+    def _readings(self, rule_id: str, facts: FactSet, now: datetime) -> tuple[LeafReading, ...]:
         slots = self._evidence[rule_id]
         return tuple(read(self._program.atoms[slot], facts, now) for slot in slots)
 

@@ -13,7 +13,7 @@ from rules.engines.ruleset import MOST_PROPERTIES
 from rules.rule import CompileError
 
 MOST_DISJUNCTS = 64
-"""Per root and polarity; engine.md section 2."""
+"""Per root and polarity."""
 MOST_LITERALS = MOST_PROPERTIES // 2
 """In one alternative: a ruleset of durable_rules has so many properties, two for each slot."""
 
@@ -23,7 +23,7 @@ Disjunct = frozenset[Literal]
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class VectorSlot:
     """A place of the vector as a leaf of a tree."""
 
     index: int
@@ -34,14 +34,14 @@ class Tree:
     """all, any or not of members; the original expression with its leaves numbered."""
 
     op: str
-    members: "tuple[Tree | Slot, ...]"
+    members: "tuple[Tree | VectorSlot, ...]"
 
 
-Root = Tree | Slot
+Root = Tree | VectorSlot
 
 
 def slots_of(root: Root) -> Iterable[int]:
-    if isinstance(root, Slot):
+    if isinstance(root, VectorSlot):
         yield root.index
         return
     for member in root.members:
@@ -60,7 +60,7 @@ def disjuncts(root: Root, known: bool, rule: str = "", path: str = "") -> tuple[
     """
 
     def expand(node: Root, known: bool) -> set[Disjunct]:
-        if isinstance(node, Slot):
+        if isinstance(node, VectorSlot):
             return {frozenset({(node.index, known)})}
         if node.op == "not":
             return expand(node.members[0], not known)

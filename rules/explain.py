@@ -12,13 +12,13 @@ from typing import Any
 
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, Leaf
-from rules.atoms import Atom, CountedFact, Reading, compares, describe, read
+from rules.atoms import Atom, CountedFact, LeafReading, compares, describe, read
 from rules.builtin import BUILTIN, SAME_FAULT
 from rules.facts import FactSet
 from rules.leaves.compare import PROBE
 from rules.leaves.reading import earliest
 from rules.leaves.state import STALE, ago, state
-from rules.program import Program, Rule, stored_facts
+from rules.program import RuleProgram, RuleVersion, stored_facts
 from rules.truth import Truth
 
 
@@ -31,7 +31,7 @@ class Explained:
 
     text: str
     truth: Truth
-    reading: Reading | None = None
+    reading: LeafReading | None = None
     members: "tuple[Explained, ...]" = ()
     state: str = ""
 
@@ -52,7 +52,7 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class RuleExplanation:
     """What one rule says of one node.
 
     matches   the evidence; guards are apart
@@ -109,28 +109,28 @@ class Explanation:
 
 
 def explain(
-    rule: NodeRemedier, facts: FactSet, now: datetime, program: Program | None = None
+    rule: NodeRemedier, facts: FactSet, now: datetime, program: RuleProgram | None = None
 ) -> str:
     """A text for a person: whether the rule matches, the tree, and what is missing."""
     return explained(rule, facts, now, program).text()
 
 
 def explained(
-    rule: NodeRemedier, facts: FactSet, now: datetime, program: Program | None = None
-) -> Explanation:
+    rule: NodeRemedier, facts: FactSet, now: datetime, program: RuleProgram | None = None
+) -> RuleExplanation:
     """`program` has the rules that infer what this one reads; without it that is unknown."""
     spec = rule.spec
     about = (rule.metadata.name, spec.mode.value, facts.node, now)
     if not spec.nodes.matches(dict(facts.labels)):
-        return Explanation(*about, selected=False)
-    reader = _Reader(facts, now, _inferring(program))
+        return RuleExplanation(*about, selected=False)
+    reader = _TreeReader(facts, now, _inferring(program))
     evidence = reader.tree(spec.when, rule)
     guards = reader.tree(spec.unless, rule) if spec.unless is not None else None
     missing_, held = tuple(dict.fromkeys(_sentences(evidence, Truth.TRUE))), _held(guards)
     if not facts.fresh:
         missing_ = (f"needs a current view of the node: {STALE}",)
     flips_at = earliest(*_flips(evidence), *(_flips(guards) if guards is not None else ()))
-    return Explanation(*about, True, evidence, guards, missing_, held, flips_at)
+    return RuleExplanation(*about, True, evidence, guards, missing_, held, flips_at)
 
 
 def explain_tree(
@@ -138,19 +138,21 @@ def explain_tree(
     facts: FactSet,
     now: datetime,
     rule: NodeRemedier | None = None,
-    program: Program | None = None,
+    program: RuleProgram | None = None,
 ) -> Explained:
     """`rule` is the one that the expression is of, for the counts that differ by rule."""
-    return _Reader(facts, now, _inferring(program)).tree(expression, rule)
+    return _TreeReader(facts, now, _inferring(program)).tree(expression, rule)
 
 
-def missing(tree: Explained, wanted: Truth = Truth.TRUE) -> list[Reading]:
+def missing(tree: Explained, wanted: Truth = Truth.TRUE) -> list[LeafReading]:
     """The leaves that keep `tree` from being `wanted`."""
     return [leaf.reading for leaf, _ in _lacking(tree, wanted) if leaf.reading is not None]
 
 
-class _Reader:
-    def __init__(self, facts: FactSet, now: datetime, inferring: Mapping[str, list[Rule]]) -> None:
+class _TreeReader:
+    def __init__(
+        self, facts: FactSet, now: datetime, inferring: Mapping[str, list[RuleVersion]]
+    ) -> None:
         self._facts, self._now, self._inferring = facts, now, inferring
 
     def tree(self, expression: Expression, rule: NodeRemedier | None) -> Explained:
@@ -180,7 +182,7 @@ class _Reader:
         truth = Truth.any(member.truth for member in members)
         return Explained(describe(leaf), truth, None, members)
 
-    def _inferred_by(self, rule: Rule, leaf: FactLeaf) -> Explained:
+    def _inferred_by(self, rule: RuleVersion, leaf: FactLeaf) -> Explained:
         spec, name = rule.remedier.spec, rule.remedier.metadata.name
         assert spec.infer is not None
         if compares(leaf, spec.infer.value) is not Truth.TRUE:
@@ -194,9 +196,9 @@ class _Reader:
 ALL, NOT = "all of", "not"
 
 
-def _inferring(program: Program | None) -> dict[str, list[Rule]]:
+def _inferring(program: RuleProgram | None) -> dict[str, list[RuleVersion]]:
     """The rules that infer each derived fact that lives in one evaluation."""
-    found: dict[str, list[Rule]] = {}
+    found: dict[str, list[RuleVersion]] = {}
     rules = [compiled.rule for compiled in program.rules] if program is not None else []
     stored = stored_facts(rules)
     for rule in rules:
@@ -265,7 +267,7 @@ def _lines(tree: Explained, now: datetime, depth: int) -> list[str]:
     return [f"{'  ' * depth}{mark} {text}", *below]
 
 
-def _source(reading: Reading, now: datetime) -> str:
+def _source(reading: LeafReading, now: datetime) -> str:
     if reading.observed_at is None:
         return ""
     if reading.source == PROBE:

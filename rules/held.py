@@ -61,7 +61,7 @@ FINDINGS = frozenset({"True", "False"})
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConditionReading:
     """A condition as the Node has it.
 
     transition     since when it has its status, by the clock of its reporter
@@ -105,7 +105,7 @@ class _Wiped:
 class _Move:
     """A report with a later lastTransitionTime, what was known before it, and when we heard it."""
 
-    report: Report
+    report: ConditionReading
     before: ConditionFact
     unseen: timedelta
     at: datetime
@@ -150,7 +150,7 @@ class ConditionClock:
         self.ended_doubt = False
 
     def take(
-        self, reports: Sequence[Report], now: datetime, deaf_until: datetime | None = None
+        self, reports: Sequence[ConditionReading], now: datetime, deaf_until: datetime | None = None
     ) -> None:
         """Take in all conditions of one version of the Node; others are gone.
 
@@ -206,7 +206,7 @@ class ConditionClock:
         """A copy, so that a FactSet does not change under its reader."""
         return dict(self._facts)
 
-    def _of_the_past(self, report: Report) -> bool:
+    def _of_the_past(self, report: ConditionReading) -> bool:
         """Whether the report is older than one that we have seen, or still the one in doubt."""
         type_, before = report.type, self._stamps.get(report.type)
         if before is None:
@@ -229,7 +229,7 @@ class ConditionClock:
         self._doubted[type_] = stamps
         self._facts[type_] = replace(self._facts[type_], doubted=True)
 
-    def _moved(self, report: Report) -> bool:
+    def _moved(self, report: ConditionReading) -> bool:
         """Whether its lastTransitionTime is later than it was, between findings."""
         known, before = self._facts.get(report.type), self._stamps.get(report.type)
         if known is None or before is None:
@@ -238,12 +238,12 @@ class ConditionClock:
             return False
         return report.transition > before.transition and {known.status, report.status} <= FINDINGS
 
-    def _move(self, report: Report, now: datetime) -> _Move:
+    def _move(self, report: ConditionReading, now: datetime) -> _Move:
         unseen = self._unseen.get(report.type, timedelta(0))
         return _Move(report, self._facts[report.type], unseen, now)
 
     def _look_for_start(
-        self, moves: Sequence[_Move], reports: Sequence[Report], now: datetime
+        self, moves: Sequence[_Move], reports: Sequence[ConditionReading], now: datetime
     ) -> None:
         """A start may come in several versions of the Node, one right after the other."""
         late = (move for move in self._lately if now - move.at <= TOGETHER)
@@ -269,7 +269,11 @@ class ConditionClock:
             self._wiped[fact.type] = wiped
 
     def _hear(
-        self, report: Report, now: datetime, deaf_until: datetime | None, latest: HostTime | None
+        self,
+        report: ConditionReading,
+        now: datetime,
+        deaf_until: datetime | None,
+        latest: HostTime | None,
     ) -> None:
         """latest  the latest stamp of the host, at the first sight of it; None: it is not that"""
         type_, known = report.type, self._facts.get(report.type)
@@ -295,7 +299,9 @@ class ConditionClock:
             self._wiped.pop(type_, None)
             self._facts[type_] = replace(_fact(report, known.since, heard), began=known.began)
 
-    def _repeated(self, known: ConditionFact, report: Report, passed: timedelta) -> ConditionFact:
+    def _repeated(
+        self, known: ConditionFact, report: ConditionReading, passed: timedelta
+    ) -> ConditionFact:
         """Learn from the first report after the first sight how old the one before it was then: by
         so much more than `passed` they lie apart. More than SILENT is a clock that was set.
         """
@@ -334,7 +340,9 @@ def _earlier(one: _Stamps, other: _Stamps) -> bool:
     return one.heartbeat < other.heartbeat
 
 
-def _whole(report: Report, moves: Sequence[_Move], reports: Sequence[Report]) -> bool:
+def _whole(
+    report: ConditionReading, moves: Sequence[_Move], reports: Sequence[ConditionReading]
+) -> bool:
     """Whether all conditions of its heartbeat became False with it, at least WHOLE."""
     if len(moves) < WHOLE or report.status != STARTS_AS:
         return False
@@ -343,7 +351,7 @@ def _whole(report: Report, moves: Sequence[_Move], reports: Sequence[Report]) ->
     return WHOLE <= with_it == beside
 
 
-def _latest(reports: Sequence[Report], now: datetime) -> HostTime | None:
+def _latest(reports: Sequence[ConditionReading], now: datetime) -> HostTime | None:
     """About now, by the host's own clock, as far as the Node tells: its latest stamp. The control
     plane tells since when a kubelet is silent, whose last stamp it leaves: so much later it is.
     """
@@ -362,7 +370,7 @@ def _between(earlier: HostTime | None, later: HostTime | None) -> timedelta:
     return min(max(later - earlier, timedelta(0)), LONGEST_BETWEEN)
 
 
-def _first_fact(report: Report, now: datetime, latest: HostTime | None) -> ConditionFact:
+def _first_fact(report: ConditionReading, now: datetime, latest: HostTime | None) -> ConditionFact:
     """Of a condition that we see for the first time. It has its status for as long as its report
     says, by the clock that wrote the report, and perhaps since the report too.
     """
@@ -375,7 +383,7 @@ def _first_fact(report: Report, now: datetime, latest: HostTime | None) -> Condi
 
 
 def _heard_at(
-    report: Report,
+    report: ConditionReading,
     known: ConditionFact,
     before: _Stamps,
     now: datetime,
@@ -395,7 +403,7 @@ def _heard_at(
     return min(known.heard + _between(before.heartbeat, report.heartbeat), now)
 
 
-def _fact(report: Report, since: datetime, heard: datetime) -> ConditionFact:
+def _fact(report: ConditionReading, since: datetime, heard: datetime) -> ConditionFact:
     reason, message = clipped(report.reason), clipped(report.message)
     return ConditionFact(report.type, report.status, reason, message, since, heard)
 
@@ -406,13 +414,13 @@ def _heard(fact: ConditionFact, heard: datetime) -> ConditionFact:
     return ConditionFact(*said, fact.since, heard, fact.settles, fact.began)
 
 
-def _same_words(report: Report, known: ConditionFact) -> bool:
+def _same_words(report: ConditionReading, known: ConditionFact) -> bool:
     return (report.reason == known.reason or clipped(report.reason) == known.reason) and (
         report.message == known.message or clipped(report.message) == known.message
     )
 
 
-def _together(report: Report, other: Report) -> bool:
+def _together(report: ConditionReading, other: ConditionReading) -> bool:
     """Whether one start of a reporter made both what they are."""
     if report.transition is None or other.transition is None or report.status != other.status:
         return False

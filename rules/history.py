@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from kubenode.api.v1alpha1.noderecord import MOST_PAST_EVENTS, REMEMBERED
 from rules.facts import EventFact
-from rules.held import MOST_CONDITIONS, ConditionClock, Report
+from rules.held import MOST_CONDITIONS, ConditionClock, ConditionReading
 from rules.since import ClockSteps, KeyClock
 from rules.text import CLIP, clipped
 
@@ -24,10 +24,10 @@ __all__ = [
     "ONE_DAY",
     "ClockSteps",
     "ConditionClock",
+    "ConditionReading",
     "EventWindow",
     "KeyClock",
     "LastingEvents",
-    "Report",
 ]
 
 MOST_EVENTS = 256

@@ -9,8 +9,8 @@ loaded as a whole.
 
 from collections.abc import Collection, Sequence
 
-from rules.engines.port import Engine, EngineError
-from rules.program import CompiledRule, Program, Rule, compile_program, facts_of
+from rules.engines.port import EngineError, RuleEngine
+from rules.program import CompiledRule, RuleProgram, RuleVersion, compile_program, facts_of
 
 MOST_RULES = 1_000
 """In one program. Measured: each costs the second engine 2 ms at load and some 150 KB."""
@@ -26,7 +26,7 @@ class Limited:
     refused  rule id to why, also for what does not compile
     """
 
-    def __init__(self, rules: Sequence[Rule], loaded: Collection[str]) -> None:
+    def __init__(self, rules: Sequence[RuleVersion], loaded: Collection[str]) -> None:
         self._loaded = loaded
         self._rules = list(rules)
         self.refused: dict[str, str] = {}
@@ -41,11 +41,11 @@ class Limited:
         for error in self.program.rejected:
             self.refused.setdefault(error.rule, f"{error.path}: {error.message}")
 
-    def _compiled(self) -> Program:
+    def _compiled(self) -> RuleProgram:
         lost = facts_of(rule for rule in self._rules if rule.id in self.refused)
         return compile_program([r for r in self._rules if r.id not in self.refused], lost)
 
-    def _refuse(self, rules: Sequence[Rule], kept: Collection[str], why: str) -> None:
+    def _refuse(self, rules: Sequence[RuleVersion], kept: Collection[str], why: str) -> None:
         gone = [rule.id for rule in rules if rule.id not in kept]
         self.refused |= dict.fromkeys(gone, f"spec: {why} cannot be loaded: {_WAY_OUT}")
 
@@ -63,22 +63,22 @@ class Limited:
 class Sieve:
     """refusals  the reasons of an EngineError that lie in the program"""
 
-    def __init__(self, trial: Engine, program: Program, refusals: frozenset[str]) -> None:
+    def __init__(self, trial: RuleEngine, program: RuleProgram, refusals: frozenset[str]) -> None:
         self._trial, self._refusals = trial, refusals
         by_stratum = sorted(program.rules, key=lambda rule: rule.stratum)
         self._offered = [rule.rule for rule in by_stratum]
         self._place = {rule.id: n for n, rule in enumerate(program.rules)}
-        self._taken: list[Rule] = []
+        self._taken: list[RuleVersion] = []
         self._lost: set[str] = set()
         self.refused: dict[str, str] = {}
         """Rule id to why."""
 
-    def sift(self) -> Program:
+    def sift(self) -> RuleProgram:
         """What is left. Raises EngineError when the engine fails for no fault of the rules."""
         self._offer(self._offered)
         return self._compiled(())
 
-    def _offer(self, rules: Sequence[Rule]) -> None:
+    def _offer(self, rules: Sequence[RuleVersion]) -> None:
         rules = self._readable(rules)
         if not rules:
             return
@@ -95,7 +95,7 @@ class Sieve:
             self._offer(rules[:middle])
             self._offer(rules[middle:])
 
-    def _readable(self, rules: Sequence[Rule]) -> list[Rule]:
+    def _readable(self, rules: Sequence[RuleVersion]) -> list[RuleVersion]:
         """Without those that read a fact of a refused rule."""
         errors = self._compiled(rules).rejected
         for error in errors:
@@ -104,7 +104,7 @@ class Sieve:
         gone = {error.rule for error in errors}
         return [rule for rule in rules if rule.id not in gone]
 
-    def _refusal(self, rules: Sequence[Rule]) -> str:
+    def _refusal(self, rules: Sequence[RuleVersion]) -> str:
         """Why the engine does not take `rules` besides those taken; "" if it does."""
         try:
             self._trial.load(self._compiled(rules))
@@ -114,6 +114,6 @@ class Sieve:
             return str(error)
         return ""
 
-    def _compiled(self, more: Sequence[Rule]) -> Program:
+    def _compiled(self, more: Sequence[RuleVersion]) -> RuleProgram:
         rules = sorted([*self._taken, *more], key=lambda rule: self._place[rule.id])
         return compile_program(rules, self._lost)

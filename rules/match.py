@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from rules.atoms import Reading
+from rules.atoms import LeafReading
 from rules.truth import Truth
 
 
@@ -37,6 +37,6 @@ class Match:
     guards: Truth
     agreement: Agreement
     true_leaves: int = 0
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[LeafReading, ...] = ()
     others: Truth = Truth.UNKNOWN
     probes: tuple[str, ...] = ()

@@ -7,20 +7,20 @@ and the heartbeat stays the kubelet's last.
 
 from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node, NodeCondition
-from rules.held import Report
+from rules.held import ConditionReading
 
 NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
 """Reason that kube-controller-manager gives the conditions of a node that fell silent."""
 
 
-def node_reports(node: Node) -> list[Report]:
+def node_reports(node: Node) -> list[ConditionReading]:
     return [_report(condition) for condition in node.status.conditions]
 
 
-def _report(condition: NodeCondition) -> Report:
+def _report(condition: NodeCondition) -> ConditionReading:
     turned = condition.last_transition_time
     silent = condition.reason == NODE_CONTROLLER_WROTE and turned is not None
-    return Report(
+    return ConditionReading(
         condition.type,
         condition.status,
         condition.reason,

@@ -27,24 +27,24 @@ from rules.disjuncts import (
     Disjunct,
     Literal,
     Root,
-    Slot,
     Tree,
+    VectorSlot,
     disjuncts,
     output_name,
     slots_of,
 )
-from rules.rule import CompileError, Rule
+from rules.rule import CompileError, RuleVersion
 
 __all__ = [
     "CompileError",
     "CompiledRule",
     "Disjunct",
     "Literal",
-    "Program",
     "Root",
-    "Rule",
-    "Slot",
+    "RuleProgram",
+    "RuleVersion",
     "Tree",
+    "VectorSlot",
     "compile_program",
     "disjuncts",
     "facts_of",
@@ -66,7 +66,7 @@ class CompiledRule:
     probes      atoms of its evidence that are probes, also absent ones, in order
     """
 
-    rule: Rule
+    rule: RuleVersion
     number: int
     stratum: int
     evidence: Root
@@ -94,7 +94,7 @@ class CompiledRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class RuleProgram:
     """Slots below `len(atoms)` are atoms, those above are derived facts."""
 
     rules: tuple[CompiledRule, ...] = ()
@@ -108,7 +108,7 @@ class Program:
         return len(self.atoms) + len(self.derived)
 
 
-def compile_program(rules: Sequence[Rule], spoiled: Iterable[str] = ()) -> Program:
+def compile_program(rules: Sequence[RuleVersion], spoiled: Iterable[str] = ()) -> RuleProgram:
     """Never raises for a bad rule: it is in `rejected`, and so is what depends on it.
 
     spoiled  derived facts of rules that were refused before: who reads them is refused too, since
@@ -117,7 +117,7 @@ def compile_program(rules: Sequence[Rule], spoiled: Iterable[str] = ()) -> Progr
     rejected: list[CompileError] = []
     good, lost = list(rules), set(spoiled)
     while True:
-        found, program = _first_faults(good, lost), Program()
+        found, program = _first_faults(good, lost), RuleProgram()
         if not found:
             with paused_collector():
                 program, found = _Compiler(good).program()
@@ -128,7 +128,7 @@ def compile_program(rules: Sequence[Rule], spoiled: Iterable[str] = ()) -> Progr
         good = [rule for rule in good if rule.id not in found]
 
 
-def _first_faults(rules: Sequence[Rule], spoiled: Iterable[str]) -> dict[str, CompileError]:
+def _first_faults(rules: Sequence[RuleVersion], spoiled: Iterable[str]) -> dict[str, CompileError]:
     """By rule id, those that show before anything is compiled."""
     found: dict[str, CompileError] = {}
     for rule in rules:
@@ -142,7 +142,7 @@ def _first_faults(rules: Sequence[Rule], spoiled: Iterable[str]) -> dict[str, Co
 class _Compiler:
     """Numbers the leaves of rules without faults, and builds their trees."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[RuleVersion]) -> None:
         self._rules, self._inferring = rules, inferring(rules)
         self._stored = stored_facts(rules)
         self._atoms: dict[str, int] = {}
@@ -152,7 +152,7 @@ class _Compiler:
         self._asks: dict[str, list[tuple[int, FactLeaf]]] = {}
         """Derived fact to the leaves that ask it, with their places."""
 
-    def program(self) -> tuple[Program, dict[str, CompileError]]:
+    def program(self) -> tuple[RuleProgram, dict[str, CompileError]]:
         """The program, or by rule id why the second engine could not be given a rule."""
         level = levels(self._rules)
         trees = {rule.id: self._trees(rule) for rule in self._rules}
@@ -166,7 +166,7 @@ class _Compiler:
         strata: list[list[CompiledRule]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
         for rule_ in compiled:
             strata[rule_.stratum].append(rule_)
-        program = Program(
+        program = RuleProgram(
             tuple(compiled),
             tuple(self._leaves),
             tuple(self._derived),
@@ -177,18 +177,18 @@ class _Compiler:
 
     # -- trees
 
-    def _trees(self, rule: Rule) -> tuple[Root, Root | None]:
+    def _trees(self, rule: RuleVersion) -> tuple[Root, Root | None]:
         spec = rule.remedier.spec
         guards = self._tree(rule, spec.unless) if spec.unless is not None else None
         return self._tree(rule, spec.when), guards
 
-    def _tree(self, rule: Rule, expression: Expression) -> Root:
+    def _tree(self, rule: RuleVersion, expression: Expression) -> Root:
         if (leaf := expression.leaf) is not None:
-            return Slot(self._slot(rule, leaf))
+            return VectorSlot(self._slot(rule, leaf))
         op = "all" if expression.all is not None else "any" if expression.any is not None else "not"
         return Tree(op, tuple(self._tree(rule, member) for member in expression.members))
 
-    def _slot(self, rule: Rule, leaf: AnyLeaf) -> int:
+    def _slot(self, rule: RuleVersion, leaf: AnyLeaf) -> int:
         """Atoms count up from 0; derived facts down from -1 until the atoms are all known."""
         if not isinstance(leaf, FactLeaf):
             return self._atom_slot(leaf)
@@ -216,7 +216,7 @@ class _Compiler:
 
     def _compiled(
         self,
-        rule: Rule,
+        rule: RuleVersion,
         number: int,
         level: int,
         trees: tuple[Root, Root | None],
@@ -242,7 +242,7 @@ class _Compiler:
             tuple(s for s in asked if _is_probe(self._leaves[s])),
         )
 
-    def _infers(self, rule: Rule, atoms: int) -> tuple[int, ...]:
+    def _infers(self, rule: RuleVersion, atoms: int) -> tuple[int, ...]:
         infer = rule.remedier.spec.infer
         asked = self._asks.get(infer.fact, ()) if infer is not None else ()
         return tuple(atoms + n for n, leaf in asked if fits(leaf, rule))
@@ -253,13 +253,13 @@ def _is_probe(atom: Atom) -> bool:
 
 
 def _renumbered(root: Root, atoms: int) -> Root:
-    if isinstance(root, Slot):
-        return root if root.index >= 0 else Slot(atoms - 1 - root.index)
+    if isinstance(root, VectorSlot):
+        return root if root.index >= 0 else VectorSlot(atoms - 1 - root.index)
     return Tree(root.op, tuple(_renumbered(member, atoms) for member in root.members))
 
 
 def _given(
-    rule: Rule, number: int, evidence: Root, guards: Root | None, read: bool
+    rule: RuleVersion, number: int, evidence: Root, guards: Root | None, read: bool
 ) -> dict[str, tuple[Disjunct, ...]]:
     """What the second engine is given, by name of the output. Raises CompileError.
 

@@ -6,7 +6,7 @@ from kubenode.api.v1alpha1 import NodeRemedier
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleVersion:
     """A rule under an id that is unique among those loaded together, such as `name@generation`."""
 
     id: str

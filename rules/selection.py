@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from kubenode.api.meta import NodeSelection
 from rules.match import Match
-from rules.program import CompiledRule, Program
+from rules.program import CompiledRule, RuleProgram
 
 MOST_KEPT = 4096
 MOST_LEAVES = 1 << 12
 """More than a rule may have: keeps the number of true leaves below a step of priority."""
 
 
-class Selection:
+class RuleSelection:
     """The rules that select a node, and the atoms that they read."""
 
     def __init__(self, rules: Sequence[CompiledRule], atoms: int) -> None:
@@ -35,13 +35,13 @@ class Selection:
 
 
 class Selections:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: RuleProgram) -> None:
         self._program = program
         self._keys = sorted({key for rule in program.rules for key in _keys(rule)})
-        self._by_labels: dict[tuple[str | None, ...], Selection] = {}
-        self._by_rules: dict[frozenset[int], Selection] = {}
+        self._by_labels: dict[tuple[str | None, ...], RuleSelection] = {}
+        self._by_rules: dict[frozenset[int], RuleSelection] = {}
 
-    def of(self, labels: Mapping[str, str]) -> Selection:
+    def of(self, labels: Mapping[str, str]) -> RuleSelection:
         key = tuple([labels.get(name) for name in self._keys])
         found = self._by_labels.get(key)
         if found is None:
@@ -51,13 +51,13 @@ class Selections:
             found = self._by_labels[key] = self._made(labels)
         return found
 
-    def _made(self, labels: Mapping[str, str]) -> Selection:
+    def _made(self, labels: Mapping[str, str]) -> RuleSelection:
         have = dict(labels)
         rules = [r for r in self._program.rules if r.rule.remedier.spec.nodes.matches(have)]
         numbers = frozenset(rule.number for rule in rules)
         found = self._by_rules.get(numbers)
         if found is None:
-            found = self._by_rules[numbers] = Selection(rules, len(self._program.atoms))
+            found = self._by_rules[numbers] = RuleSelection(rules, len(self._program.atoms))
         return found
 
 

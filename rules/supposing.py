@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, ProbeLeaf
 from rules.engines.port import FALSE, TRUE, TRUTHS, UNKNOWN, Vector
 from rules.engines.reference import evaluate
-from rules.program import CompiledRule, Program, Root, Slot, slots_of
+from rules.program import CompiledRule, Root, RuleProgram, VectorSlot, slots_of
 from rules.truth import Truth
 
 
@@ -41,7 +41,7 @@ def worth_asking(rule: CompiledRule, vector: Vector, probes: Mapping[int, str]) 
     return tuple(sorted({probes[slot] for slot in free}))
 
 
-def probes_of(program: Program) -> dict[int, str]:
+def probes_of(program: RuleProgram) -> dict[int, str]:
     """Slots of the atoms that ask a probe, to its name."""
     leaves = (leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf for leaf in program.atoms)
     return {slot: leaf.name for slot, leaf in enumerate(leaves) if isinstance(leaf, ProbeLeaf)}
@@ -56,7 +56,7 @@ def _open(root: Root, vector: Vector, probes: Mapping[int, str]) -> frozenset[in
 
 def _hoped(root: Root, vector: Vector, free: Collection[int], wish: bool) -> int:
     """The root with each `free` leaf taken the way that brings it nearest to `wish`."""
-    if isinstance(root, Slot):
+    if isinstance(root, VectorSlot):
         if root.index not in free:
             return vector[root.index]
         return TRUE if wish else FALSE

@@ -27,7 +27,7 @@ from rules.builtin import MAINTENANCE_UNTIL
 from rules.engines.port import UNKNOWN, Vector
 from rules.facts import ConditionFact, EventFact, FactSet
 from rules.leaves.event import fits
-from rules.program import Program
+from rules.program import RuleProgram
 
 Part = tuple[str, str]
 """A field of a FactSet and a key in it; "" is all of the field."""
@@ -46,7 +46,7 @@ MOST_REMEMBERED = 4096
 class Touched:
     """`all` are the atoms of the program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: RuleProgram) -> None:
         self.all = frozenset(range(len(program.atoms)))
         slots: dict[str, dict[str, list[int]]] = {}
         for slot, atom in enumerate(program.atoms):
@@ -190,7 +190,7 @@ def _parts(atom: Atom) -> Iterator[Part]:
             yield "probes", name
 
 
-def _event_leaves(program: Program) -> Iterator[tuple[int, EventLeaf]]:
+def _event_leaves(program: RuleProgram) -> Iterator[tuple[int, EventLeaf]]:
     for slot, atom in enumerate(program.atoms):
         leaf = atom.leaf if isinstance(atom, AbsentLeaf) else atom
         if isinstance(leaf, EventLeaf):

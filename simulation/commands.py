@@ -78,7 +78,7 @@ def explain_recording(
     at: str | None,
     output: Plain,
 ) -> Exit:
-    from simulation.replay.explain_recorded import of_recording
+    from simulation.replay.recorded_explanation import of_recording
 
     return of_recording(node, rule, recordings, rules=rules, at=at, output=output)
 

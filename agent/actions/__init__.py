@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent.actions.allowed import Repairs, Script
+from agent.actions.allowed import AllowedScript, Repairs
 from agent.actions.approval import ApproveEvent
 from agent.actions.certificate import RenewCertificate
-from agent.actions.checks import Check, RunCheck
+from agent.actions.checks import AllowedCheck, RunCheck
 from agent.actions.clock import SyncTime
 from agent.actions.components import ComponentRepairs, RepairComponent
 from agent.actions.diagnostics import CollectDiagnostics
@@ -26,11 +26,11 @@ from agent.actions.sandboxes import DeleteSandbox
 from agent.actions.scripts import RunScript
 from agent.actions.units import UnitAction
 from agent.detectors.metadata.settings import Metadata
-from agent.diagnostics.collecting import Collector
+from agent.diagnostics.collecting import DiagnosticsCollector
 from agent.host import Host, UnitVerb
 from agent.host.ports import Ports
-from agent.outcome import Outcome
-from agent.request import Request
+from agent.outcome import StepOutcome
+from agent.request import StepRequest
 from agent.wire import APPROVE, COLLECT, REBOOT
 from kubenode.runtime.clock import Clock
 
@@ -57,11 +57,11 @@ class Bench:
     host: Host
     clock: Clock
     settle: float = SETTLE_SECONDS
-    checks: Mapping[str, Check] = field(default_factory=dict)
-    collector: Collector | None = None
+    checks: Mapping[str, AllowedCheck] = field(default_factory=dict)
+    collector: DiagnosticsCollector | None = None
     ports: Ports | None = None
     allowed: Repairs = field(default_factory=Repairs)
-    scripts: Mapping[str, Script] = field(default_factory=dict)
+    scripts: Mapping[str, AllowedScript] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
     components: ComponentRepairs | None = None
 
@@ -72,26 +72,28 @@ class Action(Protocol):
         """Whether it is told that it begins, since its end may come with the agent's own."""
         ...
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         """Why its parameters make no sense; "" if they do."""
         ...
 
-    async def look(self, request: Request, bench: Bench) -> Before:
+    async def look(self, request: StepRequest, bench: Bench) -> Before:
         """Read what `prove` will compare with. Raises HostError: then nothing is done."""
         ...
 
-    async def act(self, request: Request, before: Before, limit: float, bench: Bench) -> Outcome:
+    async def act(
+        self, request: StepRequest, before: Before, limit: float, bench: Bench
+    ) -> StepOutcome:
         """Do it, within `limit` seconds, and see that it worked. Raises HostError."""
         ...
 
-    async def prove(self, before: Before, limit: float, bench: Bench) -> Outcome | None:
+    async def prove(self, before: Before, limit: float, bench: Bench) -> StepOutcome | None:
         """After an interruption on the same boot: the outcome if it can be seen, else None.
 
         Never acts. Raises HostError.
         """
         ...
 
-    def after_boot(self, boot_id: str) -> Outcome:
+    def after_boot(self, boot_id: str) -> StepOutcome:
         """The outcome of an act after which the host runs another boot, `boot_id`."""
         ...
 

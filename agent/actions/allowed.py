@@ -44,7 +44,7 @@ class Repairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop_units: list[str] = msgspec.field(default_factory=lambda: list(UNITS))
 
 
-class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AllowedScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """path    the script or program
     sha256  of its file
     args    what it is always given
@@ -62,7 +62,7 @@ _UNIT = re.compile(r"[A-Za-z0-9:_.@\\*-]*(\*|\.(service|socket|timer|target|moun
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-def complaints(repairs: Repairs, scripts: Mapping[str, Script]) -> Iterator[str]:
+def complaints(repairs: Repairs, scripts: Mapping[str, AllowedScript]) -> Iterator[str]:
     """What is wrong with these settings, each with what to write instead."""
     for point in repairs.mount_points:
         if not point.startswith("/") or (point != "/" and point.endswith("/")):

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.detectors.metadata.approving import Began, NotApproved, approve
-from agent.outcome import Outcome, done, failed, refused
-from agent.request import Request
+from agent.outcome import StepOutcome, done, failed, refused
+from agent.request import StepRequest
 from agent.wire import EVENT
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ LONGEST_ID = 512
 class ApproveEvent:
     announced = False
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         event = _event(request)
         return "" if 0 < len(event) <= LONGEST_ID else "the request names no event"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         return {EVENT: _event(request)}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         event = _event(request)
         if bench.metadata.cloud != "azure":
             return refused("ApproveEvent: settings [metadata] do not say that this is Azure")
@@ -44,13 +44,13 @@ class ApproveEvent:
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         return None  # whether it was heard, the event's own phase tells the operator
 
-    def after_boot(self, boot_id: str) -> Outcome:
+    def after_boot(self, boot_id: str) -> StepOutcome:
         return done("ApproveEvent: the host has booted since it was asked")
 
 
-def _event(request: Request) -> str:
+def _event(request: StepRequest) -> str:
     params = request.step.params if request.step is not None else None
     return (params or {}).get(EVENT, "")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from agent.actions.repair import STANDS, Repair, ports_of
 from agent.host import Contraindicated, UnitVerb
 from agent.host.ports import Certificate
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -27,7 +27,7 @@ POLL_SECONDS = 1.0
 class RenewCertificate(Repair):
     name = "RenewCertificate"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         ports, now = ports_of(bench), bench.clock.now()
         found = await ports.kubelet_certificate.read()
         if found is None:
@@ -53,8 +53,8 @@ class RenewCertificate(Repair):
         return {"until": found.not_after.isoformat(), "expired": "yes" if expired else "no"}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         own, clock = ports_of(bench).kubelet_certificate, bench.clock
         end = clock.monotonic() + limit
         if before["expired"] == "yes":
@@ -74,7 +74,7 @@ class RenewCertificate(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         found = await self._newer(before, bench)
         if found is None:
             return None

@@ -2,7 +2,7 @@
 
 Only checks that the agent's configuration lists can be asked for: by name, with their argv and the
 digest of their file. Exit 0 is well and another status is not; a check that is missing, changed,
-killed or too slow says nothing either way (failures.md F01).
+killed or too slow says nothing either way (failure mode F01).
 
 What is run are the bytes whose digest was compared, from a sealed copy in memory: a file that is
 replaced in between is never run. A script sees `/proc/self/fd/N` as its own path.
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent.host import HostError
-from agent.outcome import NO_ANSWER, TOO_LATE, Outcome, boot_cut, done, failed
+from agent.outcome import NO_ANSWER, TOO_LATE, StepOutcome, boot_cut, done, failed
 from agent.programs import run
-from agent.request import Request
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -36,7 +36,7 @@ MFD_EXEC = 0x10
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
-class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AllowedCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """argv    the program, by its full path, and its arguments
     sha256  of the program's file
     """
@@ -48,17 +48,17 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RunCheck:
     announced = False
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         check = request.step.check if request.step else None
         return "" if check else "RunCheck: no check is named"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         assert request.step is not None
         return {"check": request.step.check or ""}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         name = before["check"]
         check = bench.checks.get(name)
         if check is None:
@@ -80,15 +80,15 @@ class RunCheck:
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         return failed("the agent ended while the check ran", NO_ANSWER)
 
-    def after_boot(self, boot_id: str) -> Outcome:
+    def after_boot(self, boot_id: str) -> StepOutcome:
         return failed(boot_cut(boot_id), NO_ANSWER)
 
 
 @contextmanager
-def opened(check: Check) -> Iterator[int]:
+def opened(check: AllowedCheck) -> Iterator[int]:
     """Open a sealed copy of the program in memory; yield its file descriptor.
 
     Raises HostError unless its bytes are those that were listed. Nobody can change the copy.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated
 from agent.host.ports import TimeState
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -25,7 +25,7 @@ POLL_SECONDS = 1.0
 class SyncTime(Repair):
     name = "SyncTime"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         ports = ports_of(bench)
         state = await ports.time.state()
         if state.reachable == 0:
@@ -42,8 +42,8 @@ class SyncTime(Repair):
         }
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         time, clock = ports_of(bench).time, bench.clock
         end = clock.monotonic() + limit
         await time.measure()
@@ -64,7 +64,7 @@ class SyncTime(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         state = await ports_of(bench).time.state()
         return done(f"SyncTime: {_offset(state)}{STANDS}") if _good(state) else None
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from agent.actions.repair import Repair, params_of
 from agent.host import Contraindicated
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -30,15 +30,15 @@ class ComponentRepairs(Protocol):
 class RepairComponent(Repair):
     name = "RepairComponent"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         name = params_of(request)["component"]
         if bench.components is None or not await bench.components.repairable(name):
             raise Contraindicated(WHY.format(name))
         return {"component": name}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         if bench.components is None:
             return failed(WHY.format(before["component"]))
         wrong = await bench.components.repair(before["component"], limit)

@@ -6,9 +6,9 @@ The bundle on the host is the act; an operator that takes none is told of in the
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agent.diagnostics.collecting import Asked, parts_of, unknown_parts
-from agent.outcome import Outcome, boot_cut, done, failed
-from agent.request import Request
+from agent.diagnostics.collecting import BundleRequest, parts_of, unknown_parts
+from agent.outcome import StepOutcome, boot_cut, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -19,19 +19,19 @@ BY_DEFAULT = ("dmesg", "journal", "runtime")
 class CollectDiagnostics:
     announced = False
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         return unknown_parts(_parts(request))
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         return {"bundle": ",".join(_parts(request)), "name": str(request.key)}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         if bench.collector is None:
             return failed("this agent has no folder for diagnostics")
         made = await bench.collector.collect(
-            Asked(
+            BundleRequest(
                 name=before["name"],
                 parts=before["bundle"].split(","),
                 by=f"RemedyOperationJob {request.job}",
@@ -48,13 +48,13 @@ class CollectDiagnostics:
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         return None
 
-    def after_boot(self, boot_id: str) -> Outcome:
+    def after_boot(self, boot_id: str) -> StepOutcome:
         return failed(boot_cut(boot_id))
 
 
-def _parts(request: Request) -> list[str]:
+def _parts(request: StepRequest) -> list[str]:
     bundle = (request.step.params or {}).get("bundle", "") if request.step else ""
     return parts_of(bundle, BY_DEFAULT)

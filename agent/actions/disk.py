@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
-from agent.host.storage import Space
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.host.storage import DiskSpace
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 from kubenode.runtime.agentparams import quantity
 from kubenode.runtime.duration import seconds
 
@@ -30,7 +30,7 @@ TOLD = 8
 class CleanDisk(Repair):
     name = "CleanDisk"
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         if why := super().unfit(request):
             return why
         if params_of(request)["target"] == "imagesInUse":
@@ -40,7 +40,7 @@ class CleanDisk(Repair):
             )
         return ""
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         params, ports = params_of(request), ports_of(bench)
         target = params["target"]
         path = DUMPS if target == "crashDumps" else LOGS
@@ -55,8 +55,8 @@ class CleanDisk(Repair):
         }
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         end = bench.clock.monotonic() + limit - LEFT_SECONDS
         disks, target = ports_of(bench).disks, before["target"]
         wanted, most = float(before["wanted"]), quantity(params_of(request).get("most", "10Gi"))
@@ -74,14 +74,14 @@ class CleanDisk(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         space = await ports_of(bench).disks.space(before["path"])
         if space.free_percent >= float(before["wanted"]):
             return done(f"CleanDisk: {_told(space, before)}{STANDS}")
         return None
 
     async def _remove(
-        self, request: Request, target: str, most: int, bench: "Bench"
+        self, request: StepRequest, target: str, most: int, bench: "Bench"
     ) -> AsyncIterator[tuple[str, int]]:
         """Remove one thing after the other; what went, and its bytes."""
         params, ports = params_of(request), ports_of(bench)
@@ -112,7 +112,9 @@ class CleanDisk(Repair):
                         yield file.path, file.size
 
 
-def _outcome(removed: list[str], freed: int, space: Space, before: Mapping[str, str]) -> Outcome:
+def _outcome(
+    removed: list[str], freed: int, space: DiskSpace, before: Mapping[str, str]
+) -> StepOutcome:
     told = _told(space, before)
     if not removed:
         return done(f"CleanDisk: nothing of {before['target']} may go; {told}")
@@ -123,7 +125,7 @@ def _outcome(removed: list[str], freed: int, space: Space, before: Mapping[str, 
     return done(text)
 
 
-def _told(space: Space, before: Mapping[str, str]) -> str:
+def _told(space: DiskSpace, before: Mapping[str, str]) -> str:
     change = space.free - int(before["free"])
     return (
         f"{before['path']} has {space.free_percent:.1f} % free, {before['wanted']} % are wanted"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated, HostError
-from agent.host.storage import Mount
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.host.storage import HostMount
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -24,7 +24,7 @@ TYPES = ("ext3", "ext4", "xfs")
 class RemountFilesystem(Repair):
     name = "RemountFilesystem"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         point = params_of(request)["mountPoint"]
         if point not in bench.allowed.mount_points:
             listed = ", ".join(bench.allowed.mount_points) or "nothing"
@@ -50,8 +50,8 @@ class RemountFilesystem(Repair):
         return {"point": point, "writable": "no"}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         filesystems = ports_of(bench).filesystems
         mount = await self._mount(before["point"], bench)
         if before["writable"] == "no":
@@ -67,12 +67,12 @@ class RemountFilesystem(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         if (await self._mount(before["point"], bench)).read_only:
             return None
         return done(f"RemountFilesystem: {before['point']} is writable{STANDS}")
 
-    async def _mount(self, point: str, bench: "Bench") -> Mount:
+    async def _mount(self, point: str, bench: "Bench") -> HostMount:
         mount = await ports_of(bench).filesystems.mount(point)
         if mount is None:
             raise Contraindicated(f"RemountFilesystem: nothing is mounted at {point}")

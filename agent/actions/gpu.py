@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from agent.actions.repair import Repair, params_of, ports_of
 from agent.host import Contraindicated
 from agent.host.ports import Gpu
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ResetGPU(Repair):
     name = "ResetGPU"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         wanted = params_of(request).get("gpu")
         gpus = await ports_of(bench).gpus.gpus()
         chosen = [g for g in gpus if wanted in (None, g.uuid, str(g.index))]
@@ -33,8 +33,8 @@ class ResetGPU(Repair):
         return {"gpus": ",".join(g.uuid for g in chosen)}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         gpus, uuids = ports_of(bench).gpus, before["gpus"].split(",")
         await gpus.reset(uuids)
         back = {g.uuid for g in await gpus.gpus() if g.answers}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated, HostError
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 class LoadModule(Repair):
     name = "LoadModule"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         module = _listed(self.name, request, bench.allowed.load_modules, "load_modules")
         return {"module": module}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         kernel, module = ports_of(bench).kernel, before["module"]
         if await kernel.module(module) is not None:
             return done(f"LoadModule: {module} was loaded before")
@@ -33,7 +33,7 @@ class LoadModule(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         if await ports_of(bench).kernel.module(before["module"]) is None:
             return None
         return done(f"LoadModule: {before['module']} is loaded{STANDS}")
@@ -44,7 +44,7 @@ class ReloadModule(Repair):
 
     name = "ReloadModule"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         name = _listed(self.name, request, bench.allowed.reload_modules, "reload_modules")
         module = await ports_of(bench).kernel.module(name)
         if module is None:
@@ -57,8 +57,8 @@ class ReloadModule(Repair):
         return {"module": name}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         kernel, module = ports_of(bench).kernel, before["module"]
         await kernel.unload(module)
         await kernel.load(module)
@@ -67,7 +67,7 @@ class ReloadModule(Repair):
         return done(f"ReloadModule: {module} was taken out and loaded again")
 
 
-def _listed(action: str, request: Request, listed: list[str], setting: str) -> str:
+def _listed(action: str, request: StepRequest, listed: list[str], setting: str) -> str:
     name = params_of(request)["name"].replace("-", "_")  # the kernel does not tell them apart
     if name not in (known.replace("-", "_") for known in listed):
         raise Contraindicated(
@@ -78,7 +78,7 @@ def _listed(action: str, request: Request, listed: list[str], setting: str) -> s
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class SysctlBound:
     """low, high  what may be set
     each       bytes of kernel memory that one more can take; all together at most a tenth
     """
@@ -88,29 +88,29 @@ class Bound:
     each: int = 0
 
 
-SYSCTLS: Mapping[str, Bound] = {
-    "fs.aio-max-nr": Bound(65536, 4_194_304),
-    "fs.file-max": Bound(8192, 26_234_859),
-    "fs.inotify.max_queued_events": Bound(16384, 1_048_576),
-    "fs.inotify.max_user_instances": Bound(128, 65536),
-    "fs.inotify.max_user_watches": Bound(8192, 4_194_304),
-    "fs.nr_open": Bound(1024, 1_073_741_816),
-    "kernel.pid_max": Bound(32768, 4_194_304),
-    "kernel.threads-max": Bound(4096, 4_194_304, 8192),
-    "kernel.keys.maxkeys": Bound(200, 65536),
-    "net.bridge.bridge-nf-call-ip6tables": Bound(1, 1),
-    "net.bridge.bridge-nf-call-iptables": Bound(1, 1),
-    "net.core.netdev_max_backlog": Bound(1000, 65536),
-    "net.core.somaxconn": Bound(128, 65535),
-    "net.ipv4.ip_forward": Bound(1, 1),
-    "net.ipv4.neigh.default.gc_thresh1": Bound(128, 65536, 400),
-    "net.ipv4.neigh.default.gc_thresh2": Bound(512, 131_072, 400),
-    "net.ipv4.neigh.default.gc_thresh3": Bound(1024, 262_144, 400),
-    "net.ipv4.tcp_max_syn_backlog": Bound(128, 65536),
-    "net.ipv6.conf.all.forwarding": Bound(1, 1),
-    "net.ipv6.neigh.default.gc_thresh3": Bound(1024, 262_144, 400),
-    "net.netfilter.nf_conntrack_max": Bound(65536, 4_194_304, 320),
-    "vm.max_map_count": Bound(65530, 2_097_152),
+SYSCTLS: Mapping[str, SysctlBound] = {
+    "fs.aio-max-nr": SysctlBound(65536, 4_194_304),
+    "fs.file-max": SysctlBound(8192, 26_234_859),
+    "fs.inotify.max_queued_events": SysctlBound(16384, 1_048_576),
+    "fs.inotify.max_user_instances": SysctlBound(128, 65536),
+    "fs.inotify.max_user_watches": SysctlBound(8192, 4_194_304),
+    "fs.nr_open": SysctlBound(1024, 1_073_741_816),
+    "kernel.pid_max": SysctlBound(32768, 4_194_304),
+    "kernel.threads-max": SysctlBound(4096, 4_194_304, 8192),
+    "kernel.keys.maxkeys": SysctlBound(200, 65536),
+    "net.bridge.bridge-nf-call-ip6tables": SysctlBound(1, 1),
+    "net.bridge.bridge-nf-call-iptables": SysctlBound(1, 1),
+    "net.core.netdev_max_backlog": SysctlBound(1000, 65536),
+    "net.core.somaxconn": SysctlBound(128, 65535),
+    "net.ipv4.ip_forward": SysctlBound(1, 1),
+    "net.ipv4.neigh.default.gc_thresh1": SysctlBound(128, 65536, 400),
+    "net.ipv4.neigh.default.gc_thresh2": SysctlBound(512, 131_072, 400),
+    "net.ipv4.neigh.default.gc_thresh3": SysctlBound(1024, 262_144, 400),
+    "net.ipv4.tcp_max_syn_backlog": SysctlBound(128, 65536),
+    "net.ipv6.conf.all.forwarding": SysctlBound(1, 1),
+    "net.ipv6.neigh.default.gc_thresh3": SysctlBound(1024, 262_144, 400),
+    "net.netfilter.nf_conntrack_max": SysctlBound(65536, 4_194_304, 320),
+    "vm.max_map_count": SysctlBound(65530, 2_097_152),
 }
 """Limits that a node outgrows, and switches that Kubernetes needs. Only upwards: a lower limit
 would break what runs."""
@@ -120,7 +120,7 @@ MEMORY_SHARE = 10
 class SetSysctl(Repair):
     name = "SetSysctl"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         params, kernel = params_of(request), ports_of(bench).kernel
         name = params["name"]
         bound = SYSCTLS.get(name)
@@ -137,8 +137,8 @@ class SetSysctl(Repair):
         return {"name": name, "was": text, "to": str(value)}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         kernel, name, was, to = ports_of(bench).kernel, before["name"], before["was"], before["to"]
         if was == to:
             return done(f"SetSysctl: {name} was {to} before")
@@ -153,7 +153,7 @@ class SetSysctl(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         now = (await ports_of(bench).kernel.sysctl(before["name"])).strip()
         if now != before["to"]:
             return None
@@ -166,7 +166,7 @@ def wanted(now: int, params: Mapping[str, str]) -> int:
     return int(now * float(params["factor"]))
 
 
-def over(now: int, value: int, bound: Bound, memory: int) -> str:
+def over(now: int, value: int, bound: SysctlBound, memory: int) -> str:
     """Why the value must not be set; "" if it may."""
     if value == now:
         return ""

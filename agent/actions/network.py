@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated
 from agent.host.ports import NetworkResult
-from agent.outcome import Outcome, bounded, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, bounded, done, failed
+from agent.request import StepRequest
 from kubenode.runtime.duration import seconds
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ POLL_SECONDS = 0.5
 class RestartNetwork(Repair):
     name = "RestartNetwork"
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         if why := super().unfit(request):
             return why
         within = _within(request)
@@ -38,7 +38,7 @@ class RestartNetwork(Repair):
             )
         return ""
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         network = ports_of(bench).network
         manager = await network.manager()
         if not manager:
@@ -51,8 +51,8 @@ class RestartNetwork(Repair):
         return {"name": str(request.key), "manager": manager, "within": f"{_within(request):g}"}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         await ports_of(bench).network.begin(
             before["name"], before["manager"], float(before["within"])
         )
@@ -63,7 +63,7 @@ class RestartNetwork(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         result = await self._wait(before, limit, bench)
         return None if result is None else await self._told(result, before, bench, STANDS)
 
@@ -80,7 +80,7 @@ class RestartNetwork(Repair):
 
     async def _told(
         self, result: NetworkResult, before: Mapping[str, str], bench: "Bench", note: str = ""
-    ) -> Outcome:
+    ) -> StepOutcome:
         await ports_of(bench).network.forget(before["name"])
         said = bounded(f"{note}\n{result.output}".rstrip(), 2000)
         manager = before["manager"]
@@ -93,5 +93,5 @@ class RestartNetwork(Repair):
         )
 
 
-def _within(request: Request) -> float:
+def _within(request: StepRequest) -> float:
     return seconds(params_of(request).get("within", "20s"))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated
 from agent.host.ports import Process
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -26,7 +26,7 @@ SPARED = frozenset(
 class KillProcess(Repair):
     name = "KillProcess"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         params = params_of(request)
         pid, start = int(params["pid"]), int(params["startTime"])
         found = await ports_of(bench).processes.find(pid)
@@ -38,8 +38,8 @@ class KillProcess(Repair):
         return seen
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         processes, pid = ports_of(bench).processes, int(before["pid"])
         end = bench.clock.monotonic() + limit
         found = await self._same(before, bench)
@@ -56,7 +56,7 @@ class KillProcess(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         found = await self._same(before, bench)
         if found is None or found.state == "Z":
             return done(f"KillProcess: process {before['pid']} has ended{STANDS}")

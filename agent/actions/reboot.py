@@ -1,14 +1,14 @@
 """Reboot: the host goes down and comes up again; the agent that ordered it does not see the end.
 
 The intent is on disk and the answer Running at the API server before systemd is asked. What ends
-the agent proves nothing; the next boot's ID does (failures.md F23).
+the agent proves nothing; the next boot's ID does (failure mode F23).
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 class Reboot:
     announced = True
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         return ""
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         return {}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         end = bench.clock.monotonic() + limit
         await bench.host.reboot()
         await bench.clock.sleep(end - bench.clock.monotonic())  # the boot ends it
@@ -33,10 +33,10 @@ class Reboot:
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         return None  # the same boot: nothing is proven, and it is not ordered again
 
-    def after_boot(self, boot_id: str) -> Outcome:
+    def after_boot(self, boot_id: str) -> StepOutcome:
         if not boot_id:
             return failed("Reboot: the boot ID cannot be read, so nothing is proven")
         return done(f"Reboot: the host runs boot {boot_id} now")

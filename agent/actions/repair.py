@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from agent.host import HostError
 from agent.host.ports import Ports
-from agent.outcome import Outcome, boot_cut, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, boot_cut, failed
+from agent.request import StepRequest
 from kubenode.runtime.agentparams import complaint
 
 if TYPE_CHECKING:
@@ -19,19 +19,19 @@ class Repair:
     announced = False
     name = ""
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         return complaint(self.name, params_of(request))
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         return None
 
-    def after_boot(self, boot_id: str) -> Outcome:
+    def after_boot(self, boot_id: str) -> StepOutcome:
         return failed(boot_cut(boot_id))
 
 
-def params_of(request: Request) -> Mapping[str, str]:
+def params_of(request: StepRequest) -> Mapping[str, str]:
     return (request.step.params or {}) if request.step is not None else {}
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated
 from agent.host.containers import Sandbox
-from agent.outcome import Outcome, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -21,7 +21,7 @@ YOUNG_SECONDS = 60.0
 class DeleteSandbox(Repair):
     name = "DeleteSandbox"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         known = await ports_of(bench).containers.sandboxes()
         wanted = params_of(request).get("id")
         if wanted is None:
@@ -33,8 +33,8 @@ class DeleteSandbox(Repair):
         return {"ids": wanted if any(s.id == wanted for s in known) else ""}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         if not before["ids"]:
             return done("DeleteSandbox: there is none that has ended")
         containers, ids = ports_of(bench).containers, before["ids"].split(",")
@@ -49,7 +49,7 @@ class DeleteSandbox(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         if await self._left(before, bench):
             return None
         return done(f"DeleteSandbox: gone: {before['ids']}{STANDS}")

@@ -9,12 +9,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agent.actions.allowed import Script
+from agent.actions.allowed import AllowedScript
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated, HostError
-from agent.host.ports import Ran
-from agent.outcome import TOO_LATE, Outcome, done, failed
-from agent.request import Request
+from agent.host.ports import CommandResult
+from agent.outcome import TOO_LATE, StepOutcome, done, failed
+from agent.request import StepRequest
 
 if TYPE_CHECKING:
     from agent.actions import Bench
@@ -26,10 +26,10 @@ POLL_SECONDS = 0.5
 class RunScript(Repair):
     name = "RunScript"
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         return "" if request.step and request.step.script else "RunScript: no script is named"
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         name = _named(request)
         script = bench.scripts.get(name)
         if script is None:
@@ -43,8 +43,8 @@ class RunScript(Repair):
         return {"script": name, "name": str(request.key)}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         script = bench.scripts[before["script"]]
         args = [*script.args, *(f"--{n}={v}" for n, v in sorted(params_of(request).items()))]
         try:
@@ -55,7 +55,7 @@ class RunScript(Repair):
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         end = bench.clock.monotonic() + limit
         while (ran := await ports_of(bench).scripts.ended(before["name"])) is None:
             if bench.clock.monotonic() + POLL_SECONDS > end:
@@ -64,7 +64,7 @@ class RunScript(Repair):
         return _outcome(before["script"], ran, STANDS)
 
 
-def misfit(script: Script, params: Mapping[str, str]) -> str:
+def misfit(script: AllowedScript, params: Mapping[str, str]) -> str:
     """Why the step's parameters are not what the configuration lists; "" if they are."""
     for name, value in params.items():
         if name not in script.params:
@@ -74,7 +74,7 @@ def misfit(script: Script, params: Mapping[str, str]) -> str:
     return ""
 
 
-def read(script: Script) -> bytes:
+def read(script: AllowedScript) -> bytes:
     """The bytes that were listed. Raises HostError."""
     try:
         with open(script.path, "rb") as file:
@@ -89,12 +89,12 @@ def read(script: Script) -> bytes:
     return program
 
 
-def _named(request: Request) -> str:
+def _named(request: StepRequest) -> str:
     assert request.step is not None and request.step.script
     return request.step.script
 
 
-def _outcome(name: str, ran: Ran, note: str = "") -> Outcome:
+def _outcome(name: str, ran: CommandResult, note: str = "") -> StepOutcome:
     if ran.code == 0:
         return done(f"script {name}{note}: {ran.output}")
     how = f"killed by signal {-ran.code}" if ran.code < 0 else f"exit status {ran.code}"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.host import Contraindicated, Unit, UnitVerb
-from agent.outcome import Outcome, boot_cut, done, failed
-from agent.request import Request
+from agent.outcome import StepOutcome, boot_cut, done, failed
+from agent.request import StepRequest
 from kubenode.runtime.agentparams import is_listed_unit
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class UnitAction:
     def __init__(self, verb: UnitVerb) -> None:
         self.verb = verb
 
-    def unfit(self, request: Request) -> str:
+    def unfit(self, request: StepRequest) -> str:
         unit = request.step.unit if request.step else None
         if not unit or not _UNIT.fullmatch(unit):
             return f"{self.verb}: unit {unit!r} is no unit name; write it like kubelet.service"
@@ -46,7 +46,7 @@ class UnitAction:
             return f"{self.verb}: without {unit} this agent could do nothing more"
         return ""
 
-    async def look(self, request: Request, bench: "Bench") -> Mapping[str, str]:
+    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         assert request.step is not None and request.step.unit is not None
         name = request.step.unit
         setting = "stop_units" if self.verb is UnitVerb.STOP else "units"
@@ -60,8 +60,8 @@ class UnitAction:
         return {"unit": unit.name, "active": unit.active, "invocation": unit.invocation}
 
     async def act(
-        self, request: Request, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome:
+        self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
+    ) -> StepOutcome:
         name = before["unit"]
         end = bench.clock.monotonic() + limit
         if self.verb in (UnitVerb.RESTART, UnitVerb.START):
@@ -74,7 +74,7 @@ class UnitAction:
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
-    ) -> Outcome | None:
+    ) -> StepOutcome | None:
         if self.verb is UnitVerb.RELOAD:
             return None  # leaves no trace that could be compared
         unit = await self._settled(before["unit"], bench.clock.monotonic() + limit, bench)
@@ -82,7 +82,7 @@ class UnitAction:
             return done(f"{self.verb}: {unit}; the agent was interrupted, the result stands")
         return None
 
-    def after_boot(self, boot_id: str) -> Outcome:
+    def after_boot(self, boot_id: str) -> StepOutcome:
         return failed(boot_cut(boot_id))
 
     def _stands(self, unit: Unit, before: Mapping[str, str], *, seen_done: bool) -> bool:

@@ -15,14 +15,14 @@ from agent.components.ports import (
     ComponentPorts,
     FileFound,
     PackageFound,
-    Packages,
+    PackageManager,
     PackageWanted,
     UnitFound,
 )
 from agent.components.sources.packages import wanted_of
 from agent.components.units import MODE, OWNER, drop_in_files
 from agent.host import Contraindicated, HostError
-from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.wire import ComponentSource, UnitState
 from kubenode.runtime.components.wire import Packages as PackageNames
 
@@ -46,7 +46,7 @@ class Before(msgspec.Struct, frozen=True):
     units: dict[str, UnitFound] = {}
 
 
-def as_is(form: Form) -> Before:
+def as_is(form: ComponentForm) -> Before:
     """Of a component that was found wholly as it should be: nothing of it is ours. Pure."""
     named = _packages(form.source)
     hold = named is not None and named.hold
@@ -70,7 +70,7 @@ def as_is(form: Form) -> Before:
     return Before(manager, packages, files=files, units=units)
 
 
-async def noted(known: Before, form: Form, ports: ComponentPorts) -> Before:
+async def noted(known: Before, form: ComponentForm, ports: ComponentPorts) -> Before:
     """`known`, and what it does not say yet of all that `form` touches.
 
     Raises HostError; Contraindicated for a file that is too large to be kept.
@@ -92,7 +92,9 @@ async def noted(known: Before, form: Form, ports: ComponentPorts) -> Before:
     return await _with_packages(known, wanted_of(named), manager)
 
 
-async def _with_packages(known: Before, wanted: list[PackageWanted], manager: Packages) -> Before:
+async def _with_packages(
+    known: Before, wanted: list[PackageWanted], manager: PackageManager
+) -> Before:
     new = _unknown((one.name for one in wanted), known.packages)
     if not new:
         return known

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 
 from agent.assignment import RELIST_SPREAD
 from agent.components.checking import Reach
-from agent.components.engine import Engine
+from agent.components.engine import ComponentEngine
 from agent.components.keeping import Records
 from agent.components.permits import LivePermits, MachineReader
 from agent.components.ports import ComponentPorts
 from agent.components.reading import Library
-from agent.components.telling import PLURAL, Teller, decode_machine
+from agent.components.telling import PLURAL, StatusPublisher, decode_machine
 from agent.host import Host
 from agent.patience import AT_ONCE, Waits
 from kubenode.runtime.clock import Clock
@@ -52,9 +52,9 @@ class Components:
     ) -> None:
         self._kube, self._agent, self._clock = kube, agent, clock
         self._machine: Machine | None = None
-        self.teller = Teller(kube, agent, lambda: self._machine, clock, spread=spread)
+        self.teller = StatusPublisher(kube, agent, lambda: self._machine, clock, spread=spread)
         known = {name: about.get(name, "") for name in ("bootID", "os", "kernel", "arch")}
-        self.engine = Engine(
+        self.engine = ComponentEngine(
             ports,
             reach,
             records,

@@ -7,7 +7,7 @@ through three looks under one invocation: a service that crashes and is started 
 
 from typing import Protocol
 
-from agent.components.model import Health, Kept
+from agent.components.model import ComponentHealth, StoredComponent
 from agent.components.ports import ComponentPorts
 from agent.components.units import running
 from agent.host import HostError
@@ -36,7 +36,7 @@ class Streak:
 
     def __init__(self, check: HealthCheck) -> None:
         self.check = check
-        self.health = Health.UNKNOWN
+        self.health = ComponentHealth.UNKNOWN
         self.due = float("-inf")
         self.said = ""
         self.invocation = ""
@@ -47,18 +47,18 @@ class Streak:
         self.said = said
         self._good, self._bad = (0, self._bad + 1) if said else (self._good + 1, 0)
         if self._good >= self.check.successes:
-            self.health = Health.GOOD
+            self.health = ComponentHealth.GOOD
         elif self._bad >= self.check.failures:
-            self.health = Health.BAD
+            self.health = ComponentHealth.BAD
         interval = self.check.interval_seconds
-        steady = self.health is Health.GOOD and not said
+        steady = self.health is ComponentHealth.GOOD and not said
         self.due = now + (max(interval, STEADY_SECONDS) if steady else interval)
 
 
 class Checker:
     """The checks of one component, as it was applied."""
 
-    def __init__(self, kept: Kept, ports: ComponentPorts, reach: Reach) -> None:
+    def __init__(self, kept: StoredComponent, ports: ComponentPorts, reach: Reach) -> None:
         self.kept = kept
         self._ports, self._reach = ports, reach
         units = kept.form.units if kept.form is not None else ()
@@ -73,12 +73,12 @@ class Checker:
         return min((streak.due for streak in self._streaks), default=float("inf"))
 
     @property
-    def health(self) -> Health:
+    def health(self) -> ComponentHealth:
         """GOOD also of what has nothing to check."""
         all_ = {streak.health for streak in self._streaks}
-        if Health.BAD in all_:
-            return Health.BAD
-        return Health.UNKNOWN if Health.UNKNOWN in all_ else Health.GOOD
+        if ComponentHealth.BAD in all_:
+            return ComponentHealth.BAD
+        return ComponentHealth.UNKNOWN if ComponentHealth.UNKNOWN in all_ else ComponentHealth.GOOD
 
     @property
     def said(self) -> str:
@@ -117,7 +117,11 @@ class Checker:
         streak.invocation = found.invocation
         if not running(found) or found.active == "activating":
             return f"{name} is {found.active}"
-        return f"{name} was started again" if again and streak.health is Health.UNKNOWN else ""
+        return (
+            f"{name} was started again"
+            if again and streak.health is ComponentHealth.UNKNOWN
+            else ""
+        )
 
 
 def _of_unit(name: str) -> HealthCheck:

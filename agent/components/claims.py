@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agent.components.files.keys import ways
 from agent.components.units import drop_in_files
 from agent.host import Contraindicated
-from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedFile
 from kubenode.runtime.components.wire import Ownership
 
@@ -24,7 +24,7 @@ class Claim(NamedTuple):
     file: RenderedFile | None
 
 
-def conflicts(forms: Mapping[str, Form]) -> dict[str, str]:
+def conflicts(forms: Mapping[str, ComponentForm]) -> dict[str, str]:
     """By component what it shares with another, and what to do; those that share nothing are out.
 
     forms  by component: as each shall be on the host
@@ -42,7 +42,7 @@ def conflicts(forms: Mapping[str, Form]) -> dict[str, str]:
     return {name: _told(said) for name, said in found.items()}
 
 
-def still_had(name: str, form: Form, others: Mapping[str, Form]) -> str:
+def still_had(name: str, form: ComponentForm, others: Mapping[str, ComponentForm]) -> str:
     """Which component has, and will give up, what `name` shall have, in a sentence; "" for none.
 
     others  by component: as each is on the host now
@@ -55,7 +55,7 @@ def still_had(name: str, form: Form, others: Mapping[str, Form]) -> str:
     return ""
 
 
-def _claims(name: str, form: Form) -> Iterator[tuple[str, Claim]]:
+def _claims(name: str, form: ComponentForm) -> Iterator[tuple[str, Claim]]:
     for file in form.files:
         yield file.path, Claim(name, file)
     for unit in form.units:

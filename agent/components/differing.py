@@ -5,11 +5,11 @@ from datetime import datetime
 
 import msgspec
 
-from agent.components.drift.compare import Drifted, DriftKind, Found, drifted
-from agent.components.drift.fight import Fights
-from agent.components.model import Kept, Off, Record
+from agent.components.drift.compare import Drifted, DriftKind, HostState, drifted
+from agent.components.drift.fight import DriftFights
+from agent.components.model import ComponentRecord, Off, StoredComponent
 from agent.components.units import running
-from kubenode.runtime.components.change import Form, change_class, same
+from kubenode.runtime.components.change import ComponentForm, change_class, same
 from kubenode.runtime.components.wire import ChangeClass, Drift, MachinePermit, UnitState
 
 AT_ONCE = frozenset({ChangeClass.NONE, ChangeClass.RELOAD})
@@ -18,14 +18,16 @@ LONGEST = 512
 """Characters of a sentence in the status."""
 
 
-class Difference(msgspec.Struct, frozen=True):
+class FormDifference(msgspec.Struct, frozen=True):
     """same  there is nothing to do; how  class of what is"""
 
     same: bool
     how: ChangeClass
 
 
-def to_target(name: str, applied: Kept | None, target: Kept, found: Found) -> Difference:
+def to_target(
+    name: str, applied: StoredComponent | None, target: StoredComponent, found: HostState
+) -> FormDifference:
     """From what is on the host, known or not, to `target`.
 
     What we applied tells what differs, what is found also what somebody changed, or had there
@@ -35,15 +37,15 @@ def to_target(name: str, applied: Kept | None, target: Kept, found: Found) -> Di
     if after is None:
         there = before is not None or found.installed.version != ""
         spec = applied.spec if applied is not None else target.spec
-        return Difference(not there, spec.disruption.uninstall if there else ChangeClass.NONE)
+        return FormDifference(not there, spec.disruption.uninstall if there else ChangeClass.NONE)
     unlike = drifted(name, after, found)
     if before is None and not found.installed.version:
-        return Difference(not unlike, after.disruption.install if unlike else ChangeClass.NONE)
+        return FormDifference(not unlike, after.disruption.install if unlike else ChangeClass.NONE)
     classes = [ChangeClass.NONE, *(one.disturbs for one in unlike)]
     if before is not None:
         classes.append(change_class(before, after))
     how = max(classes, key=lambda class_: class_.weight)
-    return Difference(not unlike and (before is None or same(before, after)), how)
+    return FormDifference(not unlike and (before is None or same(before, after)), how)
 
 
 class Lapse(msgspec.Struct, frozen=True):
@@ -55,7 +57,7 @@ class Lapse(msgspec.Struct, frozen=True):
     paths: tuple[tuple[DriftKind, str], ...] = ()
 
 
-def lapse(listed: Sequence[Drifted], fights: Fights, now: datetime) -> Lapse:
+def lapse(listed: Sequence[Drifted], fights: DriftFights, now: datetime) -> Lapse:
     """The most serious first: what must not be touched any more stops everything else."""
     fought = [one for one in listed if fights.fighting(one.kind, one.path, now)]
     for off, worn in ((Off.FIGHT, False), (Off.WORN, True)):
@@ -85,7 +87,7 @@ def told(listed: Sequence[Drifted]) -> str:
 
 def on_the_wire(
     listed: Sequence[Drifted],
-    fights: Fights,
+    fights: DriftFights,
     since: Mapping[tuple[str, str], datetime],
     now: datetime,
 ) -> list[Drift]:
@@ -122,7 +124,7 @@ def permitted(
     return weights.get(permit.max_disruption, 0) >= how.weight
 
 
-def run_state(record: Record, found: Found | None) -> str:
+def run_state(record: ComponentRecord, found: HostState | None) -> str:
     """As `status.components[].runState`. What has no unit runs where it is installed."""
     if found is None:
         return "Unknown"
@@ -140,6 +142,6 @@ def run_state(record: Record, found: Found | None) -> str:
     return "Stopped" if at_rest else "Running"
 
 
-def _active_units(form: Form | None) -> tuple[str, ...]:
+def _active_units(form: ComponentForm | None) -> tuple[str, ...]:
     units = form.units if form is not None else ()
     return tuple(unit.name for unit in units if unit.state is UnitState.ACTIVE)

@@ -16,14 +16,21 @@ from agent.components.checking import Reach
 from agent.components.drift.watcher import DriftWatcher
 from agent.components.keeping import Records
 from agent.components.looking import Looks
-from agent.components.model import MOVING, Done, Kept, Move, Record, State
+from agent.components.model import (
+    MOVING,
+    ComponentApplyState,
+    ComponentMove,
+    ComponentRecord,
+    MoveResult,
+    StoredComponent,
+)
 from agent.components.moves import Moves
 from agent.components.permits import LivePermits, PermitState
 from agent.components.ports import ComponentPorts
-from agent.components.reading import Library, Problem
-from agent.components.seeing import NOTHING_YET, Eyes, Wanted
+from agent.components.reading import ComponentProblem, Library
+from agent.components.seeing import NOTHING_YET, DesiredComponents, Eyes
 from agent.components.status import discreet, status_of
-from agent.components.step import Act, disturbs, interrupted, repairing, step, taken_up
+from agent.components.step import ComponentAct, disturbs, interrupted, repairing, step, taken_up
 from agent.host import Host, HostError, HostUnreachable
 from agent.patience import AT_ONCE, Waits
 from agent.probes import CannotAnswer
@@ -48,7 +55,7 @@ MOST_STEPS = 64
 MOST_UNKNOWN = 8
 
 
-class Engine:
+class ComponentEngine:
     """A Part.
 
     machine  the newest state of the own Machine, and whether it was read at all
@@ -87,11 +94,11 @@ class Engine:
         self._machine: Machine | None = None
         self._gone = False
         self._wanted = NOTHING_YET
-        self._records: dict[str, Record] = {}
-        self._read: dict[str, tuple[Assigned, Kept | Problem]] = {}
-        self._done: dict[str, Done] = {}
+        self._records: dict[str, ComponentRecord] = {}
+        self._read: dict[str, tuple[Assigned, StoredComponent | ComponentProblem]] = {}
+        self._done: dict[str, MoveResult] = {}
         self._unknown: dict[str, int] = {}
-        self._not_before: dict[tuple[str, Act | str], float] = {}
+        self._not_before: dict[tuple[str, ComponentAct | str], float] = {}
         self._downloading = ""
         self._wake, self._recovered = asyncio.Event(), asyncio.Event()
 
@@ -102,7 +109,7 @@ class Engine:
         self._machine, self._gone = machine, machine is None
         self._wake.set()
 
-    def record(self, name: str) -> Record | None:
+    def record(self, name: str) -> ComponentRecord | None:
         return self._records.get(name)
 
     async def repairable(self, name: str) -> bool:
@@ -126,18 +133,18 @@ class Engine:
         finally:
             self._repaired.discard(name)
 
-    async def _repair(self, name: str, begun: Record, limit: float) -> str:
+    async def _repair(self, name: str, begun: ComponentRecord, limit: float) -> str:
         end = self._clock.monotonic() + limit
         await self._save(begun)
         while True:
             await self._advance(name, held=True)
             record = self._records[name]
-            if record.state not in MOVING and record.state is not State.VERIFYING:
+            if record.state not in MOVING and record.state is not ComponentApplyState.VERIFYING:
                 break
             if self._clock.monotonic() >= end:
                 return f"component {name} is still {record.state}: {self._looks.health(name)[1]}"
             await self._clock.sleep(BUSY_SECONDS)
-        if record.state is State.HEALTHY:
+        if record.state is ComponentApplyState.HEALTHY:
             return ""
         return f"component {name} is {record.state}: {discreet(record.message, record)}"
 
@@ -196,27 +203,27 @@ class Engine:
 
     async def _one(self, name: str, *, held: bool) -> bool:
         """One change, or one act; whether there may be another at once."""
-        record = self._records.get(name) or Record(name=name)
+        record = self._records.get(name) or ComponentRecord(name=name)
         done = self._done.pop(name, None)
         boot_id, now = self._host.boot_id(), self._clock.now()
         seen = await self._eyes.see(record, self._records, self._wanted, done, boot_id, now)
-        if (self._records.get(name) or Record(name=name)) != record:
+        if (self._records.get(name) or ComponentRecord(name=name)) != record:
             return True  # somebody repaired it meanwhile: look again
         after, act = step(record, seen)
         if after != record:
             await self._save(after)
             return True
         match act:
-            case Act.NONE | Act.REBOOT:
+            case ComponentAct.NONE | ComponentAct.REBOOT:
                 return False
-            case Act.FORGET:
+            case ComponentAct.FORGET:
                 return await self._forget(name)
-            case Act.STAGE:
+            case ComponentAct.STAGE:
                 return self._stage(record, seen.target)
-            case Act.MOVE | Act.START | Act.CORRECT:
+            case ComponentAct.MOVE | ComponentAct.START | ComponentAct.CORRECT:
                 return await self._act(record, act, held=held)
 
-    async def _save(self, record: Record) -> None:
+    async def _save(self, record: ComponentRecord) -> None:
         """Raises OSError, CannotAnswer: then nothing was begun."""
         save = self._records_on_disk.save
         await self._patience.wait_for(lambda: save(record), DISK_SECONDS, "records of components")
@@ -224,7 +231,7 @@ class Engine:
         self._records[record.name] = record
         if old is None or old.state is not record.state:
             log.info("component", extra=_words(record))
-            if record.state is State.VERIFYING:
+            if record.state is ComponentApplyState.VERIFYING:
                 self._looks.unchecked(record.name)
                 self._looks.stale(record.name)
         if old is None or old.applied is not record.applied:
@@ -241,32 +248,32 @@ class Engine:
 
     # -- acts -------------------------------------------------------------------------------------
 
-    def _stage(self, record: Record, target: Kept | None) -> bool:
+    def _stage(self, record: ComponentRecord, target: StoredComponent | None) -> bool:
         """Downloads go on beside everything else, one at a time."""
-        if self._downloading or target is None or self._early(record.name, Act.STAGE):
+        if self._downloading or target is None or self._early(record.name, ComponentAct.STAGE):
             return False
         self._downloading = record.name
         self._tasks.create_task(self._download(record, target))
         return False
 
-    async def _download(self, record: Record, target: Kept) -> None:
+    async def _download(self, record: ComponentRecord, target: StoredComponent) -> None:
         try:
             done = await self._moves.stage(record, target)
         except HostError as error:
-            done = Done(str(error))
+            done = MoveResult(str(error))
         finally:
             self._downloading = ""
         if done.text:
-            self._delay(record.name, Act.STAGE, RETRY_SECONDS)
+            self._delay(record.name, ComponentAct.STAGE, RETRY_SECONDS)
         self._done[record.name] = done
         self._wake.set()
 
-    async def _act(self, record: Record, act: Act, *, held: bool) -> bool:
+    async def _act(self, record: ComponentRecord, act: ComponentAct, *, held: bool) -> bool:
         if self._early(record.name, act):
             return False
         if held:
             return await self._touch(record, act)
-        if self._hands.locked() or (act is not Act.MOVE and self._busy()):
+        if self._hands.locked() or (act is not ComponentAct.MOVE and self._busy()):
             self._delay(record.name, "hands", BUSY_SECONDS)
             return False
         async with self._hands:
@@ -278,14 +285,16 @@ class Engine:
     def _moving(self, name: str) -> bool:
         """A change is not left in its middle for a repair to come between."""
         record = self._records.get(name)
-        return record is not None and record.state in MOVING and record.at is not Move.REBOOT
+        return (
+            record is not None and record.state in MOVING and record.at is not ComponentMove.REBOOT
+        )
 
-    async def _touch(self, record: Record, act: Act) -> bool:
+    async def _touch(self, record: ComponentRecord, act: ComponentAct) -> bool:
         name = record.name
-        if act is Act.MOVE and disturbs(record) and not await self._may_disturb(record):
+        if act is ComponentAct.MOVE and disturbs(record) and not await self._may_disturb(record):
             return False
         try:
-            if act is Act.MOVE:
+            if act is ComponentAct.MOVE:
                 self._done[name] = await self._moves.do(record)
             else:
                 await self._put_right(record)
@@ -295,11 +304,11 @@ class Engine:
             if self._unknown[name] < MOST_UNKNOWN:
                 self._delay(name, act, RETRY_SECONDS)
                 return False
-            self._done[name] = Done(str(error))
+            self._done[name] = MoveResult(str(error))
         self._looks.stale(name)
-        return act is Act.MOVE
+        return act is ComponentAct.MOVE
 
-    async def _may_disturb(self, record: Record) -> bool:
+    async def _may_disturb(self, record: ComponentRecord) -> bool:
         """Whether the record's next act may begin now; one without a permit asks for it anew.
 
         A repair has the permit of its job, whose request was read live.
@@ -316,18 +325,18 @@ class Engine:
             self.seen(found.machine)
         else:
             log.warning("a change waits in its middle", extra=extra)
-            self._delay(record.name, Act.MOVE, RETRY_SECONDS)
+            self._delay(record.name, ComponentAct.MOVE, RETRY_SECONDS)
         return False
 
-    async def _put_right(self, record: Record) -> None:
+    async def _put_right(self, record: ComponentRecord) -> None:
         """It counts before it is tried: what is never right is not tried for ever."""
         fights, now = record.fights, self._clock.now()
         fallen = self._eyes.lapses.get(record.name)
         for kind, path in fallen.paths if fallen is not None else ():
             fights = fights.corrected_now(kind, path, now)
         await self._save(replace(record, fights=fights))
-        self._delay(record.name, Act.START, CORRECT_SECONDS)
-        self._delay(record.name, Act.CORRECT, CORRECT_SECONDS)
+        self._delay(record.name, ComponentAct.START, CORRECT_SECONDS)
+        self._delay(record.name, ComponentAct.CORRECT, CORRECT_SECONDS)
         done = await self._moves.correct(record)
         extra = {"component": record.name, "differed": fallen.differs if fallen else ""}
         if done.text:
@@ -340,19 +349,19 @@ class Engine:
         waiting = [
             r.name
             for r in self._records.values()
-            if r.at is Move.REBOOT and r.boot_id and not r.interrupted
+            if r.at is ComponentMove.REBOOT and r.boot_id and not r.interrupted
         ]
         moving = [name for name in self._records if self._moving(name)]
-        if not waiting or moving or self._hands.locked() or self._early("", Act.REBOOT):
+        if not waiting or moving or self._hands.locked() or self._early("", ComponentAct.REBOOT):
             return
         if self._host.boot_id() != self._records[waiting[0]].boot_id:
             return
         async with self._hands:
             allowed = [await self._may_disturb(self._records[name]) for name in waiting]
             if not all(allowed):
-                self._delay("", Act.REBOOT, RETRY_SECONDS)
+                self._delay("", ComponentAct.REBOOT, RETRY_SECONDS)
                 return
-            self._delay("", Act.REBOOT, REBOOT_SECONDS)
+            self._delay("", ComponentAct.REBOOT, REBOOT_SECONDS)
             log.warning("rebooting for components", extra={"components": ", ".join(waiting)})
             self._tell_all()
             try:
@@ -360,10 +369,10 @@ class Engine:
             except HostError as error:
                 log.error("the host does not reboot", extra={"error": str(error)})
 
-    def _delay(self, name: str, act: Act | str, seconds: float) -> None:
+    def _delay(self, name: str, act: ComponentAct | str, seconds: float) -> None:
         self._not_before[name, act] = self._clock.monotonic() + seconds
 
-    def _early(self, name: str, act: Act | str) -> bool:
+    def _early(self, name: str, act: ComponentAct | str) -> bool:
         return self._clock.monotonic() < self._not_before.get((name, act), float("-inf"))
 
     # -- the Machine ------------------------------------------------------------------------------
@@ -372,19 +381,23 @@ class Engine:
         machine = self._machine
         if machine is None:
             # One that was deleted wants nothing any more, and its host is left as it is.
-            self._wanted = Wanted(None, {}, {}, None, observe=self._gone)
+            self._wanted = DesiredComponents(None, {}, {}, None, observe=self._gone)
             return
         assigned = {one.name: one for one in machine.spec.components}
         self._read = {name: read for name, read in self._read.items() if name in assigned}
         for one in assigned.values():
             await self._read_one(one, machine)
-        kept = {name: read for name, (_, read) in self._read.items() if isinstance(read, Kept)}
+        kept = {
+            name: read
+            for name, (_, read) in self._read.items()
+            if isinstance(read, StoredComponent)
+        }
         problems = {
             name: (read.reason, read.message)
             for name, (_, read) in self._read.items()
-            if isinstance(read, Problem)
+            if isinstance(read, ComponentProblem)
         }
-        self._wanted = Wanted(
+        self._wanted = DesiredComponents(
             assigned,
             kept,
             problems,
@@ -394,23 +407,23 @@ class Engine:
         )
         for name in assigned:
             if name not in self._records:
-                self._records[name] = Record(name=name)
+                self._records[name] = ComponentRecord(name=name)
 
     async def _read_one(self, wanted: Assigned, machine: Machine) -> None:
         """What is read stands for its revision; a problem is looked at again now and then."""
         name, known = wanted.name, self._read.get(wanted.name)
         same = known is not None and _asks_the_same(known[0], wanted)
-        if same and known is not None and isinstance(known[1], Kept):
+        if same and known is not None and isinstance(known[1], StoredComponent):
             return
         if same and self._early(name, "read"):
             return
         if not same:
             self._read.pop(name, None)
             self._library.forget(wanted.component)
-        record = self._records.get(name) or Record(name=name)
+        record = self._records.get(name) or ComponentRecord(name=name)
         try:
             self._read[name] = (wanted, await self._library.kept(wanted, machine, record))
-        except Problem as problem:
+        except ComponentProblem as problem:
             self._read[name] = (wanted, problem)
             self._delay(name, "read", PROBLEM_SECONDS * (0.75 + 0.5 * self._spread()))
         except KubeError as error:
@@ -430,7 +443,7 @@ class Engine:
             [self._status(r) for n, r in self._records.items() if n in self._wanted.assigned]
         )
 
-    def _status(self, record: Record) -> ComponentStatus:
+    def _status(self, record: ComponentRecord) -> ComponentStatus:
         name = record.name
         found = self._looks.known(name)
         drift = self._eyes.drift.get(name, []) if record.state not in MOVING else []
@@ -444,7 +457,7 @@ def _asks_the_same(old: Assigned, new: Assigned) -> bool:
     return replace(old, batch=0, set="") == replace(new, batch=0, set="")
 
 
-def _words(record: Record) -> dict[str, object]:
+def _words(record: ComponentRecord) -> dict[str, object]:
     return {
         "component": record.name,
         "revision": record.revision,

@@ -10,7 +10,7 @@ from agent.components.before import Before
 from agent.components.ports import (
     ComponentPorts,
     PackageFound,
-    Packages,
+    PackageManager,
     PackageWanted,
     UnitFound,
 )
@@ -21,7 +21,9 @@ NAMED = ("enabled", "disabled")
 """Of what `systemctl is-enabled` says, what can be brought about."""
 
 
-async def packages(manager: Packages, before: Before, lock_wait: float, *, purge: bool) -> str:
+async def packages(
+    manager: PackageManager, before: Before, lock_wait: float, *, purge: bool
+) -> str:
     """What stays, "" for nothing. Raises HostError."""
     was = before.packages
     found = await manager.found(list(was))
@@ -45,7 +47,7 @@ async def packages(manager: Packages, before: Before, lock_wait: float, *, purge
 
 
 async def _versions(
-    manager: Packages,
+    manager: PackageManager,
     was: Mapping[str, PackageFound],
     found: Mapping[str, PackageFound],
     lock_wait: float,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from agent.components.model import Record
+from agent.components.model import ComponentRecord
 from agent.disk import Disk, RealDisk, replace
 
 log = logging.getLogger(__name__)
@@ -23,9 +23,9 @@ SUFFIX = ".json"
 class Records(Protocol):
     """All raise OSError."""
 
-    def load(self) -> dict[str, Record]: ...
+    def load(self) -> dict[str, ComponentRecord]: ...
 
-    def save(self, record: Record) -> None:
+    def save(self, record: ComponentRecord) -> None:
         """Safe from a power cut on return."""
         ...
 
@@ -36,12 +36,12 @@ class MemoryRecords:
     """For simulated agents, which lose nothing that a real host would keep."""
 
     def __init__(self) -> None:
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, ComponentRecord] = {}
 
-    def load(self) -> dict[str, Record]:
+    def load(self) -> dict[str, ComponentRecord]:
         return dict(self.records)
 
-    def save(self, record: Record) -> None:
+    def save(self, record: ComponentRecord) -> None:
         self.records[record.name] = record
 
     def drop(self, name: str) -> None:
@@ -49,7 +49,7 @@ class MemoryRecords:
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Record).decode
+_decode = msgspec.json.Decoder(ComponentRecord).decode
 
 
 class FileRecords:
@@ -59,7 +59,7 @@ class FileRecords:
         self._folder, self._disk = folder, disk or RealDisk()
         self._disk.make_folder(folder)
 
-    def load(self) -> dict[str, Record]:
+    def load(self) -> dict[str, ComponentRecord]:
         found = {}
         for name in self._disk.names(self._folder):
             if name.startswith("."):
@@ -68,7 +68,7 @@ class FileRecords:
                 found[record.name] = record
         return found
 
-    def save(self, record: Record) -> None:
+    def save(self, record: ComponentRecord) -> None:
         text: bytes = _encode(record)
         replace(self._disk, self._path(record.name), b"%08x " % zlib.crc32(text) + text)
 
@@ -79,7 +79,7 @@ class FileRecords:
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}{SUFFIX}"
 
-    def _read(self, path: Path) -> Record | None:
+    def _read(self, path: Path) -> ComponentRecord | None:
         sum_, _, text = self._disk.read(path).partition(b" ")
         try:
             if sum_ == b"%08x" % zlib.crc32(text):

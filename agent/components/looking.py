@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Literal
 
 from agent.components.checking import Checker, Reach
-from agent.components.drift.compare import Drifted, Found, drifted
+from agent.components.drift.compare import Drifted, HostState, drifted
 from agent.components.drift.look import look, paths
-from agent.components.model import Health, Kept, Record
+from agent.components.model import ComponentHealth, ComponentRecord, StoredComponent
 from agent.components.ports import ComponentPorts
 from agent.host import HostError
 from kubenode.runtime.clock import Clock
@@ -25,7 +25,7 @@ Role = Literal["applied", "target"]
 
 
 class _Look:
-    def __init__(self, kept: Kept, found: Found | None, until: float) -> None:
+    def __init__(self, kept: StoredComponent, found: HostState | None, until: float) -> None:
         self.kept, self.found, self.until = kept, found, until
 
 
@@ -39,7 +39,7 @@ class Looks:
 
     # -- what is there ----------------------------------------------------------------------------
 
-    async def found(self, name: str, role: Role, kept: Kept) -> Found | None:
+    async def found(self, name: str, role: Role, kept: StoredComponent) -> HostState | None:
         """The host as far as `kept` speaks of it. None: the host does not tell."""
         form = kept.form
         if form is None:
@@ -55,7 +55,7 @@ class Looks:
         self._looks[name, role] = _Look(kept, found, until)
         return found
 
-    def known(self, name: str) -> Found | None:
+    def known(self, name: str) -> HostState | None:
         """Of the last look, however old."""
         seen = self._looks.get((name, "applied")) or self._looks.get((name, "target"))
         return seen.found if seen is not None else None
@@ -64,18 +64,20 @@ class Looks:
         for key in [key for key in self._looks if key[0] == name]:
             self._looks[key].until = float("-inf")
 
-    def news(self, changed: Collection[str], records: Iterable[Record]) -> None:
+    def news(self, changed: Collection[str], records: Iterable[ComponentRecord]) -> None:
         """Something happened at these paths; at none: look at everything."""
         for record in records:
             form = record.applied.form if record.applied is not None else None
             if not changed or (form is not None and paths(form) & set(changed)):
                 self.stale(record.name)
 
-    def follow(self, records: Iterable[Record]) -> None:
+    def follow(self, records: Iterable[ComponentRecord]) -> None:
         forms = (record.applied.form for record in records if record.applied is not None)
         self._ports.watch.follow({path for form in forms if form for path in paths(form)})
 
-    def drift(self, name: str, kept: Kept, found: Found, now: datetime) -> list[Drifted]:
+    def drift(
+        self, name: str, kept: StoredComponent, found: HostState, now: datetime
+    ) -> list[Drifted]:
         """And remembers since when."""
         listed = drifted(name, kept.form, found) if kept.form is not None else []
         for one in listed:
@@ -89,7 +91,7 @@ class Looks:
 
     # -- whether it is well -----------------------------------------------------------------------
 
-    def checker(self, name: str, kept: Kept) -> Checker:
+    def checker(self, name: str, kept: StoredComponent) -> Checker:
         """Begun anew when what is checked is another."""
         known = self._checkers.get(name)
         if known is None or known.kept != kept:
@@ -115,9 +117,9 @@ class Looks:
         if known.said and (known.said, known.health) != before:
             self.stale(name)
 
-    def health(self, name: str) -> tuple[Health, str]:
+    def health(self, name: str) -> tuple[ComponentHealth, str]:
         known = self._checkers.get(name)
-        return (known.health, known.said) if known is not None else (Health.UNKNOWN, "")
+        return (known.health, known.said) if known is not None else (ComponentHealth.UNKNOWN, "")
 
     def due(self) -> float:
         """When something is to be looked at again, in seconds of the monotonic clock.

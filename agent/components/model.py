@@ -11,16 +11,16 @@ from enum import StrEnum
 import msgspec
 
 from agent.components.before import Before
-from agent.components.drift.fight import FRESH, Fights
-from kubenode.runtime.components.change import Form, form_of
-from kubenode.runtime.components.render import Rendered
+from agent.components.drift.fight import FRESH, DriftFights
+from kubenode.runtime.components.change import ComponentForm, form_of
+from kubenode.runtime.components.render import RenderedFiles
 from kubenode.runtime.components.wire import Assigned, ChangeClass, ComponentSpec
 
 AGENT = "kubenode-agent"
 """Our own package."""
 
 
-class State(StrEnum):
+class ComponentApplyState(StrEnum):
     """As `status.components[].state`; see EDGES in step."""
 
     PENDING = "Pending"
@@ -40,11 +40,13 @@ class State(StrEnum):
     ABSENT = "Absent"
 
 
-MOVING = frozenset({State.APPLYING, State.UNDOING, State.REMOVING})
+MOVING = frozenset(
+    {ComponentApplyState.APPLYING, ComponentApplyState.UNDOING, ComponentApplyState.REMOVING}
+)
 """In the middle: the host is neither wholly old nor wholly new. They end before anything else."""
 
 
-class Move(StrEnum):
+class ComponentMove(StrEnum):
     """One journaled part of applying, undoing or removing. Each may be repeated."""
 
     NOTE = "note"
@@ -65,15 +67,34 @@ class Move(StrEnum):
 
 
 PUT = (
-    *(Move.NOTE, Move.PREPARE, Move.SOFTWARE, Move.APPLY, Move.FILES, Move.UNITS),
-    *(Move.CONFIG, Move.RUN, Move.POST),
+    *(
+        ComponentMove.NOTE,
+        ComponentMove.PREPARE,
+        ComponentMove.SOFTWARE,
+        ComponentMove.APPLY,
+        ComponentMove.FILES,
+        ComponentMove.UNITS,
+    ),
+    *(ComponentMove.CONFIG, ComponentMove.RUN, ComponentMove.POST),
 )
-PUT_BACK = (Move.NOTE, Move.SOFTWARE, Move.FILES, Move.UNITS, Move.RUN)
+PUT_BACK = (
+    ComponentMove.NOTE,
+    ComponentMove.SOFTWARE,
+    ComponentMove.FILES,
+    ComponentMove.UNITS,
+    ComponentMove.RUN,
+)
 """Without hooks, as they lead to the new version."""
-TAKE = (Move.LEAVE, Move.STOP, Move.TAKE_FILES, Move.TAKE_SOFTWARE, Move.GIVE_BACK)
+TAKE = (
+    ComponentMove.LEAVE,
+    ComponentMove.STOP,
+    ComponentMove.TAKE_FILES,
+    ComponentMove.TAKE_SOFTWARE,
+    ComponentMove.GIVE_BACK,
+)
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredComponent(msgspec.Struct, frozen=True):
     """A component as it shall be on this host, with all that its files hold.
 
     component  name of the MachineComponent
@@ -82,11 +103,11 @@ class Kept(msgspec.Struct, frozen=True):
     component: str
     config_hash: str
     spec: ComponentSpec
-    rendered: Rendered
+    rendered: RenderedFiles
     desired_state: str
 
     @property
-    def form(self) -> Form | None:
+    def form(self) -> ComponentForm | None:
         return form_of(self.spec, self.rendered, self.desired_state)
 
     @property
@@ -96,7 +117,7 @@ class Kept(msgspec.Struct, frozen=True):
         return apt is not None and any(package.name == AGENT for package in apt.packages)
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class ComponentRecord(msgspec.Struct, frozen=True, kw_only=True):
     """revision, attempt  of the spec that the rest speaks of
     applied   wholly on the host, and well when it was applied; None: nothing of ours
     previous  what was applied before that
@@ -116,19 +137,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    state: State = State.PENDING
+    state: ComponentApplyState = ComponentApplyState.PENDING
     revision: str = ""
     attempt: int = 0
-    applied: Kept | None = None
-    previous: Kept | None = None
-    target: Kept | None = None
-    stray: Kept | None = None
-    at: Move | None = None
+    applied: StoredComponent | None = None
+    previous: StoredComponent | None = None
+    target: StoredComponent | None = None
+    stray: StoredComponent | None = None
+    at: ComponentMove | None = None
     how: ChangeClass = ChangeClass.NONE
     boot_id: str = ""
     started: dict[str, str] = {}
     tries: int = 0
-    fights: Fights = FRESH
+    fights: DriftFights = FRESH
     fresh: bool = False
     before: Before | None = None
     leaving: bool = False
@@ -143,7 +164,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return self.needs is not None and self.state in MOVING
 
 
-class Health(StrEnum):
+class ComponentHealth(StrEnum):
     UNKNOWN = "unknown"
     GOOD = "good"
     BAD = "bad"
@@ -167,7 +188,7 @@ class Off(StrEnum):
     FIGHT = "fight"
 
 
-class Done(msgspec.Struct, frozen=True):
+class MoveResult(msgspec.Struct, frozen=True):
     """How an act ended.
 
     text     what went wrong, "" if nothing did
@@ -184,7 +205,7 @@ class Done(msgspec.Struct, frozen=True):
     stays: str = ""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ComponentObservation(msgspec.Struct, frozen=True, kw_only=True):
     """What is true at one moment, of one component.
 
     boot_id   "" is unknown
@@ -208,7 +229,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str
     known: bool = True
     assigned: Assigned | None = None
-    target: Kept | None = None
+    target: StoredComponent | None = None
     problem: tuple[str, str] = ("", "")
     observe: bool = False
     leaving: bool = False
@@ -217,8 +238,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     how: ChangeClass = ChangeClass.NONE
     permitted: bool = False
     waits: str = ""
-    done: Done | None = None
-    health: Health = Health.UNKNOWN
+    done: MoveResult | None = None
+    health: ComponentHealth = ComponentHealth.UNKNOWN
     overdue: bool = False
     off: Off = Off.NONE
     differs: str = ""

@@ -13,8 +13,14 @@ from msgspec.structs import replace
 from agent.components import giving_back
 from agent.components.before import Before, noted
 from agent.components.files.owned import put, put_back, take_away
-from agent.components.model import Done, Kept, Move, Record, State
-from agent.components.ports import ComponentPorts, Source
+from agent.components.model import (
+    ComponentApplyState,
+    ComponentMove,
+    ComponentRecord,
+    MoveResult,
+    StoredComponent,
+)
+from agent.components.ports import ComponentFileSource, ComponentPorts
 from agent.components.sources import source_of
 from agent.components.units import START_SECONDS, let_go, running, settle
 from agent.host import Contraindicated, HostError, HostUnreachable
@@ -28,26 +34,26 @@ OUTPUT = 300
 """Characters of a program's output in the status: the last ones."""
 
 
-class Way(msgspec.Struct, frozen=True):
+class ChangePath(msgspec.Struct, frozen=True):
     """new   what shall be on the host; None: nothing
     olds  what may be there of earlier forms, the nearest first
     """
 
-    new: Kept | None
-    olds: tuple[Kept, ...]
+    new: StoredComponent | None
+    olds: tuple[StoredComponent, ...]
 
 
-def way_of(record: Record) -> Way:
+def way_of(record: ComponentRecord) -> ChangePath:
     match record.state:
-        case State.UNDOING:
-            return Way(record.applied, _there(record.target, record.stray))
-        case State.REMOVING:
-            return Way(None, _there(record.applied, record.stray, record.target))
+        case ComponentApplyState.UNDOING:
+            return ChangePath(record.applied, _there(record.target, record.stray))
+        case ComponentApplyState.REMOVING:
+            return ChangePath(None, _there(record.applied, record.stray, record.target))
         case _:
-            return Way(record.target, _there(record.applied, record.stray))
+            return ChangePath(record.target, _there(record.applied, record.stray))
 
 
-def _there(*kept: Kept | None) -> tuple[Kept, ...]:
+def _there(*kept: StoredComponent | None) -> tuple[StoredComponent, ...]:
     return tuple(one for one in kept if one is not None)
 
 
@@ -58,43 +64,45 @@ class Moves:
 
     def __init__(self, ports: ComponentPorts) -> None:
         self._ports = ports
-        self._moves: Mapping[Move, Callable[[Record, Way], Awaitable[Done]]] = {
-            Move.NOTE: self._note,
-            Move.PREPARE: lambda r, w: self._hook(r, w, "prepare"),
-            Move.SOFTWARE: self._software,
-            Move.APPLY: lambda r, w: self._hook(r, w, "apply"),
-            Move.FILES: self._files,
-            Move.UNITS: self._units,
-            Move.CONFIG: lambda r, w: self._hook(r, w, "config"),
-            Move.RUN: self._run,
-            Move.POST: lambda r, w: self._hook(r, w, "post"),
-            Move.LEAVE: lambda r, w: self._hook(r, w, "remove"),
-            Move.STOP: self._stop,
-            Move.TAKE_FILES: self._take_files,
-            Move.TAKE_SOFTWARE: self._take_software,
-            Move.GIVE_BACK: self._give_back,
+        self._moves: Mapping[
+            ComponentMove, Callable[[ComponentRecord, ChangePath], Awaitable[MoveResult]]
+        ] = {
+            ComponentMove.NOTE: self._note,
+            ComponentMove.PREPARE: lambda r, w: self._hook(r, w, "prepare"),
+            ComponentMove.SOFTWARE: self._software,
+            ComponentMove.APPLY: lambda r, w: self._hook(r, w, "apply"),
+            ComponentMove.FILES: self._files,
+            ComponentMove.UNITS: self._units,
+            ComponentMove.CONFIG: lambda r, w: self._hook(r, w, "config"),
+            ComponentMove.RUN: self._run,
+            ComponentMove.POST: lambda r, w: self._hook(r, w, "post"),
+            ComponentMove.LEAVE: lambda r, w: self._hook(r, w, "remove"),
+            ComponentMove.STOP: self._stop,
+            ComponentMove.TAKE_FILES: self._take_files,
+            ComponentMove.TAKE_SOFTWARE: self._take_software,
+            ComponentMove.GIVE_BACK: self._give_back,
         }
 
-    async def stage(self, record: Record, target: Kept) -> Done:
-        async def download() -> Done:
+    async def stage(self, record: ComponentRecord, target: StoredComponent) -> MoveResult:
+        async def download() -> MoveResult:
             old = record.applied
             if old is not None and (old.spec.source.apt or old.spec.source.dnf):
                 with suppress(HostError):  # the way back; a repository may have no old versions
                     await self._source(record, old).stage()
             await self._source(record, target).stage()
-            return Done()
+            return MoveResult()
 
         return await _told(download())
 
-    async def do(self, record: Record) -> Done:
+    async def do(self, record: ComponentRecord) -> MoveResult:
         """The move that `record.at` names."""
         assert record.at is not None
         return await _told(self._moves[record.at](record, way_of(record)))
 
-    async def correct(self, record: Record) -> Done:
+    async def correct(self, record: ComponentRecord) -> MoveResult:
         """Put right what disturbs nobody: files with their reloads, units, the hold."""
 
-        async def put_right() -> Done:
+        async def put_right() -> MoveResult:
             applied = record.applied
             assert applied is not None and applied.form is not None
             source = self._source(record, applied)
@@ -111,13 +119,13 @@ class Moves:
                 await settle(self._ports.units, self._ports.files, bare)
                 if reload and unit.state is UnitState.ACTIVE:
                     await self._ports.units.reload(unit.name, START_SECONDS)
-            return Done()
+            return MoveResult()
 
         return await _told(put_right())
 
     # -- putting in place -------------------------------------------------------------------------
 
-    async def _note(self, record: Record, way: Way) -> Done:
+    async def _note(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         """What runs before anything is changed: if a package restarts it, nobody else need to.
         And what is there, to be given back one day.
         """
@@ -125,9 +133,9 @@ class Moves:
         before = record.before
         if before is not None:
             before = await noted(before, way.new.form, self._ports)
-        return Done(started=await self._running(way.new.form.units), before=before)
+        return MoveResult(started=await self._running(way.new.form.units), before=before)
 
-    async def _software(self, record: Record, way: Way) -> Done:
+    async def _software(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         assert way.new is not None
         source = self._source(record, way.new)
         if not (await source.found()).exact:
@@ -143,9 +151,9 @@ class Moves:
             if _place(old.spec.source) != _place(way.new.spec.source):
                 keep = old.spec.uninstall.keep_data
                 await self._source(record, old).remove(keep, purge=False, back=True)
-        return Done()
+        return MoveResult()
 
-    async def _files(self, record: Record, way: Way) -> Done:
+    async def _files(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         assert way.new is not None and way.new.form is not None
         wanted = {file.path for file in way.new.form.files}
         touched = record.tries > 0 or _other_files(way)
@@ -155,13 +163,13 @@ class Moves:
             for gone in (file for file in old.rendered.files if file.path not in wanted):
                 await self._take_file(record, gone, old)
         # What was restarted before it had these files is to be restarted once more.
-        return Done(started=await self._running(way.new.form.units) if touched else {})
+        return MoveResult(started=await self._running(way.new.form.units) if touched else {})
 
     async def _running(self, units: tuple[RenderedUnit, ...]) -> dict[str, str]:
         found = {unit.name: await self._ports.units.found(unit.name) for unit in units}
         return {name: one.invocation for name, one in found.items() if running(one)}
 
-    async def _units(self, record: Record, way: Way) -> Done:
+    async def _units(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         assert way.new is not None and way.new.form is not None
         units, files = self._ports.units, self._ports.files
         wanted = {unit.name: unit for unit in way.new.form.units}
@@ -174,13 +182,13 @@ class Moves:
             earlier = await units.found(unit.name)
             if await settle(units, files, unit, before.get(unit.name)) and running(earlier):
                 started[unit.name] = earlier.invocation
-        return Done(started=started)
+        return MoveResult(started=started)
 
-    async def _run(self, record: Record, way: Way) -> Done:
+    async def _run(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         """What ran before the change, and still does, is restarted or reloaded."""
         assert way.new is not None and way.new.form is not None
         if record.how in (ChangeClass.NONE, ChangeClass.REBOOT):
-            return Done()
+            return MoveResult()
         for unit in way.new.form.units:
             if unit.state is not UnitState.ACTIVE or unit.name not in record.started:
                 continue
@@ -190,31 +198,33 @@ class Moves:
             found = await self._ports.units.found(unit.name)
             if found.invocation == record.started[unit.name]:
                 await self._ports.units.restart(unit.name, START_SECONDS)
-        return Done()
+        return MoveResult()
 
     # -- taking away ------------------------------------------------------------------------------
 
-    async def _stop(self, record: Record, way: Way) -> Done:
+    async def _stop(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         for old in way.olds:
             for unit in reversed(old.rendered.units):
                 await let_go(self._ports.units, self._ports.files, unit)
-        return Done()
+        return MoveResult()
 
-    async def _take_files(self, record: Record, way: Way) -> Done:
+    async def _take_files(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         for old in way.olds:
             if old.spec.uninstall.purge_files:
                 for file in old.rendered.files:
                     await self._take_file(record, file, old)
-        return Done()
+        return MoveResult()
 
-    async def _take_file(self, record: Record, file: RenderedFile, old: Kept) -> None:
+    async def _take_file(
+        self, record: ComponentRecord, file: RenderedFile, old: StoredComponent
+    ) -> None:
         before, keep = _before_us(record), old.spec.uninstall.keep_data
         if before is None:
             await take_away(self._ports.files, file, keep)
         else:
             await put_back(self._ports.files, file, before.files.get(file.path), keep)
 
-    async def _take_software(self, record: Record, way: Way) -> Done:
+    async def _take_software(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         before, stays = _before_us(record), ""
         for old in way.olds:
             wanted, source = old.spec.uninstall, old.spec.source
@@ -228,33 +238,33 @@ class Moves:
             named = source.apt or source.dnf
             wait = seconds(named.lock_wait) if named is not None else 0.0
             stays = await giving_back.packages(manager, before, wait, purge=purge)
-        return Done(stays=stays)
+        return MoveResult(stays=stays)
 
-    async def _give_back(self, record: Record, way: Way) -> Done:
+    async def _give_back(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         before = _before_us(record)
         if before is None:
-            return Done()
+            return MoveResult()
         if await giving_back.files(self._ports, before):
             await self._ports.units.reread()
         for name, was in before.units.items():
             if was.loaded or was.masked:
                 await giving_back.unit(self._ports, name, was)
-        return Done()
+        return MoveResult()
 
     # -- programs ---------------------------------------------------------------------------------
 
-    async def _hook(self, record: Record, way: Way, name: str) -> Done:
+    async def _hook(self, record: ComponentRecord, way: ChangePath, name: str) -> MoveResult:
         """`check` passes: left out. Then `run`, and `check` once more."""
         kept = way.new or (way.olds[0] if way.olds else None)
         hook: Hook | None = getattr(kept.spec.hooks, name) if kept is not None else None
         if hook is None or (hook.check and not await self._fails(hook.check, hook, "")):
-            return Done()
+            return MoveResult()
         step = f"{record.name} {record.revision} {record.attempt} {record.state} {name}"
         if why := await self._fails(hook.run, hook, step):
-            return Done(f"hook {name}: {why}")
+            return MoveResult(f"hook {name}: {why}")
         if hook.check and (why := await self._fails(hook.check, hook, "")):
-            return Done(f"hook {name} ran, and its check fails: {why}")
-        return Done()
+            return MoveResult(f"hook {name} ran, and its check fails: {why}")
+        return MoveResult()
 
     async def _fails(self, argv: list[str], hook: Hook, name: str) -> str:
         try:
@@ -265,39 +275,43 @@ class Moves:
             return ""
         return f"{argv[0]} ended with {ran.code}: {ran.output.strip()[-OUTPUT:]}"
 
-    def _source(self, record: Record, kept: Kept) -> Source:
+    def _source(self, record: ComponentRecord, kept: StoredComponent) -> ComponentFileSource:
         """Raises Contraindicated."""
         name = f"{record.name} {record.revision} {record.attempt} {record.state}"
         return source_of(kept.spec.version, kept.spec.source, self._ports, name)
 
 
-async def _told(move: Awaitable[Done]) -> Done:
+async def _told(move: Awaitable[MoveResult]) -> MoveResult:
     try:
         return await move
     except HostUnreachable:
         raise
     except Contraindicated as error:
-        return Done(str(error), final=True)
+        return MoveResult(str(error), final=True)
     except HostError as error:
-        return Done(str(error))
+        return MoveResult(str(error))
 
 
-def _before_us(record: Record) -> Before | None:
+def _before_us(record: ComponentRecord) -> Before | None:
     """What is to be there again; None: what is ours only goes."""
-    back = record.leaving if record.state is State.REMOVING else record.state is State.UNDOING
+    back = (
+        record.leaving
+        if record.state is ComponentApplyState.REMOVING
+        else record.state is ComponentApplyState.UNDOING
+    )
     return record.before if back else None
 
 
-def _before(file: RenderedFile, olds: tuple[Kept, ...]) -> RenderedFile | None:
+def _before(file: RenderedFile, olds: tuple[StoredComponent, ...]) -> RenderedFile | None:
     """As it was written last: its keys are ours as well."""
     earlier = (one for old in olds for one in old.rendered.files if one.path == file.path)
     return next(earlier, None)
 
 
-def _other_files(way: Way) -> bool:
+def _other_files(way: ChangePath) -> bool:
     """Whether files or drop-ins differ from what was there, as far as that is known."""
 
-    def content(kept: Kept) -> tuple[object, ...]:
+    def content(kept: StoredComponent) -> tuple[object, ...]:
         files = {file.path: (file.digest, file.mode, file.owner) for file in kept.rendered.files}
         return files, {unit.name: unit.drop_ins for unit in kept.rendered.units}
 

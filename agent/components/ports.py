@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent.host.ports import Ran
+from agent.host.ports import CommandResult
 
 MOST_BYTES = 2 * 1024 * 1024
 """Of a file that a component owns; a ConfigMap holds half of it."""
@@ -38,7 +38,7 @@ class PackageFound:
     broken: bool = False
 
 
-class Packages(Protocol):
+class PackageManager(Protocol):
     """A package manager. `lock_wait`: seconds for its lock, that others may hold."""
 
     async def found(self, names: Sequence[str]) -> Mapping[str, PackageFound]:
@@ -144,7 +144,7 @@ class FileFound:
     owner: str
 
 
-class Files(Protocol):
+class HostFiles(Protocol):
     """Paths are the host's. Links are followed except in the last place, where they are refused."""
 
     async def read(self, path: str) -> FileFound | None:
@@ -220,8 +220,8 @@ class Units(Protocol):
         ...
 
 
-class Runner(Protocol):
-    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+class CommandRunner(Protocol):
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> CommandResult:
         """Run a program of the host to its end; no shell reads argv.
 
         name  of this step (component, revision, attempt, step): a program of the same name and argv
@@ -233,7 +233,7 @@ class Runner(Protocol):
         ...
 
 
-class Watch(Protocol):
+class ObjectWatch(Protocol):
     def follow(self, paths: Collection[str]) -> None:
         """These and no others from now on. What cannot be watched is left to the scan."""
         ...
@@ -247,12 +247,12 @@ class Watch(Protocol):
 class ComponentPorts:
     """packages  by type of source: apt, dnf"""
 
-    packages: Mapping[str, Packages]
+    packages: Mapping[str, PackageManager]
     trees: Trees
-    files: Files
+    files: HostFiles
     units: Units
-    runner: Runner
-    watch: Watch
+    runner: CommandRunner
+    watch: ObjectWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class Installed:
     changed: tuple[str, ...] = field(default=())
 
 
-class Source(Protocol):
+class ComponentFileSource(Protocol):
     """Where one component's files come from; agent.components.sources makes them."""
 
     async def found(self) -> Installed: ...

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agent.components.model import Kept, Record
+from agent.components.model import ComponentRecord, StoredComponent
 from kubenode.runtime.components.hashes import config_hash
 from kubenode.runtime.components.order import unfit
 from kubenode.runtime.components.render import (
-    Rendered,
+    KeyText,
+    RenderedFiles,
     TemplateError,
-    Text,
     TextRef,
     machine_values,
     references,
@@ -45,7 +45,7 @@ MOST_CACHED = 64
 _decode_component = structs(Component)
 
 
-class Problem(Exception):
+class ComponentProblem(Exception):
     """Why a component cannot be on this host as the Machine wants it."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -53,14 +53,14 @@ class Problem(Exception):
         self.reason, self.message = reason, message
 
 
-class _Texts(msgspec.Struct):
+class _TextObject(msgspec.Struct):
     """A ConfigMap or Secret."""
 
     metadata: dict[str, Any] = {}
     data: dict[str, str] = {}
 
 
-_decode_texts = structs(_Texts)
+_decode_texts = structs(_TextObject)
 
 
 class Library:
@@ -70,13 +70,17 @@ class Library:
         self._kube, self._host = kube, host
         self._specs: dict[str, ComponentSpec] = {}
 
-    async def kept(self, wanted: Assigned, machine: Machine, record: Record) -> Kept:
+    async def kept(
+        self, wanted: Assigned, machine: Machine, record: ComponentRecord
+    ) -> StoredComponent:
         """Raises Problem, KubeError."""
         spec = await self._spec(wanted)
         if wanted.desired_state == DesiredState.ABSENT:
-            return Kept(wanted.component, wanted.config_hash, spec, Rendered(), "Absent")
+            return StoredComponent(
+                wanted.component, wanted.config_hash, spec, RenderedFiles(), "Absent"
+            )
         if why := _unfit(spec, self._host):
-            raise Problem("RequirementsNotMet", why)
+            raise ComponentProblem("RequirementsNotMet", why)
         try:
             texts = await self._texts(references(spec))
             machine = replace(machine, status=replace(machine.status, host=self._host))
@@ -84,16 +88,18 @@ class Library:
         except TemplateError as error:
             if copy := _copy(wanted, record):
                 return copy
-            raise Problem("BadTemplate", str(error)) from error
+            raise ComponentProblem("BadTemplate", str(error)) from error
         if config_hash(made) != wanted.config_hash:
             if copy := _copy(wanted, record):
                 return copy
-            raise Problem(
+            raise ComponentProblem(
                 "ConfigChanged",
                 f"its files come to {config_hash(made)} here and not to {wanted.config_hash}: a"
                 " ConfigMap, Secret or label has changed since; the set gives a new revision",
             )
-        return Kept(wanted.component, wanted.config_hash, spec, made, wanted.desired_state)
+        return StoredComponent(
+            wanted.component, wanted.config_hash, spec, made, wanted.desired_state
+        )
 
     def forget(self, component: str) -> None:
         """Read it anew next time: a Machine that names another revision may mean another object."""
@@ -105,22 +111,24 @@ class Library:
         try:
             found = await self._kube.get(custom(PLURAL, wanted.component), _decode_component)
         except NotFound as error:
-            raise Problem("MissingComponent", f"no MachineComponent {wanted.component}") from error
+            raise ComponentProblem(
+                "MissingComponent", f"no MachineComponent {wanted.component}"
+            ) from error
         except Undecodable as error:
             text = f"MachineComponent {wanted.component} is beyond this agent: update it ({error})"
-            raise Problem("NotUnderstood", text) from error
+            raise ComponentProblem("NotUnderstood", text) from error
         if found.spec.component != wanted.name:
             text = f"MachineComponent {wanted.component} is of {found.spec.component}"
-            raise Problem("WrongComponent", text)
+            raise ComponentProblem("WrongComponent", text)
         if len(self._specs) >= MOST_CACHED:
             self._specs.clear()
         self._specs[wanted.component] = found.spec
         return found.spec
 
-    async def _texts(self, refs: Iterable[TextRef]) -> dict[TextRef, Text]:
+    async def _texts(self, refs: Iterable[TextRef]) -> dict[TextRef, KeyText]:
         """Those that there are. Each ConfigMap and Secret is read once, whatever its keys."""
-        texts: dict[TextRef, Text] = {}
-        objects: dict[tuple[str, str], _Texts | None] = {}
+        texts: dict[TextRef, KeyText] = {}
+        objects: dict[tuple[str, str], _TextObject | None] = {}
         for ref in refs:
             if (ref.kind, ref.name) not in objects:
                 objects[ref.kind, ref.name] = await self._object(ref)
@@ -129,7 +137,7 @@ class Library:
                 texts[ref] = _text(ref, found)
         return texts
 
-    async def _object(self, ref: TextRef) -> _Texts | None:
+    async def _object(self, ref: TextRef) -> _TextObject | None:
         plural = "secrets" if ref.kind == "Secret" else "configmaps"
         path = resource("/api/v1", plural, namespace=NAMESPACE, name=ref.name)
         try:
@@ -138,18 +146,18 @@ class Library:
             return None
 
 
-def _text(ref: TextRef, found: _Texts) -> Text:
+def _text(ref: TextRef, found: _TextObject) -> KeyText:
     """Raises Problem."""
     content = found.data[ref.key]
     if ref.kind != "Secret":
-        return Text(content)
+        return KeyText(content)
     try:
-        return Text(base64.b64decode(content).decode(), str(found.metadata.get("uid", "")))
+        return KeyText(base64.b64decode(content).decode(), str(found.metadata.get("uid", "")))
     except (binascii.Error, UnicodeDecodeError):
-        raise Problem("BadTemplate", f"{ref} is no UTF-8 text") from None
+        raise ComponentProblem("BadTemplate", f"{ref} is no UTF-8 text") from None
 
 
-def _copy(wanted: Assigned, record: Record) -> Kept | None:
+def _copy(wanted: Assigned, record: ComponentRecord) -> StoredComponent | None:
     """Of the same configuration, as this host had it before."""
     for kept in (record.applied, record.previous, record.target, record.stray):
         if kept is None or kept.component != wanted.component:
@@ -163,4 +171,4 @@ def _unfit(spec: ComponentSpec, host: MachineHost) -> str:
     try:
         return unfit(spec, host)
     except ValueError as error:
-        raise Problem("NotUnderstood", str(error)) from error
+        raise ComponentProblem("NotUnderstood", str(error)) from error

@@ -7,19 +7,26 @@ from msgspec.structs import replace
 
 from agent.components import turns
 from agent.components.claims import conflicts
-from agent.components.differing import Difference, Lapse, lapse, permitted, to_target
+from agent.components.differing import FormDifference, Lapse, lapse, permitted, to_target
 from agent.components.drift.compare import Drifted
 from agent.components.looking import Looks
-from agent.components.model import MOVING, Done, Kept, Record, Seen, State
+from agent.components.model import (
+    MOVING,
+    ComponentApplyState,
+    ComponentObservation,
+    ComponentRecord,
+    MoveResult,
+    StoredComponent,
+)
 from agent.components.step import LIVE
 from kubenode.runtime.components.wire import Assigned, ChangeClass, MachinePermit
 
-UNCHECKED = MOVING | {State.FAILED, State.ABSENT}
+UNCHECKED = MOVING | {ComponentApplyState.FAILED, ComponentApplyState.ABSENT}
 """States in which nothing of ours is wholly there to be looked after."""
 UNKNOWN_HOST = ("HostUnknown", "the host does not tell what is installed")
 
 
-class Wanted:
+class DesiredComponents:
     """What the Machine asks for, as far as it could be read.
 
     assigned  by name; None: the Machine was not read yet
@@ -31,7 +38,7 @@ class Wanted:
     def __init__(
         self,
         assigned: Mapping[str, Assigned] | None,
-        kept: Mapping[str, Kept],
+        kept: Mapping[str, StoredComponent],
         problems: Mapping[str, tuple[str, str]],
         permit: MachinePermit | None,
         *,
@@ -52,7 +59,7 @@ class Wanted:
                 self.problems[name] = ("FileConflict", shared[name])
 
 
-NOTHING_YET = Wanted(None, {}, {}, None, observe=False)
+NOTHING_YET = DesiredComponents(None, {}, {}, None, observe=False)
 
 
 class Eyes:
@@ -63,15 +70,15 @@ class Eyes:
 
     async def see(
         self,
-        record: Record,
-        records: Mapping[str, Record],
-        wanted: Wanted,
-        done: Done | None,
+        record: ComponentRecord,
+        records: Mapping[str, ComponentRecord],
+        wanted: DesiredComponents,
+        done: MoveResult | None,
         boot_id: str,
         now: datetime,
-    ) -> Seen:
+    ) -> ComponentObservation:
         name = record.name
-        seen = Seen(
+        seen = ComponentObservation(
             now=now,
             boot_id=boot_id,
             known=wanted.assigned is not None,
@@ -87,7 +94,7 @@ class Eyes:
         if record.state in MOVING:
             go_on = permitted(name, record.how, wanted.permit, now, begun=True)
             return replace(seen, permitted=go_on)
-        if record.state is State.VERIFYING:
+        if record.state is ComponentApplyState.VERIFYING:
             return await self._verified(record, seen)
         if record.applied is not None and record.state not in UNCHECKED:
             self._looks.checker(name, record.applied)
@@ -98,7 +105,9 @@ class Eyes:
             return await self._at_rest(record, records, wanted, seen, fallen)
         return await self._before(record, records, wanted, seen)
 
-    async def _verified(self, record: Record, seen: Seen) -> Seen:
+    async def _verified(
+        self, record: ComponentRecord, seen: ComponentObservation
+    ) -> ComponentObservation:
         if record.target is None:
             return seen
         checker = self._looks.checker(record.name, record.target)
@@ -106,7 +115,7 @@ class Eyes:
         overdue = self._looks.checked_for(record.name) >= record.target.spec.health_seconds
         return replace(seen, health=checker.health, overdue=overdue, differs=checker.said)
 
-    async def _fallen(self, record: Record, now: datetime) -> Lapse:
+    async def _fallen(self, record: ComponentRecord, now: datetime) -> Lapse:
         """How the host differs from what is applied."""
         applied = record.applied
         if applied is None or record.state in UNCHECKED:
@@ -122,12 +131,12 @@ class Eyes:
 
     async def _at_rest(
         self,
-        record: Record,
-        records: Mapping[str, Record],
-        wanted: Wanted,
-        seen: Seen,
+        record: ComponentRecord,
+        records: Mapping[str, ComponentRecord],
+        wanted: DesiredComponents,
+        seen: ComponentObservation,
         fallen: Lapse,
-    ) -> Seen:
+    ) -> ComponentObservation:
         health, said = self._looks.health(record.name)
         how = fallen.how
         return replace(
@@ -140,8 +149,12 @@ class Eyes:
         )
 
     async def _before(
-        self, record: Record, records: Mapping[str, Record], wanted: Wanted, seen: Seen
-    ) -> Seen:
+        self,
+        record: ComponentRecord,
+        records: Mapping[str, ComponentRecord],
+        wanted: DesiredComponents,
+        seen: ComponentObservation,
+    ) -> ComponentObservation:
         target = seen.target
         if target is None or seen.problem[0] or record.state in UNCHECKED:
             return seen
@@ -157,7 +170,9 @@ class Eyes:
             waits=self._waits(record.name, difference.how, records, wanted),
         )
 
-    async def _difference(self, record: Record, target: Kept) -> tuple[Difference | None, bool]:
+    async def _difference(
+        self, record: ComponentRecord, target: StoredComponent
+    ) -> tuple[FormDifference | None, bool]:
         """And whether anything of it is on the host."""
         asked = target if target.form is not None else replace(target, desired_state="Running")
         found = await self._looks.found(record.name, "target", asked)
@@ -167,7 +182,11 @@ class Eyes:
         return difference, found.installed.version != ""
 
     def _waits(
-        self, name: str, how: ChangeClass, records: Mapping[str, Record], wanted: Wanted
+        self,
+        name: str,
+        how: ChangeClass,
+        records: Mapping[str, ComponentRecord],
+        wanted: DesiredComponents,
     ) -> str:
         if name not in wanted.kept:
             return "the Machine was not read yet"

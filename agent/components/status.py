@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from agent.components.differing import on_the_wire, run_state
-from agent.components.drift.compare import Drifted, Found
-from agent.components.model import MOVING, Kept, Record, State
+from agent.components.drift.compare import Drifted, HostState
+from agent.components.model import MOVING, ComponentApplyState, ComponentRecord, StoredComponent
 from kubenode.runtime.components.wire import ComponentStatus, Previous
 
 LONGEST = 1024
@@ -15,22 +15,24 @@ SHORTEST_SECRET = 4
 
 
 def status_of(
-    record: Record,
-    found: Found | None,
+    record: ComponentRecord,
+    found: HostState | None,
     drift: Sequence[Drifted],
     since: Mapping[tuple[str, str], datetime],
     now: datetime,
 ) -> ComponentStatus:
     """found, drift  of what is applied"""
     applied, previous = record.applied, record.previous
-    whole = record.state not in MOVING and record.state is not State.FAILED
+    whole = record.state not in MOVING and record.state is not ComponentApplyState.FAILED
     return ComponentStatus(
         name=record.name,
         revision=record.revision,
         attempt=record.attempt,
         version=_version(record, found),
         config_hash=applied.config_hash if applied is not None and whole else "",
-        run_state="Absent" if record.state is State.ABSENT else run_state(record, found),
+        run_state="Absent"
+        if record.state is ComponentApplyState.ABSENT
+        else run_state(record, found),
         state=record.state.value,
         previous=Previous(previous.component, previous.config_hash) if previous else None,
         staged_at=record.staged_at.replace(microsecond=0) if record.staged_at else None,
@@ -41,22 +43,26 @@ def status_of(
     )
 
 
-def _message(record: Record) -> str:
+def _message(record: ComponentRecord) -> str:
     if not record.interrupted:
         return record.message
     told = f"interrupted at {record.at}: a change of class {record.how} waits for a permit"
     return f"{told}; {record.message}" if record.message else told
 
 
-def _version(record: Record, found: Found | None) -> str:
+def _version(record: ComponentRecord, found: HostState | None) -> str:
     if found is not None:
         return found.installed.version
-    if record.state in MOVING or record.state is State.ABSENT or record.applied is None:
+    if (
+        record.state in MOVING
+        or record.state is ComponentApplyState.ABSENT
+        or record.applied is None
+    ):
         return ""
     return record.applied.spec.version
 
 
-def discreet(text: str, record: Record) -> str:
+def discreet(text: str, record: ComponentRecord) -> str:
     """Without any line of a secret file: programs print what they please."""
     for kept in (record.target, record.applied, record.stray, record.previous):
         for secret in _secrets(kept):
@@ -64,7 +70,7 @@ def discreet(text: str, record: Record) -> str:
     return text
 
 
-def _secrets(kept: Kept | None) -> list[str]:
+def _secrets(kept: StoredComponent | None) -> list[str]:
     files = kept.rendered.files if kept is not None else ()
     lines = {
         word

@@ -15,14 +15,14 @@ from agent.components.model import (
     PUT,
     PUT_BACK,
     TAKE,
-    Done,
-    Health,
-    Kept,
-    Move,
+    ComponentApplyState,
+    ComponentHealth,
+    ComponentMove,
+    ComponentObservation,
+    ComponentRecord,
+    MoveResult,
     Off,
-    Record,
-    Seen,
-    State,
+    StoredComponent,
 )
 from kubenode.runtime.components.change import same as same_form
 from kubenode.runtime.components.wire import ChangeClass, DesiredState, UndoMode
@@ -35,10 +35,10 @@ STAYS = "Stays"
 
 OWN_END = "the agent cannot tell of its own end: `kubenode machine export` takes it off"
 
-_S = State
+_S = ComponentApplyState
 _ANEW = frozenset({_S.PENDING})
 """A new revision or attempt begins from the start."""
-EDGES: dict[State, frozenset[State]] = {
+EDGES: dict[ComponentApplyState, frozenset[ComponentApplyState]] = {
     _S.PENDING: frozenset(
         {_S.BLOCKED, _S.STAGING, _S.VERIFYING, _S.REMOVING, _S.ABSENT},
     ),
@@ -62,7 +62,7 @@ WAITING = frozenset({_S.PENDING, _S.BLOCKED, _S.STAGING, _S.STAGED, _S.ROLLED_BA
 """What is applied is kept as it is while a change waits, or after one was taken back."""
 
 
-class Act(StrEnum):
+class ComponentAct(StrEnum):
     """STAGE    download
     MOVE     do the record's move
     REBOOT   ask the host to, once all that share the reboot have come so far
@@ -79,78 +79,97 @@ class Act(StrEnum):
     FORGET = "forget"
 
 
-Next = tuple[Record, Act]
+Next = tuple[ComponentRecord, ComponentAct]
 
 
-def step(record: Record, seen: Seen) -> Next:
+def step(record: ComponentRecord, seen: ComponentObservation) -> Next:
     """Change the record or choose one act, never both: the disk holds the intent first."""
     if seen.known and record.state not in MOVING:
         if seen.assigned is None:
-            return record, Act.FORGET
+            return record, ComponentAct.FORGET
         if (record.revision, record.attempt) != (seen.assigned.revision, seen.assigned.attempt):
-            return _anew(record, seen.assigned.revision, seen.assigned.attempt), Act.NONE
+            return _anew(record, seen.assigned.revision, seen.assigned.attempt), ComponentAct.NONE
     match record.state:
-        case State.PENDING | State.BLOCKED:
+        case ComponentApplyState.PENDING | ComponentApplyState.BLOCKED:
             return _begin(record, seen)
-        case State.STAGING:
+        case ComponentApplyState.STAGING:
             return _staging(record, seen)
-        case State.STAGED:
+        case ComponentApplyState.STAGED:
             return _staged(record, seen)
-        case State.APPLYING | State.UNDOING | State.REMOVING:
+        case (
+            ComponentApplyState.APPLYING
+            | ComponentApplyState.UNDOING
+            | ComponentApplyState.REMOVING
+        ):
             return _moving(record, seen)
-        case State.VERIFYING:
+        case ComponentApplyState.VERIFYING:
             return _verifying(record, seen)
-        case State.HEALTHY | State.UNHEALTHY | State.DRIFTED | State.DRIFT_FIGHT:
+        case (
+            ComponentApplyState.HEALTHY
+            | ComponentApplyState.UNHEALTHY
+            | ComponentApplyState.DRIFTED
+            | ComponentApplyState.DRIFT_FIGHT
+        ):
             return _live(record, seen)
-        case State.ROLLED_BACK:
+        case ComponentApplyState.ROLLED_BACK:
             return _kept(record, seen)
-        case State.FAILED | State.ABSENT:
-            return record, Act.NONE
+        case ComponentApplyState.FAILED | ComponentApplyState.ABSENT:
+            return record, ComponentAct.NONE
 
 
-def taken_up(record: Record) -> Record:
+def taken_up(record: ComponentRecord) -> ComponentRecord:
     """The record as a new process, or a new boot, finds it."""
     if record.state not in MOVING or record.interrupted:
         return record
     return replace(record, tries=record.tries + 1)
 
 
-def interrupted(record: Record) -> Record:
+def interrupted(record: ComponentRecord) -> ComponentRecord:
     """The record of a change whose next act has no valid permit: it asks for one again."""
     return replace(record, needs=record.how)
 
 
-def disturbs(record: Record) -> bool:
+def disturbs(record: ComponentRecord) -> bool:
     """Whether the record's move needs a permit that is valid when it begins."""
-    return record.how.weight >= ChangeClass.RESTART.weight and record.at is not Move.NOTE
+    return record.how.weight >= ChangeClass.RESTART.weight and record.at is not ComponentMove.NOTE
 
 
-def repairing(record: Record) -> Record | None:
+def repairing(record: ComponentRecord) -> ComponentRecord | None:
     """On its way to what is applied once more, under the permit of who asks; None: nothing is.
 
     A repair that was interrupted may be asked for again.
     """
-    again = record.interrupted and record.state is State.APPLYING and record.target is not None
+    again = (
+        record.interrupted
+        and record.state is ComponentApplyState.APPLYING
+        and record.target is not None
+    )
     mine = again and record.applied == record.target
-    if record.applied is None or not (mine or record.state in LIVE | {State.ROLLED_BACK}):
+    if record.applied is None or not (
+        mine or record.state in LIVE | {ComponentApplyState.ROLLED_BACK}
+    ):
         return None
     return _applying(record, record.applied, ChangeClass.RESTART, there=True)
 
 
-def _to(record: Record, state: State, reason: str = "", message: str = "") -> Record:
+def _to(
+    record: ComponentRecord, state: ComponentApplyState, reason: str = "", message: str = ""
+) -> ComponentRecord:
     return replace(record, state=state, reason=reason, message=message, needs=None)
 
 
-def _says(record: Record, reason: str, message: str = "", needs: ChangeClass | None = None) -> Next:
-    return replace(record, reason=reason, message=message, needs=needs), Act.NONE
+def _says(
+    record: ComponentRecord, reason: str, message: str = "", needs: ChangeClass | None = None
+) -> Next:
+    return replace(record, reason=reason, message=message, needs=needs), ComponentAct.NONE
 
 
-def _anew(record: Record, revision: str, attempt: int) -> Record:
-    if record.state is State.VERIFYING and record.target is not None:
+def _anew(record: ComponentRecord, revision: str, attempt: int) -> ComponentRecord:
+    if record.state is ComponentApplyState.VERIFYING and record.target is not None:
         # Wholly on the host, though never seen to be well: what was before is what to go back to.
         record = _settled(record, record.target)
     return replace(
-        _to(record, State.PENDING),
+        _to(record, ComponentApplyState.PENDING),
         revision=revision,
         attempt=attempt,
         target=None,
@@ -163,7 +182,7 @@ def _anew(record: Record, revision: str, attempt: int) -> Record:
 # -- before a change ------------------------------------------------------------------------------
 
 
-def _begin(record: Record, seen: Seen) -> Next:
+def _begin(record: ComponentRecord, seen: ComponentObservation) -> Next:
     if held := _held(record, seen):
         return held
     assert seen.assigned is not None and seen.target is not None
@@ -171,16 +190,16 @@ def _begin(record: Record, seen: Seen) -> Next:
         case DesiredState.ABSENT:
             return _leave(record, seen)
         case DesiredState.RUNNING | DesiredState.INSTALLED if seen.same:
-            return _as_it_is(record, seen), Act.NONE
+            return _as_it_is(record, seen), ComponentAct.NONE
         case DesiredState.RUNNING | DesiredState.INSTALLED | DesiredState.STAGED:
-            return _to(record, State.STAGING), Act.NONE
+            return _to(record, ComponentApplyState.STAGING), ComponentAct.NONE
         case unknown:
             return _blocked(
                 record, seen, "NotUnderstood", f"desiredState {unknown}: update the agent"
             )
 
 
-def _held(record: Record, seen: Seen) -> Next | None:
+def _held(record: ComponentRecord, seen: ComponentObservation) -> Next | None:
     """Why nothing is begun, as a next step; None when something is."""
     reason, message = seen.problem
     if reason:
@@ -188,18 +207,28 @@ def _held(record: Record, seen: Seen) -> Next | None:
     if not seen.known or seen.target is None:
         return _kept(record, seen)
     if seen.observe:
-        resting = record if record.state is not State.BLOCKED else _to(record, State.PENDING)
+        resting = (
+            record
+            if record.state is not ComponentApplyState.BLOCKED
+            else _to(record, ComponentApplyState.PENDING)
+        )
         return _says(resting, "Observed", "the Machine's mode is Observe: nothing is changed")
     return None
 
 
-def _blocked(record: Record, seen: Seen, reason: str, message: str) -> Next:
-    if (record.state, record.reason, record.message) == (State.BLOCKED, reason, message):
+def _blocked(
+    record: ComponentRecord, seen: ComponentObservation, reason: str, message: str
+) -> Next:
+    if (record.state, record.reason, record.message) == (
+        ComponentApplyState.BLOCKED,
+        reason,
+        message,
+    ):
         return _kept(record, seen)
-    return _to(record, State.BLOCKED, reason, message), Act.NONE
+    return _to(record, ComponentApplyState.BLOCKED, reason, message), ComponentAct.NONE
 
 
-def _as_it_is(record: Record, seen: Seen) -> Record:
+def _as_it_is(record: ComponentRecord, seen: ComponentObservation) -> ComponentRecord:
     """Nothing to change, so nothing is restarted (F35); that it is well is seen first (F31)."""
     before = record.before
     if _untouched(record) and seen.target is not None and seen.target.form is not None:
@@ -207,18 +236,18 @@ def _as_it_is(record: Record, seen: Seen) -> Record:
     changed = replace(
         record, target=seen.target, how=ChangeClass.NONE, at=None, fresh=False, before=before
     )
-    return _to(changed, State.VERIFYING)
+    return _to(changed, ComponentApplyState.VERIFYING)
 
 
-def _leave(record: Record, seen: Seen) -> Next:
+def _leave(record: ComponentRecord, seen: ComponentObservation) -> Next:
     if not seen.there and record.applied is None and record.stray is None:
-        return _to(replace(record, previous=None), State.ABSENT), Act.NONE
+        return _to(replace(record, previous=None), ComponentApplyState.ABSENT), ComponentAct.NONE
     agent = seen.target is not None and seen.target.is_agent
     if agent and not seen.leaving:
         return _blocked(record, seen, "AgentItself", OWN_END)
     if seen.leaving and (agent or _as_found(record)):
         gone = replace(record, applied=None, previous=None, target=None, before=None)
-        return _to(gone, State.ABSENT), Act.NONE
+        return _to(gone, ComponentApplyState.ABSENT), ComponentAct.NONE
     if asks := _asks(record, seen):
         return asks
     removing = replace(
@@ -230,21 +259,21 @@ def _leave(record: Record, seen: Seen) -> Next:
         started={},
         leaving=seen.leaving,
     )
-    return _to(removing, State.REMOVING), Act.NONE
+    return _to(removing, ComponentApplyState.REMOVING), ComponentAct.NONE
 
 
-def _untouched(record: Record) -> bool:
+def _untouched(record: ComponentRecord) -> bool:
     """Nothing of ours has come to the host yet."""
     return record.applied is None and record.stray is None and record.before is None
 
 
-def _as_found(record: Record) -> bool:
+def _as_found(record: ComponentRecord) -> bool:
     """What is applied was there before us, and is as it was then."""
     form = record.applied.form if record.applied is not None else None
     return form is not None and record.stray is None and record.before == as_is(form)
 
 
-def _asks(record: Record, seen: Seen) -> Next | None:
+def _asks(record: ComponentRecord, seen: ComponentObservation) -> Next | None:
     """Its turn and its permit; None when both are there."""
     needs = None if seen.permitted else seen.how
     if seen.waits:
@@ -258,32 +287,38 @@ def _asks(record: Record, seen: Seen) -> Next | None:
     return _says(record, *said, needs)
 
 
-def _staging(record: Record, seen: Seen) -> Next:
+def _staging(record: ComponentRecord, seen: ComponentObservation) -> Next:
     if held := _held(record, seen):
         return held
     if seen.done is None:
-        return record, Act.STAGE
+        return record, ComponentAct.STAGE
     if not seen.done.text:
-        return replace(_to(record, State.STAGED), staged_at=seen.now), Act.NONE
+        return replace(
+            _to(record, ComponentApplyState.STAGED), staged_at=seen.now
+        ), ComponentAct.NONE
     if seen.done.final:
-        return _to(record, State.FAILED, "StageFailed", seen.done.text), Act.NONE
+        return _to(
+            record, ComponentApplyState.FAILED, "StageFailed", seen.done.text
+        ), ComponentAct.NONE
     return _says(record, "StageFailed", seen.done.text)
 
 
-def _staged(record: Record, seen: Seen) -> Next:
+def _staged(record: ComponentRecord, seen: ComponentObservation) -> Next:
     if held := _held(record, seen):
         return held
     assert seen.assigned is not None and seen.target is not None
     if seen.assigned.desired_state == DesiredState.STAGED:
         return _kept(record, seen)
     if seen.same:
-        return _as_it_is(record, seen), Act.NONE
+        return _as_it_is(record, seen), ComponentAct.NONE
     if asks := _asks(record, seen):
         return asks
-    return _applying(record, seen.target, seen.how, there=seen.there), Act.NONE
+    return _applying(record, seen.target, seen.how, there=seen.there), ComponentAct.NONE
 
 
-def _applying(record: Record, target: Kept, how: ChangeClass, *, there: bool) -> Record:
+def _applying(
+    record: ComponentRecord, target: StoredComponent, how: ChangeClass, *, there: bool
+) -> ComponentRecord:
     begun = replace(
         record,
         target=target,
@@ -295,37 +330,37 @@ def _applying(record: Record, target: Kept, how: ChangeClass, *, there: bool) ->
         fresh=record.applied is None and record.stray is None and not there,
         before=Before() if _untouched(record) else record.before,
     )
-    return _to(begun, State.APPLYING)
+    return _to(begun, ComponentApplyState.APPLYING)
 
 
 # -- in the middle --------------------------------------------------------------------------------
 
 
-def _moving(record: Record, seen: Seen) -> Next:
+def _moving(record: ComponentRecord, seen: ComponentObservation) -> Next:
     if record.interrupted and not _rebooted(record, seen):
         return _standing(record, seen)
-    if record.at is Move.REBOOT:
+    if record.at is ComponentMove.REBOOT:
         return _rebooting(record, seen)
     if record.tries > MOST_TRIES:
         return _gives_up(record, f"interrupted {record.tries} times at {record.at}")
     if seen.done is None:
-        return record, Act.MOVE
+        return record, ComponentAct.MOVE
     if seen.done.text:
         return _gives_up(record, seen.done.text)
-    return _next_move(record, seen.done, seen.boot_id), Act.NONE
+    return _next_move(record, seen.done, seen.boot_id), ComponentAct.NONE
 
 
-def moves(record: Record) -> tuple[Move, ...]:
+def moves(record: ComponentRecord) -> tuple[ComponentMove, ...]:
     """Those of the way that the record is on."""
-    if record.state is State.APPLYING:
+    if record.state is ComponentApplyState.APPLYING:
         return PUT
-    if record.state is State.UNDOING and record.applied is not None:
+    if record.state is ComponentApplyState.UNDOING and record.applied is not None:
         scripted = record.target is not None and record.target.spec.undo.mode is UndoMode.SCRIPT
         return PUT if scripted else PUT_BACK
     return TAKE
 
 
-def _next_move(record: Record, done: Done, boot_id: str) -> Record:
+def _next_move(record: ComponentRecord, done: MoveResult, boot_id: str) -> ComponentRecord:
     way = moves(record)
     if done.started:
         record = replace(record, started=done.started)
@@ -338,74 +373,79 @@ def _next_move(record: Record, done: Done, boot_id: str) -> Record:
     if after:
         return replace(record, at=after[0])
     if record.how is ChangeClass.REBOOT:
-        return replace(record, at=Move.REBOOT, boot_id=boot_id)
+        return replace(record, at=ComponentMove.REBOOT, boot_id=boot_id)
     return _arrived(record)
 
 
-def _standing(record: Record, seen: Seen) -> Next:
+def _standing(record: ComponentRecord, seen: ComponentObservation) -> Next:
     """An interrupted change goes on under a new permit, or gives way to what is assigned now."""
     if seen.known and seen.assigned is None:
         return _failed(record, "Interrupted", f"interrupted at {record.at}, assigned no more")
     if seen.known and seen.assigned is not None:
         asked = (seen.assigned.revision, seen.assigned.attempt)
         if (record.revision, record.attempt) != asked:
-            return _anew(_stray(record), *asked), Act.NONE
-    return (replace(record, needs=None) if seen.permitted else record), Act.NONE
+            return _anew(_stray(record), *asked), ComponentAct.NONE
+    return (replace(record, needs=None) if seen.permitted else record), ComponentAct.NONE
 
 
-def _rebooted(record: Record, seen: Seen) -> bool:
-    known = record.at is Move.REBOOT and seen.boot_id and record.boot_id
+def _rebooted(record: ComponentRecord, seen: ComponentObservation) -> bool:
+    known = record.at is ComponentMove.REBOOT and seen.boot_id and record.boot_id
     return bool(known and seen.boot_id != record.boot_id)
 
 
-def _rebooting(record: Record, seen: Seen) -> Next:
+def _rebooting(record: ComponentRecord, seen: ComponentObservation) -> Next:
     if _rebooted(record, seen):
-        return _arrived(record), Act.NONE
+        return _arrived(record), ComponentAct.NONE
     if not record.boot_id:  # it was not to be read then: what proves nothing costs one more reboot
-        return (replace(record, boot_id=seen.boot_id) if seen.boot_id else record), Act.NONE
-    return record, Act.REBOOT
+        return (
+            replace(record, boot_id=seen.boot_id) if seen.boot_id else record
+        ), ComponentAct.NONE
+    return record, ComponentAct.REBOOT
 
 
-def _arrived(record: Record) -> Record:
+def _arrived(record: ComponentRecord) -> ComponentRecord:
     record = replace(record, at=None, started={}, boot_id="", tries=0)
     match record.state:
-        case State.APPLYING:
-            return _to(record, State.VERIFYING)
-        case State.UNDOING:
+        case ComponentApplyState.APPLYING:
+            return _to(record, ComponentApplyState.VERIFYING)
+        case ComponentApplyState.UNDOING:
             back = replace(record, target=None, stray=None)
             return replace(
-                _to(back, State.ROLLED_BACK), reason=record.reason, message=record.message
+                _to(back, ComponentApplyState.ROLLED_BACK),
+                reason=record.reason,
+                message=record.message,
             )
         case _:
             before = None if record.leaving else record.before
             gone = replace(
                 record, applied=None, previous=None, target=None, stray=None, before=before
             )
-            return _to(gone, State.ABSENT, record.reason, record.message)
+            return _to(gone, ComponentApplyState.ABSENT, record.reason, record.message)
 
 
-def _gives_up(record: Record, why: str) -> Next:
-    if record.state is State.APPLYING and can_undo(record):
-        return _undoing(record, "ApplyFailed", why), Act.NONE
-    reason = {State.APPLYING: "ApplyFailed", State.UNDOING: "UndoFailed"}.get(
-        record.state, "RemoveFailed"
-    )
-    if record.state is State.UNDOING:
+def _gives_up(record: ComponentRecord, why: str) -> Next:
+    if record.state is ComponentApplyState.APPLYING and can_undo(record):
+        return _undoing(record, "ApplyFailed", why), ComponentAct.NONE
+    reason = {
+        ComponentApplyState.APPLYING: "ApplyFailed",
+        ComponentApplyState.UNDOING: "UndoFailed",
+    }.get(record.state, "RemoveFailed")
+    if record.state is ComponentApplyState.UNDOING:
         why = f"{why}; it was undone because: {record.message}"
     return _failed(record, reason, why)
 
 
-def _stray(record: Record) -> Record:
+def _stray(record: ComponentRecord) -> ComponentRecord:
     """What of its target is on the host is not known any more."""
     stray = record.target or record.stray
     return replace(record, at=None, target=None, stray=stray, started={}, boot_id="", tries=0)
 
 
-def _failed(record: Record, reason: str, why: str) -> Next:
-    return _to(_stray(record), State.FAILED, reason, why), Act.NONE
+def _failed(record: ComponentRecord, reason: str, why: str) -> Next:
+    return _to(_stray(record), ComponentApplyState.FAILED, reason, why), ComponentAct.NONE
 
 
-def can_undo(record: Record) -> bool:
+def can_undo(record: ComponentRecord) -> bool:
     """Whether there is something to go back to: what we applied, or nothing at all."""
     if record.target is None or record.target.spec.undo.mode is UndoMode.NONE:
         return False
@@ -414,85 +454,98 @@ def can_undo(record: Record) -> bool:
     return not same_form(record.applied.form, record.target.form)
 
 
-def _undoing(record: Record, reason: str, why: str) -> Record:
+def _undoing(record: ComponentRecord, reason: str, why: str) -> ComponentRecord:
     undoing = replace(record, tries=0, started={}, boot_id="")
-    undoing = _to(undoing, State.UNDOING, reason, why)
+    undoing = _to(undoing, ComponentApplyState.UNDOING, reason, why)
     return replace(undoing, at=moves(undoing)[0])
 
 
 # -- after a change -------------------------------------------------------------------------------
 
 
-def _verifying(record: Record, seen: Seen) -> Next:
+def _verifying(record: ComponentRecord, seen: ComponentObservation) -> Next:
     target = record.target
     if target is None:  # no way leads here
-        return _to(record, State.FAILED, "NothingToVerify"), Act.NONE
-    if seen.health is Health.GOOD:
-        return _to(_settled(record, target), State.HEALTHY), Act.NONE
+        return _to(record, ComponentApplyState.FAILED, "NothingToVerify"), ComponentAct.NONE
+    if seen.health is ComponentHealth.GOOD:
+        return _to(_settled(record, target), ComponentApplyState.HEALTHY), ComponentAct.NONE
     if not seen.overdue:
-        return record, Act.NONE
+        return record, ComponentAct.NONE
     why = seen.differs or f"not healthy within {target.spec.health_deadline}"
     if target.spec.undo.on_unhealthy and can_undo(record):
-        return _undoing(record, "Unhealthy", why), Act.NONE
+        return _undoing(record, "Unhealthy", why), ComponentAct.NONE
     if record.applied is not None and same_form(record.applied.form, target.form):
-        return _to(_settled(record, target), State.UNHEALTHY, "Unhealthy", why), Act.NONE
-    return _to(_settled(record, target), State.FAILED, "Unhealthy", why), Act.NONE
+        return _to(
+            _settled(record, target), ComponentApplyState.UNHEALTHY, "Unhealthy", why
+        ), ComponentAct.NONE
+    return _to(
+        _settled(record, target), ComponentApplyState.FAILED, "Unhealthy", why
+    ), ComponentAct.NONE
 
 
-def _settled(record: Record, target: Kept) -> Record:
+def _settled(record: ComponentRecord, target: StoredComponent) -> ComponentRecord:
     """`target` is wholly on the host now. What is kept to go back to differs from it."""
     old = record.applied
     previous = record.previous if old is None or same_form(old.form, target.form) else old
     return replace(record, applied=target, previous=previous, target=None, stray=None, at=None)
 
 
-def _live(record: Record, seen: Seen) -> Next:
-    if record.state is State.DRIFT_FIGHT:
+def _live(record: ComponentRecord, seen: ComponentObservation) -> Next:
+    if record.state is ComponentApplyState.DRIFT_FIGHT:
         # Somebody else wants it otherwise: until a new revision or attempt it is left to them.
-        return record, Act.START if seen.off is Off.START and not seen.observe else Act.NONE
+        return (
+            record,
+            ComponentAct.START if seen.off is Off.START and not seen.observe else ComponentAct.NONE,
+        )
     if seen.observe:
         return _judged(record, seen)
     match seen.off:
         case Off.FIGHT:
-            return _to(record, State.DRIFT_FIGHT, "DriftFight", seen.differs), Act.NONE
+            return _to(
+                record, ComponentApplyState.DRIFT_FIGHT, "DriftFight", seen.differs
+            ), ComponentAct.NONE
         case Off.NEEDS:
             return _drifted(record, seen)
         case Off.CORRECT:
-            return record, Act.CORRECT
+            return record, ComponentAct.CORRECT
         case Off.WORN:
-            return _to(record, State.UNHEALTHY, "StartsUsedUp", seen.differs), Act.NONE
+            return _to(
+                record, ComponentApplyState.UNHEALTHY, "StartsUsedUp", seen.differs
+            ), ComponentAct.NONE
         case Off.START:
-            return record, Act.START
+            return record, ComponentAct.START
         case Off.NONE:
             return _judged(record, seen)
 
 
-def _drifted(record: Record, seen: Seen) -> Next:
+def _drifted(record: ComponentRecord, seen: ComponentObservation) -> Next:
     if record.applied is not None and seen.permitted and not seen.waits:
-        return _applying(record, record.applied, seen.how, there=True), Act.NONE
+        return _applying(record, record.applied, seen.how, there=True), ComponentAct.NONE
     needs = None if seen.permitted else seen.how
     reason = "WaitingForOthers" if seen.permitted else "WaitingForPermit"
-    drifted = _to(record, State.DRIFTED, reason, seen.differs)
-    return replace(drifted, needs=needs), Act.NONE
+    drifted = _to(record, ComponentApplyState.DRIFTED, reason, seen.differs)
+    return replace(drifted, needs=needs), ComponentAct.NONE
 
 
-def _judged(record: Record, seen: Seen) -> Next:
+def _judged(record: ComponentRecord, seen: ComponentObservation) -> Next:
     if seen.off is not Off.NONE:
-        return _to(record, State.DRIFTED, "Observed", seen.differs), Act.NONE
+        return _to(record, ComponentApplyState.DRIFTED, "Observed", seen.differs), ComponentAct.NONE
     match seen.health:
-        case Health.BAD:
-            return _to(record, State.UNHEALTHY, "Unhealthy", seen.differs), Act.NONE
-        case Health.GOOD:
-            return _to(record, State.HEALTHY), Act.NONE
-        case Health.UNKNOWN:
-            return record, Act.NONE
+        case ComponentHealth.BAD:
+            return _to(
+                record, ComponentApplyState.UNHEALTHY, "Unhealthy", seen.differs
+            ), ComponentAct.NONE
+        case ComponentHealth.GOOD:
+            return _to(record, ComponentApplyState.HEALTHY), ComponentAct.NONE
+        case ComponentHealth.UNKNOWN:
+            return record, ComponentAct.NONE
 
 
-def _kept(record: Record, seen: Seen) -> Next:
+def _kept(record: ComponentRecord, seen: ComponentObservation) -> Next:
     """Keep what is applied as it is, in a state that says something else."""
     if record.applied is not None and not seen.observe:
         if seen.off is Off.CORRECT:
-            return record, Act.CORRECT
+            return record, ComponentAct.CORRECT
         if seen.off is Off.START:
-            return record, Act.START
-    return record, Act.NONE
+            return record, ComponentAct.START
+    return record, ComponentAct.NONE

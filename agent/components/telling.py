@@ -28,7 +28,7 @@ RETRY_LOW, RETRY_HIGH = 0.5, 60.0
 decode_machine = structs(Machine)
 
 
-class Teller:
+class StatusPublisher:
     """A Part.
 
     machine  the newest that is known, None for none

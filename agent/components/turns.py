@@ -3,13 +3,19 @@
 from collections.abc import Collection, Mapping
 
 from agent.components.claims import still_had
-from agent.components.model import MOVING, Kept, Move, Record, State
+from agent.components.model import (
+    MOVING,
+    ComponentApplyState,
+    ComponentMove,
+    ComponentRecord,
+    StoredComponent,
+)
 from kubenode.runtime.components.order import DependencyCycle, depends_on, ordered
 from kubenode.runtime.components.versions import satisfies
 from kubenode.runtime.components.wire import Assigned, ChangeClass, DesiredState
 
 
-def in_order(wanted: Mapping[str, Kept]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+def in_order(wanted: Mapping[str, StoredComponent]) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """The names, what others stand on first; and by name in which cycle it is stuck."""
     depends = {name: depends_on(kept.spec) for name, kept in wanted.items()}
     stuck: dict[str, str] = {}
@@ -21,7 +27,7 @@ def in_order(wanted: Mapping[str, Kept]) -> tuple[tuple[str, ...], Mapping[str, 
             depends = {name: needs for name, needs in depends.items() if name not in stuck}
 
 
-def missing(wanted: Kept, assigned: Collection[str]) -> str:
+def missing(wanted: StoredComponent, assigned: Collection[str]) -> str:
     """Which dependency no set puts on this machine, in a sentence; "" for none."""
     lost = [need for need in depends_on(wanted.spec) if need not in assigned]
     return f"depends on {', '.join(lost)}, which this machine is not assigned" if lost else ""
@@ -30,9 +36,9 @@ def missing(wanted: Kept, assigned: Collection[str]) -> str:
 def waits(
     name: str,
     how: ChangeClass,
-    wanted: Mapping[str, Kept],
+    wanted: Mapping[str, StoredComponent],
     assigned: Mapping[str, Assigned],
-    records: Mapping[str, Record],
+    records: Mapping[str, ComponentRecord],
 ) -> str:
     """Why it is not the turn of `name`, in a sentence; "" when it is. Raises ValueError.
 
@@ -46,7 +52,7 @@ def waits(
     if wanted[name].desired_state == DesiredState.ABSENT:
         return _needed(name, wanted, records)
     for need in wanted[name].spec.depends_on:
-        record = records.get(need.component, Record(name=need.component))
+        record = records.get(need.component, ComponentRecord(name=need.component))
         if sharing and _about_to_boot(record):
             continue
         if not _ready(record, assigned.get(need.component)):
@@ -57,7 +63,7 @@ def waits(
     return _given_up(name, wanted[name], records)
 
 
-def _given_up(name: str, target: Kept, records: Mapping[str, Record]) -> str:
+def _given_up(name: str, target: StoredComponent, records: Mapping[str, ComponentRecord]) -> str:
     """A file goes from one component to another when the one has let it go."""
     if (form := target.form) is None:
         return ""
@@ -66,23 +72,25 @@ def _given_up(name: str, target: Kept, records: Mapping[str, Record]) -> str:
     return still_had(name, form, forms)
 
 
-def _in_the_middle(record: Record) -> bool:
+def _in_the_middle(record: ComponentRecord) -> bool:
     """Looking whether a change is well counts, where there was a change."""
-    changed = record.state is State.VERIFYING and record.target is not record.applied
+    changed = record.state is ComponentApplyState.VERIFYING and record.target is not record.applied
     return record.state in MOVING or changed
 
 
-def _about_to_boot(record: Record) -> bool:
-    return record.state is State.APPLYING and record.at is Move.REBOOT
+def _about_to_boot(record: ComponentRecord) -> bool:
+    return record.state is ComponentApplyState.APPLYING and record.at is ComponentMove.REBOOT
 
 
-def _ready(record: Record, assigned: Assigned | None) -> bool:
-    if record.state is not State.HEALTHY or assigned is None:
+def _ready(record: ComponentRecord, assigned: Assigned | None) -> bool:
+    if record.state is not ComponentApplyState.HEALTHY or assigned is None:
         return False
     return (record.revision, record.attempt) == (assigned.revision, assigned.attempt)
 
 
-def _needed(name: str, wanted: Mapping[str, Kept], records: Mapping[str, Record]) -> str:
+def _needed(
+    name: str, wanted: Mapping[str, StoredComponent], records: Mapping[str, ComponentRecord]
+) -> str:
     for other, record in records.items():
         there = record.applied or record.target
         if other != name and there is not None and name in depends_on(there.spec):

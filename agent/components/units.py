@@ -4,7 +4,7 @@ Level-based: what is as it shall be is left alone, so it may be called again at 
 unit that runs is restarted for what changed is decided by who calls.
 """
 
-from agent.components.ports import FileFound, Files, UnitFound, Units
+from agent.components.ports import FileFound, HostFiles, UnitFound, Units
 from kubenode.runtime.components.render import RenderedUnit
 from kubenode.runtime.components.wire import UnitState
 
@@ -23,7 +23,7 @@ def drop_in_files(unit: RenderedUnit) -> dict[str, str]:
 
 async def settle(
     units: Units,
-    files: Files,
+    files: HostFiles,
     wanted: RenderedUnit,
     before: RenderedUnit | None = None,
     limit: float = START_SECONDS,
@@ -53,7 +53,7 @@ async def settle(
 
 
 async def let_go(
-    units: Units, files: Files, ours: RenderedUnit, limit: float = START_SECONDS
+    units: Units, files: HostFiles, ours: RenderedUnit, limit: float = START_SECONDS
 ) -> None:
     """Take back what `settle` did: stopped, not enabled, not masked, without our drop-ins."""
     found = await units.found(ours.name)
@@ -92,7 +92,7 @@ async def _mask(units: Units, name: str, found: UnitFound, limit: float) -> None
         await units.set_masked(name, on=True)
 
 
-async def _drop_ins(files: Files, wanted: RenderedUnit, before: RenderedUnit | None) -> bool:
+async def _drop_ins(files: HostFiles, wanted: RenderedUnit, before: RenderedUnit | None) -> bool:
     now = drop_in_files(wanted)
     gone = (drop_in_files(before) if before is not None else {}).keys() - now.keys()
     changed = False

@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.parts import PART_BYTES, PART_SECONDS, PARTS
 from agent.diagnostics.redaction import redacted_beside
-from agent.diagnostics.upload import Store
+from agent.diagnostics.upload import BundleUploader
 from agent.host import HostError
 from agent.patience import beside
 from agent.programs import run
@@ -21,7 +21,7 @@ REPORT = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BundleRequest:
     """What is wanted.
 
     name   of the bundle; a second one of the same name takes the place of the first
@@ -53,14 +53,14 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True)
-class Collector:
+class DiagnosticsCollector:
     """`bundles` is the folder on this host; `store` who takes a copy, None for nobody."""
 
     bundles: Bundles
     clock: Clock
-    store: Store | None = None
+    store: BundleUploader | None = None
 
-    async def collect(self, asked: Asked) -> Bundle:
+    async def collect(self, asked: BundleRequest) -> Bundle:
         """Raises HostError when nothing could be kept."""
         from agent.diagnostics.report import About, page  # the tables of HTML, for one page
 

@@ -14,7 +14,7 @@ LONGEST_REASON = 300
 _HEADERS = {"Content-Type": "application/gzip"}
 
 
-class Store(Protocol):
+class BundleUploader(Protocol):
     async def put(self, path: Path) -> str:
         """Where it is kept, for people. Raises HostError: then it stays on the host alone."""
         ...

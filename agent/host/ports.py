@@ -186,7 +186,7 @@ class KubeletCertificate(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CommandResult:
     """code is negative when it was ended by that signal."""
 
     code: int
@@ -194,14 +194,16 @@ class Ran:
 
 
 class Scripts(Protocol):
-    async def begin(self, name: str, program: bytes, args: Sequence[str], limit: float) -> Ran:
+    async def begin(
+        self, name: str, program: bytes, args: Sequence[str], limit: float
+    ) -> CommandResult:
         """Run exactly these bytes as a unit of its own, that the agent's end does not end.
 
         Raises TimeoutError when it was ended after `limit` seconds.
         """
         ...
 
-    async def ended(self, name: str) -> Ran | None:
+    async def ended(self, name: str) -> CommandResult | None:
         """After an interruption: how it ended, until the next begins. None: it still runs.
 
         Raises HostError when nobody knows of it any more.

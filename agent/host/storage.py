@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class DiskSpace:
     """Of a file system: bytes, and files that it can hold (0: as many as there is room for).
 
     free  what services may use
@@ -37,7 +37,7 @@ class OldFile:
 
 
 class Disks(Protocol):
-    async def space(self, path: str) -> Space: ...
+    async def space(self, path: str) -> DiskSpace: ...
 
     async def removable(self, target: str) -> list[OldFile]:
         """Files that may go: rotated logs, crash dumps or containerLogs, oldest first.
@@ -56,7 +56,7 @@ class Disks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
+class HostMount:
     """source     device
     read_only  now
     meant_so   read-only by the host's own configuration
@@ -70,18 +70,18 @@ class Mount:
 
 
 class Filesystems(Protocol):
-    async def mount(self, point: str) -> Mount | None:
+    async def mount(self, point: str) -> HostMount | None:
         """The mount at exactly this place, None if nothing is mounted there."""
         ...
 
-    async def damage(self, mount: Mount) -> str:
+    async def damage(self, mount: HostMount) -> str:
         """What speaks against writing to it, "" if it is clean and its device answers."""
         ...
 
-    async def remount_writable(self, mount: Mount) -> None: ...
+    async def remount_writable(self, mount: HostMount) -> None: ...
 
-    async def remount_read_only(self, mount: Mount) -> None: ...
+    async def remount_read_only(self, mount: HostMount) -> None: ...
 
-    async def try_write(self, mount: Mount) -> None:
+    async def try_write(self, mount: HostMount) -> None:
         """Write a small file, flush it to the disk, and take it away."""
         ...

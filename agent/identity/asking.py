@@ -22,43 +22,43 @@ PATIENCE = 600.0
 LONGEST_NAME = 200
 
 
-class Denied(Exception):
+class CertificateDenied(Exception):
     """Somebody said no, and why."""
 
 
-class Unanswered(Exception):
+class CertificateUnanswered(Exception):
     """Nobody approved or signed the request in time."""
 
 
-class _Condition(msgspec.Struct):
+class _SigningCondition(msgspec.Struct):
     type: str = ""
     reason: str | None = None
     message: str | None = None
 
 
-class _Status(msgspec.Struct):
-    conditions: list[_Condition] | None = None
+class _SigningStatus(msgspec.Struct):
+    conditions: list[_SigningCondition] | None = None
     certificate: bytes | None = None
 
 
-class _Request(msgspec.Struct):
-    status: _Status | None = None
+class _SigningRequest(msgspec.Struct):
+    status: _SigningStatus | None = None
 
 
-class _User(msgspec.Struct):
+class _SelfUser(msgspec.Struct):
     username: str = ""
 
 
 class _ReviewStatus(msgspec.Struct, rename="camel"):
-    user_info: _User = msgspec.field(default_factory=_User)
+    user_info: _SelfUser = msgspec.field(default_factory=_SelfUser)
 
 
-class _Review(msgspec.Struct):
+class _SelfReview(msgspec.Struct):
     status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
 
 
-_decode = msgspec.json.Decoder(_Request).decode
-_decode_review = msgspec.json.Decoder(_Review).decode
+_decode = msgspec.json.Decoder(_SigningRequest).decode
+_decode_review = msgspec.json.Decoder(_SelfReview).decode
 
 
 def request_name(agent: str, fingerprint: str, asker: str) -> str:
@@ -86,7 +86,9 @@ async def certificate(
                 return got
         await clock.sleep(wait)
         wait = min(LONGEST_LOOK, wait * 1.5)
-    raise Unanswered(f"certificate request {name} was not approved and signed in {patience:.0f} s")
+    raise CertificateUnanswered(
+        f"certificate request {name} was not approved and signed in {patience:.0f} s"
+    )
 
 
 async def works_as(kube: Kube) -> str:
@@ -118,10 +120,12 @@ async def _ask(kube: Kube, name: str, request: bytes, seconds: int) -> None:
         return  # asked before a restart, or the answer was lost
 
 
-def _answer(found: _Request) -> bytes:
+def _answer(found: _SigningRequest) -> bytes:
     """b"" while there is none. Raises Denied."""
-    status = found.status or _Status()
+    status = found.status or _SigningStatus()
     for condition in status.conditions or ():
         if condition.type in ("Denied", "Failed"):
-            raise Denied(f"{condition.reason or condition.type}: {condition.message or ''}")
+            raise CertificateDenied(
+                f"{condition.reason or condition.type}: {condition.message or ''}"
+            )
     return status.certificate or b""

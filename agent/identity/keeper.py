@@ -10,8 +10,8 @@ from pathlib import Path
 
 from agent.identity import making, pem, words
 from agent.identity.asking import (
-    Denied,
-    Unanswered,
+    CertificateDenied,
+    CertificateUnanswered,
     certificate,
     request_name,
     token_mark,
@@ -19,7 +19,7 @@ from agent.identity.asking import (
 )
 from agent.identity.making import ChildFailed
 from agent.identity.pem import AGENT_USER, BadPem, Validity
-from agent.identity.store import Store, StoreError
+from agent.identity.store import IdentityStore, StoreError
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, Unauthorized
@@ -45,12 +45,21 @@ class NoIdentity(Exception):
     """Neither a certificate that works nor a token that does: says what a person can do."""
 
 
-TROUBLE = (NoIdentity, Denied, Unanswered, BadPem, ChildFailed, StoreError, KubeError, OSError)
+TROUBLE = (
+    NoIdentity,
+    CertificateDenied,
+    CertificateUnanswered,
+    BadPem,
+    ChildFailed,
+    StoreError,
+    KubeError,
+    OSError,
+)
 """What is told and tried again; OSError: no child can be started."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class IdentityTarget:
     """agent       name in the certificate
     server      https://HOST:PORT of the API server
     ca_file     PEM of its authority, "" for the system's
@@ -76,8 +85,8 @@ class IdentityKeeper:
 
     def __init__(
         self,
-        wanted: Wanted,
-        store: Store,
+        wanted: IdentityTarget,
+        store: IdentityStore,
         kube: Kube,
         clock: Clock,
         *,
@@ -169,7 +178,7 @@ class IdentityKeeper:
             except Unauthorized as error:
                 if not self._token():
                     raise NoIdentity(self._lost(known)) from error
-            except Denied:
+            except CertificateDenied:
                 if not self._token():
                     raise
         token = self._token()
@@ -205,7 +214,7 @@ class IdentityKeeper:
         name = request_name(agent, fingerprint, asker)
         try:
             got = await certificate(kube, self._clock, name, request, self._wanted.seconds)
-        except Denied:
+        except CertificateDenied:
             self._store.drop()  # the next request is another one, by another key
             raise
         pair = key + got

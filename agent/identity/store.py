@@ -18,7 +18,7 @@ class StoreError(Exception):
     """Names the file and what the system said."""
 
 
-class Store:
+class IdentityStore:
     """Raises StoreError when the folder cannot be used. Reads give b"" for what is not there."""
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:

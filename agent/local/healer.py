@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from agent.detectors import EventReport, Severity, Sink
 from agent.host import Host, HostError, Unit, UnitVerb
-from agent.local.limit import Limit
-from agent.local.rule import Seen, why_not
+from agent.local.limit import RestartLimit
+from agent.local.rule import UnitObservation, why_not
 from agent.patience import AT_ONCE, Waits
 from agent.probes import CannotAnswer
 from kubenode.runtime.clock import Clock
@@ -38,7 +38,7 @@ class LocalHealer:
 
     def __init__(
         self,
-        limit: Limit,
+        limit: RestartLimit,
         host: Host,
         hands: asyncio.Lock,
         busy: Callable[[], str],
@@ -71,14 +71,14 @@ class LocalHealer:
             async with self._hands:
                 await self._start(unit)
 
-    def _seen(self, unit: Unit) -> Seen:
+    def _seen(self, unit: Unit) -> UnitObservation:
         now = self._clock.monotonic()
         if unit.active == "failed":
             self._failed_since.setdefault(unit.name, now)
         else:
             self._failed_since.pop(unit.name, None)
             self._limited.discard(unit.name)
-        return Seen(unit, self._failed_since.get(unit.name), now)
+        return UnitObservation(unit, self._failed_since.get(unit.name), now)
 
     def _why_busy(self) -> str:
         return "the agent acts for a job" if self._hands.locked() else self._busy()

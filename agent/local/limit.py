@@ -23,7 +23,7 @@ class _Starts(msgspec.Struct, forbid_unknown_fields=True):
     starts: dict[str, list[datetime]]
 
 
-class Limit:
+class RestartLimit:
     """Raises OSError when the folder cannot be made; what it holds is read when it is asked."""
 
     def __init__(

@@ -42,7 +42,7 @@ class LocalUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return found
 
 
-class Local(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LocalRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table [local] of the settings."""
 
     units: dict[str, LocalUnit] = msgspec.field(default_factory=dict)
@@ -55,7 +55,7 @@ class Local(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class UnitObservation:
     """failed_since on the clock that never goes back; None while it is not failed."""
 
     unit: Unit
@@ -63,7 +63,7 @@ class Seen:
     now: float
 
 
-def why_not(rule: LocalUnit, seen: Seen, busy: str) -> str:
+def why_not(rule: LocalUnit, seen: UnitObservation, busy: str) -> str:
     """Why it is left alone, "" if it may be started. busy: what the agent is at, "" for nothing."""
     if seen.unit.active != "failed" or seen.failed_since is None:
         return f"{seen.unit.name} is {seen.unit.active}"

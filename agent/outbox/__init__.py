@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from agent.disk import Disk, RealDisk, replace
-from agent.outbox.contents import Contents
+from agent.outbox.contents import OutboxContents
 from agent.patience import beside
 
 log = logging.getLogger(__name__)
@@ -47,22 +47,22 @@ class Outbox:
         self._trouble = ""
         self.behind = False
 
-    def load(self, boot_id: str) -> Contents:
+    def load(self, boot_id: str) -> OutboxContents:
         """What an earlier process left; conditions only of the boot that runs."""
         try:
             self._disk.make_folder(self._folder)
             found = _decode(self._disk.read(self._folder / FILE))
         except FileNotFoundError:
-            return Contents(boot_id=boot_id)
+            return OutboxContents(boot_id=boot_id)
         except (OSError, msgspec.DecodeError) as error:
             log.warning("what was not told before is lost", extra={"error": str(error)})
-            return Contents(boot_id=boot_id)
+            return OutboxContents(boot_id=boot_id)
         if not boot_id or found.boot_id != boot_id:
             found.conditions = []
         found.boot_id = boot_id
         return found
 
-    async def save(self, contents: Contents) -> None:
+    async def save(self, contents: OutboxContents) -> None:
         """Returns when it is on disk, cannot be, or after PATIENCE."""
         content = _encode(contents)
         if self._writing is not None:
@@ -91,5 +91,5 @@ class Outbox:
             self._trouble = ""
 
 
-_decode = msgspec.json.Decoder(Contents).decode
+_decode = msgspec.json.Decoder(OutboxContents).decode
 _encode = msgspec.json.Encoder().encode

@@ -2,14 +2,14 @@
 
 import msgspec
 
-from agent.publishing.board import Known
-from agent.publishing.tally import Entry, LeftOut
+from agent.publishing.board import KnownCondition
+from agent.publishing.tally import EventEntry, LeftOut
 
 
-class Contents(msgspec.Struct, kw_only=True):
+class OutboxContents(msgspec.Struct, kw_only=True):
     """boot_id  of the boot that `conditions` are known of"""
 
     boot_id: str = ""
-    conditions: list[Known] = msgspec.field(default_factory=list)
-    events: list[Entry] = msgspec.field(default_factory=list)
+    conditions: list[KnownCondition] = msgspec.field(default_factory=list)
+    events: list[EventEntry] = msgspec.field(default_factory=list)
     left_out: LeftOut = msgspec.field(default_factory=LeftOut)

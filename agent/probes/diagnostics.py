@@ -7,7 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.diagnostics.collecting import Asked, Collector, parts_of, unknown_parts
+from agent.diagnostics.collecting import (
+    BundleRequest,
+    DiagnosticsCollector,
+    parts_of,
+    unknown_parts,
+)
 from agent.diagnostics.parts import PARTS
 from agent.host import Host, HostError
 from agent.probes import Answer, CannotAnswer
@@ -20,7 +25,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,100}")
 class Diagnostics:
     """Answers for one host."""
 
-    collector: Collector
+    collector: DiagnosticsCollector
     host: Host
     node: str
     agent: str
@@ -33,7 +38,7 @@ class Diagnostics:
         name = args.get("name", "")
         if not _NAME.fullmatch(name):
             raise CannotAnswer(f"name {name!r}: small letters, digits, . and - only, at most 100")
-        asked = Asked(
+        asked = BundleRequest(
             name=name,
             parts=parts,
             by=args.get("by") or "a person",

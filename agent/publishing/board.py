@@ -1,7 +1,7 @@
 """The newest state of every condition that the agent owns, and which of it is untold.
 
 Pure. A condition belongs to one detector. While that detector does not run its conditions are not
-renewed: readers see them grow stale (failures.md F03) instead of trusting a last word.
+renewed: readers see them grow stale (failure mode F03) instead of trusting a last word.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ MESSAGES_BYTES = 32 * 1024
 NOBODY = "NotWatched"
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class KnownCondition(msgspec.Struct, frozen=True, kw_only=True):
     """One condition.
 
     since  when the status became what it is, as the host had it
@@ -39,7 +39,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     detector: str
 
 
-class News(Enum):
+class ReportNews(Enum):
     """What a report means to the API server."""
 
     NONE = auto()
@@ -50,13 +50,13 @@ class News(Enum):
     STATE = auto()
 
 
-class Board:
+class ConditionBoard:
     """owners: condition type to detector; known: what an earlier process on this boot knew."""
 
-    def __init__(self, owners: Mapping[str, str], known: Iterable[Known] = ()) -> None:
+    def __init__(self, owners: Mapping[str, str], known: Iterable[KnownCondition] = ()) -> None:
         self._owners = dict(owners)
         self._message_bytes = min(MESSAGE_BYTES, MESSAGES_BYTES // max(1, len(self._owners)))
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownCondition] = {}
         self._untold: set[str] = set()
         self._running: set[str] = set()
         for one in known:
@@ -80,18 +80,18 @@ class Board:
     def failed(self, detector: str) -> None:
         self._running.discard(detector)
 
-    def put(self, detector: str, report: ConditionReport, now: datetime) -> News:
+    def put(self, detector: str, report: ConditionReport, now: datetime) -> ReportNews:
         """Raises ValueError for what is not the detector's to say."""
         if self._owners.get(report.type) != detector:
             raise ValueError(f"{detector} does not own condition {report.type}")
         known = self._known.get(report.type)
         if known is not None and report.reason == NOT_LOOKED_AT:
-            return News.NONE  # a start finds out nothing
+            return ReportNews.NONE  # a start finds out nothing
         since = report.at
         if known is not None:  # in the order of reports, whatever clocks did between them
             same = known.status == report.status
             since = known.since if same else max(report.at, known.since)
-        new = Known(
+        new = KnownCondition(
             type=report.type,
             status=Status(report.status),
             reason=cut(report.reason, REASON_BYTES) or "Unknown",
@@ -101,11 +101,11 @@ class Board:
         )
         if known is not None and _same(known, new):
             self._known[report.type] = new
-            return News.NONE if known.message == new.message else News.WORDS
+            return ReportNews.NONE if known.message == new.message else ReportNews.WORDS
         self._put(new)
-        return News.UNSEEN if new.reason == NOT_LOOKED_AT else News.STATE
+        return ReportNews.UNSEEN if new.reason == NOT_LOOKED_AT else ReportNews.STATE
 
-    def _put(self, new: Known) -> None:
+    def _put(self, new: KnownCondition) -> None:
         self._known[new.type] = new
         self._untold.add(new.type)
 
@@ -113,13 +113,13 @@ class Board:
         known = self._known.get(type_)
         return known.status if known is not None else None
 
-    def all(self) -> list[Known]:
+    def all(self) -> list[KnownCondition]:
         return list(self._known.values())
 
-    def untold(self) -> list[Known]:
+    def untold(self) -> list[KnownCondition]:
         return [self._known[type_] for type_ in sorted(self._untold)]
 
-    def renewable(self) -> list[Known]:
+    def renewable(self) -> list[KnownCondition]:
         """What may be said again as of now: the untold, and what running detectors stand for."""
         return [
             known
@@ -127,7 +127,7 @@ class Board:
             if type_ in self._untold or known.detector in self._running
         ]
 
-    def told(self, conditions: Iterable[Known]) -> None:
+    def told(self, conditions: Iterable[KnownCondition]) -> None:
         """The API server has these; what changed meanwhile stays untold."""
         for one in conditions:
             known = self._known.get(one.type)
@@ -141,7 +141,7 @@ class Board:
         self._untold = set(self._known)
 
 
-def _same(a: Known, b: Known) -> bool:
+def _same(a: KnownCondition, b: KnownCondition) -> bool:
     return (a.status, a.reason) == (b.status, b.reason)
 
 
@@ -151,8 +151,8 @@ def _unseen(
     now: datetime,
     reason: str = NOT_LOOKED_AT,
     message: str = "nobody has looked at this since the host booted",
-) -> Known:
-    return Known(
+) -> KnownCondition:
+    return KnownCondition(
         type=type_,
         status=Status.UNKNOWN,
         reason=reason,

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from agent.publishing import form
-from agent.publishing.board import Board, News
+from agent.publishing.board import ConditionBoard, ReportNews
 from kubenode.runtime.clock import Clock, wait
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
 from kubenode.runtime.kube.errors import KubeError
@@ -35,14 +35,14 @@ class _Metadata(msgspec.Struct):
     uid: str = ""
 
 
-class _Node(msgspec.Struct):
+class _OwnNode(msgspec.Struct):
     metadata: _Metadata
 
 
-_decode = msgspec.json.Decoder(_Node).decode
+_decode = msgspec.json.Decoder(_OwnNode).decode
 
 
-class NodeStatus:
+class NodeStatusWriter:
     """The status of our own Node, write-only. `uid` is "" until the first answer."""
 
     def __init__(self, kube: Kube, node: str) -> None:
@@ -65,8 +65,8 @@ class ConditionTeller:
 
     def __init__(
         self,
-        board: Board,
-        status: NodeStatus,
+        board: ConditionBoard,
+        status: NodeStatusWriter,
         clock: Clock,
         save: Callable[[], Awaitable[None]],
         *,
@@ -84,10 +84,10 @@ class ConditionTeller:
         self._renew_at = clock.monotonic() + START_SECONDS
         self._trouble = ""
 
-    def heard(self, news: News) -> None:
-        if news is News.STATE:
+    def heard(self, news: ReportNews) -> None:
+        if news is ReportNews.STATE:
             self._due = self._clock.monotonic()
-        elif news is News.UNSEEN:
+        elif news is ReportNews.UNSEEN:
             self._due = min(self._due, self._clock.monotonic() + START_SECONDS)
         else:
             return

@@ -5,8 +5,8 @@ import logging
 import random
 
 from agent.publishing import form
-from agent.publishing.conditions import RETRY_HIGH, RETRY_LOW, NodeStatus
-from agent.publishing.tally import Entry, Tally
+from agent.publishing.conditions import RETRY_HIGH, RETRY_LOW, NodeStatusWriter
+from agent.publishing.tally import EventEntry, EventTally
 from kubenode.runtime.clock import Clock, wait
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -28,9 +28,9 @@ class EventTeller:
 
     def __init__(
         self,
-        tally: Tally,
+        tally: EventTally,
         kube: Kube,
-        status: NodeStatus,
+        status: NodeStatusWriter,
         agent: str,
         clock: Clock,
         *,
@@ -60,7 +60,7 @@ class EventTeller:
             if not await self.tell(entry):
                 await self._clock.sleep(self._backoff.next())
 
-    def _next(self) -> tuple[Entry | None, float | None]:
+    def _next(self) -> tuple[EventEntry | None, float | None]:
         """The entry that may be told now, or the seconds until one may be."""
         now, soonest = self._clock.monotonic(), None
         self._told_at = {k: at for k, at in self._told_at.items() if now - at < COUNT_SECONDS}
@@ -71,7 +71,7 @@ class EventTeller:
             soonest = left if soonest is None else min(soonest, left)
         return None, soonest
 
-    async def tell(self, entry: Entry) -> bool:
+    async def tell(self, entry: EventEntry) -> bool:
         """Whether the API server has it, or never will."""
         count = entry.count
         try:
@@ -90,7 +90,7 @@ class EventTeller:
         self._note("")
         return True
 
-    async def _write(self, entry: Entry) -> None:
+    async def _write(self, entry: EventEntry) -> None:
         body = form.event(entry, self._status.name, self._agent, self._status.uid)
         known = paths.event(form.NAMESPACE, form.event_name(entry, self._agent))
         if not entry.told:

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from agent.detectors import ConditionReport, EventReport, Severity, Status
-from agent.publishing.board import Known
-from agent.publishing.tally import Entry
+from agent.publishing.board import KnownCondition
+from agent.publishing.tally import EventEntry
 
 NAMESPACE = "default"
 """Of Events about what has no namespace; core/v1 validation wants it."""
 
 
-def conditions(known: Iterable[Known], now: datetime) -> dict[str, object]:
+def conditions(known: Iterable[KnownCondition], now: datetime) -> dict[str, object]:
     """The strategic merge patch of the Node's status: lists merge by `type`."""
     listed = [
         {
@@ -38,7 +38,7 @@ def changed(report: ConditionReport) -> EventReport:
     return EventReport(report.reason, message, severity, report.at, report.detector)
 
 
-def event(entry: Entry, node: str, agent: str, node_uid: str) -> dict[str, object]:
+def event(entry: EventEntry, node: str, agent: str, node_uid: str) -> dict[str, object]:
     """An agent that is called otherwise than its Node writes about its Machine: the API server
     cannot tell from an Event which Node is whose.
     """
@@ -65,7 +65,7 @@ def event(entry: Entry, node: str, agent: str, node_uid: str) -> dict[str, objec
     }
 
 
-def counted(entry: Entry) -> dict[str, object]:
+def counted(entry: EventEntry) -> dict[str, object]:
     """The merge patch of an Event that happened again."""
     return {
         "count": entry.count,
@@ -74,7 +74,7 @@ def counted(entry: Entry) -> dict[str, object]:
     }
 
 
-def event_name(entry: Entry, agent: str) -> str:
+def event_name(entry: EventEntry, agent: str) -> str:
     return f"{agent[:230].rstrip('.-')}.{entry.name}"
 
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 
 from agent.detectors import NOT_LOOKED_AT, ConditionReport, Detector, EventReport, Report
 from agent.outbox import Outbox
-from agent.outbox.contents import Contents
+from agent.outbox.contents import OutboxContents
 from agent.publishing import form
-from agent.publishing.board import FOREIGN, MOST, Board, News
-from agent.publishing.conditions import BURST, RATE, ConditionTeller, NodeStatus
+from agent.publishing.board import FOREIGN, MOST, ConditionBoard, ReportNews
+from agent.publishing.conditions import BURST, RATE, ConditionTeller, NodeStatusWriter
 from agent.publishing.events import EventTeller
-from agent.publishing.tally import Tally
+from agent.publishing.tally import EventTally
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart
@@ -84,10 +84,10 @@ class Publisher:
     ) -> None:
         self._outbox, self._clock, self._boot_id = outbox, clock, boot_id
         left = outbox.load(boot_id)
-        self.board = Board(owners(detectors), left.conditions)
+        self.board = ConditionBoard(owners(detectors), left.conditions)
         self.board.begin(clock.now())
-        self.tally = Tally(left.events, left.left_out)
-        self.status = NodeStatus(kube, node)
+        self.tally = EventTally(left.events, left.left_out)
+        self.status = NodeStatusWriter(kube, node)
         self.conditions = ConditionTeller(
             self.board,
             self.status,
@@ -126,9 +126,9 @@ class Publisher:
                 log.error("a report was refused", extra={"error": str(error)})
             return
         self.conditions.heard(news)
-        if news in (News.STATE, News.UNSEEN):
+        if news in (ReportNews.STATE, ReportNews.UNSEEN):
             self._unsaved.set()
-        if news is News.STATE and not self._first_look(report, before):
+        if news is ReportNews.STATE and not self._first_look(report, before):
             self.tally.put(form.changed(report), now)
             self.events.heard()
 
@@ -147,7 +147,7 @@ class Publisher:
 
     async def save(self) -> None:
         await self._outbox.save(
-            Contents(
+            OutboxContents(
                 boot_id=self._boot_id,
                 conditions=self.board.all(),
                 events=self.tally.waiting(),

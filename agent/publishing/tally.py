@@ -25,7 +25,7 @@ COMBINED = "(combined from similar events): "
 LEFT_OUT = "EventsLeftOut"
 
 
-class Entry(msgspec.Struct, kw_only=True):
+class EventEntry(msgspec.Struct, kw_only=True):
     """One Event at the API server, told or to be told.
 
     name   of the object: drawn from what it says and when it was said first
@@ -62,25 +62,25 @@ class LeftOut(msgspec.Struct, kw_only=True):
         self.last = last if self.last is None else max(self.last, last)
 
 
-class Tally:
+class EventTally:
     """waiting, left_out: what an earlier process could not tell."""
 
     def __init__(
         self,
-        waiting: Iterable[Entry] = (),
+        waiting: Iterable[EventEntry] = (),
         left_out: LeftOut | None = None,
         *,
         most_waiting: int = MOST_WAITING,
     ) -> None:
         self._most_waiting = most_waiting
-        self._waiting: OrderedDict[tuple[str, ...], Entry] = OrderedDict()
-        self._told: OrderedDict[tuple[str, ...], Entry] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, ...], EventEntry] = OrderedDict()
+        self._told: OrderedDict[tuple[str, ...], EventEntry] = OrderedDict()
         self._kinds: OrderedDict[tuple[str, ...], list[datetime]] = OrderedDict()
         self.left_out = left_out or LeftOut()
         for entry in waiting:
             self._wait(entry)
 
-    def put(self, report: EventReport, now: datetime) -> Entry:
+    def put(self, report: EventReport, now: datetime) -> EventEntry:
         at = min(report.at, now)
         entry = self._entry(report, at)
         known = self._waiting.get(entry.content)
@@ -96,7 +96,7 @@ class Tally:
         self._wait(known)
         return known
 
-    def _entry(self, report: EventReport, at: datetime) -> Entry:
+    def _entry(self, report: EventReport, at: datetime) -> EventEntry:
         message = cut(report.message, MESSAGE_BYTES)
         reason = cut(report.reason, REASON_BYTES) or "Unknown"
         kind = (report.detector, reason, report.severity)
@@ -104,7 +104,7 @@ class Tally:
         if exact not in self._waiting and exact not in self._told and self._many(kind, at):
             message = cut(COMBINED + report.message, MESSAGE_BYTES)
         digest = hashlib.sha256("\0".join((*kind, message, at.isoformat())).encode())
-        return Entry(
+        return EventEntry(
             name=digest.hexdigest()[:16],
             reason=reason,
             message=message,
@@ -123,18 +123,18 @@ class Tally:
             self._kinds.popitem(last=False)
         return many
 
-    def _wait(self, entry: Entry) -> None:
+    def _wait(self, entry: EventEntry) -> None:
         self._waiting[entry.content] = entry
         if len(self._waiting) > self._most_waiting:
             oldest = next(key for key, e in self._waiting.items() if e.reason != LEFT_OUT)
             dropped = self._waiting.pop(oldest)
             self.left_out.add(dropped.count - dropped.told, dropped.first, dropped.last)
 
-    def waiting(self) -> list[Entry]:
+    def waiting(self) -> list[EventEntry]:
         """Oldest first."""
         return list(self._waiting.values())
 
-    def told(self, entry: Entry, count: int) -> None:
+    def told(self, entry: EventEntry, count: int) -> None:
         """The API server has `count` of it."""
         entry.told = count
         if entry.told >= entry.count and self._waiting.pop(entry.content, None) is not None:

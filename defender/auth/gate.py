@@ -22,7 +22,7 @@ from defender.auth.identity import (
     Right,
     without_review,
 )
-from defender.auth.reviews import Reviews, Unverified
+from defender.auth.reviews import AccessReviews, Unverified
 from kubenode.api.base import GROUP
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class GateSettings:
+class RequestAuthenticatorSettings:
     """token_file    its bearer asks and reads; read for each request, so that it can be rotated
     review_tokens  tokens of service accounts and users are shown to the API server
     audience       whom those must be made for; "" is the API server itself
@@ -45,13 +45,15 @@ class GateSettings:
     anyone: bool = False
 
 
-class Gate:
+class RequestAuthenticator:
     """kube  None: no token is reviewed, and certificates have no rights"""
 
-    def __init__(self, kube: Kube | None, clock: Clock, settings: GateSettings) -> None:
+    def __init__(
+        self, kube: Kube | None, clock: Clock, settings: RequestAuthenticatorSettings
+    ) -> None:
         self.settings = settings
         self._clock = clock
-        self._reviews = None if kube is None else Reviews(kube, clock, settings.audience)
+        self._reviews = None if kube is None else AccessReviews(kube, clock, settings.audience)
 
     async def identify(self, token: str, peer: Peer | None = None) -> Identity | None:
         """Who shows this token or certificate. Raises Unverified."""
@@ -95,6 +97,6 @@ class Gate:
         return Identity(peer.name, (*peer.organizations, AUTHENTICATED), Proof.CERTIFICATE)
 
 
-def open_gate(clock: Clock) -> Gate:
+def open_gate(clock: Clock) -> RequestAuthenticator:
     """For loopback where nothing is configured: whoever is on the host may ask and read."""
-    return Gate(None, clock, GateSettings(anyone=True))
+    return RequestAuthenticator(None, clock, RequestAuthenticatorSettings(anyone=True))

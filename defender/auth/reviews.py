@@ -31,7 +31,7 @@ class Unverified(Exception):
     """The API server did not say who calls, or what they may do: so nobody is let in now."""
 
 
-class _User(msgspec.Struct):
+class _ReviewedUser(msgspec.Struct):
     username: str = ""
     uid: str = ""
     groups: list[str] | None = None
@@ -40,7 +40,7 @@ class _User(msgspec.Struct):
 
 class _TokenStatus(msgspec.Struct):
     authenticated: bool = False
-    user: _User = msgspec.field(default_factory=_User)
+    user: _ReviewedUser = msgspec.field(default_factory=_ReviewedUser)
     audiences: list[str] | None = None
 
 
@@ -61,7 +61,7 @@ _token = msgspec.json.Decoder(_TokenReview).decode
 _access = msgspec.json.Decoder(_AccessReview).decode
 
 
-class Reviews:
+class AccessReviews:
     """`audience`: whom tokens must be made for; "" is the API server itself."""
 
     def __init__(self, kube: Kube, clock: Clock, audience: str = "") -> None:
@@ -125,6 +125,6 @@ class Reviews:
             raise Unverified(f"the API server did not say who may ask: {error}") from error
 
 
-def _identity(user: _User) -> Identity:
+def _identity(user: _ReviewedUser) -> Identity:
     extra = tuple((key, tuple(values)) for key, values in sorted((user.extra or {}).items()))
     return Identity(user.username, tuple(user.groups or ()), Proof.TOKEN_REVIEW, user.uid, extra)

@@ -10,38 +10,38 @@ from datetime import datetime
 
 from defender.breaker.cause import causes_of
 from defender.breaker.control_path import SCOPE, SHUT_DOWN, ControlPath, Thaw
-from defender.breaker.faults import Told, excused, fault_of, not_ready_since, told_by
-from defender.breaker.group import View
-from defender.breaker.step import PACE, Pace
-from defender.breaker.watch import Watch
-from defender.census import CLUSTER, Census, Member
-from defender.jobs import Job
-from defender.ledger import Ledger
+from defender.breaker.faults import JobReport, excused, fault_of, not_ready_since, told_by
+from defender.breaker.group import BreakerNode
+from defender.breaker.step import PACE, BreakerTimes
+from defender.breaker.watch import BreakerWatch
+from defender.census import CLUSTER, Census, CensusMember
+from defender.jobs import ObservedJob
+from defender.ledger import PermitLedger
 from defender.limits.breaker import breaker_open, frozen, passes_by_reserve
-from defender.limits.case import Case, Refusal
+from defender.limits.case import LimitCase, LimitRefusal
 from defender.limits.common_cause import common_cause
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerChange, BreakerState, BreakerStatus
 from kubenode.runtime.kube.objects import Node
 
 
-class Breakers:
+class BreakerRegistry:
     """`refuse` is asked by `defender.verdict` for each policy of an act.
 
     version  grows whenever a breaker, a common cause or the control path changes
     loaded   False while nodes and jobs are not all known: no breaker takes a step, and all refuse
     """
 
-    def __init__(self, census: Census, ledger: Ledger, pace: Pace = PACE) -> None:
+    def __init__(self, census: Census, ledger: PermitLedger, pace: BreakerTimes = PACE) -> None:
         self.version = 0
         self.loaded = True
         self.pace = pace
         self.control_path = ControlPath(pace.together)
         self._census, self._ledger = census, ledger
-        self._watches: dict[str, Watch] = {}
-        self._views: dict[str, View] = {}
-        self._jobs: dict[str, dict[str, Told]] = {}
+        self._watches: dict[str, BreakerWatch] = {}
+        self._views: dict[str, BreakerNode] = {}
+        self._jobs: dict[str, dict[str, JobReport]] = {}
         self._last_ready: dict[str, tuple[str, datetime]] = {}
         self._down: dict[str, datetime] = {}
         self._excused: set[str] = set()
@@ -53,7 +53,7 @@ class Breakers:
 
     # -- what happens -------------------------------------------------------------------------
 
-    def govern(self, policies: Sequence[Policy], now: datetime) -> None:
+    def govern(self, policies: Sequence[LoadedPolicy], now: datetime) -> None:
         """These policies hold from now on; a breaker that is new here takes its policy's status.
 
         One that cannot be read any more keeps what it knows until it can.
@@ -73,12 +73,16 @@ class Breakers:
                 known.policy, known.spec = policy, spec
                 self._watches[policy.name] = known
                 continue
-            self._watches[policy.name] = self._new(policy, Watch(policy, spec, self.pace), known)
+            self._watches[policy.name] = self._new(
+                policy, BreakerWatch(policy, spec, self.pace), known
+            )
         for name in before.keys() - self._watches.keys():
             self._census.darken(name, frozenset())
         self._touched = True
 
-    def _new(self, policy: Policy, watch: Watch, known: Watch | None) -> Watch:
+    def _new(
+        self, policy: LoadedPolicy, watch: BreakerWatch, known: BreakerWatch | None
+    ) -> BreakerWatch:
         if known is not None:
             watch.inherit(known)
         else:
@@ -89,7 +93,7 @@ class Breakers:
         self._census.darken(policy.name, watch.dark)
         return watch
 
-    def adopt(self, policy: Policy, now: datetime) -> None:
+    def adopt(self, policy: LoadedPolicy, now: datetime) -> None:
         """Another replica wrote the status: take up what is newer there."""
         watch = self._watches.get(policy.name)
         if watch is None:
@@ -125,7 +129,7 @@ class Breakers:
             watch.put(name, view)
         self._touched = True
 
-    def _view(self, member: Member, node: Node, now: datetime) -> View:
+    def _view(self, member: CensusMember, node: Node, now: datetime) -> BreakerNode:
         name, uid = member.name, member.uid
         if member.until is not None:
             self._due[name] = member.until
@@ -140,7 +144,7 @@ class Breakers:
         ours = down is not None and excused(down, self._ledger.open_on(name))
         (self._excused.add if ours else self._excused.discard)(name)
         jobs = self._jobs.get(name, {})
-        return View(
+        return BreakerNode(
             labels=member.labels,
             counted=member.counted,
             ready=ready,
@@ -149,7 +153,7 @@ class Breakers:
             causes=causes_of(node),
         )
 
-    def _listen(self, name: str, node: Node | None, view: View | None) -> None:
+    def _listen(self, name: str, node: Node | None, view: BreakerNode | None) -> None:
         """Ready that nobody vouches for any more (Unknown) is a heartbeat that stopped."""
         silent = (
             node is not None
@@ -160,7 +164,7 @@ class Breakers:
         )
         self.control_path.node(name, self._down.get(name) if silent else None)
 
-    def job_changed(self, old: Job | None, new: Job | None, now: datetime) -> None:
+    def job_changed(self, old: ObservedJob | None, new: ObservedJob | None, now: datetime) -> None:
         job = new or old
         if job is None:
             return
@@ -232,11 +236,11 @@ class Breakers:
 
     # -- reading ------------------------------------------------------------------------------
 
-    def refuse(self, case: Case) -> Refusal | None:
+    def refuse(self, case: LimitCase) -> LimitRefusal | None:
         """Why the breaker forbids this act, None if it does not."""
         if not self.loaded:
             message = "nodes and jobs are not all loaded yet"
-            return Refusal(Reason.STALE_DATA, message, case.later())
+            return LimitRefusal(Reason.STALE_DATA, message, case.later())
         self._look(case.now)
         watch = self._watches.get(case.policy.name)
         if watch is None:
@@ -247,7 +251,7 @@ class Breakers:
             or common_cause(case, watch)
         )
 
-    def exempt(self, case: Case, scope: str) -> bool:
+    def exempt(self, case: LimitCase, scope: str) -> bool:
         """Whether `minHealthy` of the scope does not hold this act: it has a reserved slot."""
         watch = self._watches.get(case.policy.name)
         return watch is not None and passes_by_reserve(case, watch, scope)
@@ -258,7 +262,7 @@ class Breakers:
             return [(name, CLUSTER) for name in self._watches]
         return [(name, scope) for name, watch in self._watches.items() for scope in watch.open()]
 
-    def watches(self) -> Iterator[Watch]:
+    def watches(self) -> Iterator[BreakerWatch]:
         return iter(self._watches.values())
 
     def status(self, policy: str) -> list[BreakerStatus]:

@@ -17,7 +17,7 @@ WORDS = {"componentRevision": "component revision", "kernel": "kernel", "image":
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailureShare:
     """How many of some nodes failed lately."""
 
     faults: int
@@ -35,20 +35,22 @@ def causes_of(node: Node) -> tuple[tuple[str, str], ...]:
     return tuple((cause, value[:LONGEST_VALUE]) for cause, value in found.items() if value)
 
 
-def lift(having: Failed, others: Failed) -> float:
+def lift(having: FailureShare, others: FailureShare) -> float:
     """How many times more often those that have it fail; 0 when there is nothing to compare."""
     if not having.nodes or not others.nodes:
         return 0.0
     return (having.faults / having.nodes) * (others.nodes + 1) / (others.faults + 1)
 
 
-def shared(having: Failed, others: Failed, rule: CommonCause, *, known: bool) -> bool:
+def shared(having: FailureShare, others: FailureShare, rule: CommonCause, *, known: bool) -> bool:
     """known  it was found before: it is over at half of what finds it"""
     part = 0.5 if known else 1.0
     return having.faults >= part * rule.min_faults and lift(having, others) >= part * rule.lift
 
 
-def in_words(cause: str, value: str, having: Failed, others: Failed, rule: CommonCause) -> str:
+def in_words(
+    cause: str, value: str, having: FailureShare, others: FailureShare, rule: CommonCause
+) -> str:
     return (
         f"{WORDS[cause]} {value}: {having.faults} of {having.nodes} nodes with it failed within"
         f" {format_duration(rule.within)}, {others.faults} of {others.nodes} without it"

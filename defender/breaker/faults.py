@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from defender.jobs import Job, JobStatus
-from defender.ledger import Held
+from defender.jobs import JobViewStatus, ObservedJob
+from defender.ledger import LedgerPermit
 from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node
 
@@ -33,7 +33,7 @@ class Climb:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JobReport:
     """What one job tells of its node."""
 
     open: bool
@@ -43,7 +43,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class NodeFault:
     """open     the node is unhealthy now; else a job that told of it is over
     classes  fault classes of its open jobs; none: it is not Ready, and no job says more
     """
@@ -53,7 +53,7 @@ class Fault:
     classes: frozenset[str] = frozenset()
 
 
-def told_by(job: Job, now: datetime) -> Told | None:
+def told_by(job: ObservedJob, now: datetime) -> JobReport | None:
     """None for jobs that are no faults: shadows, notices, planned events with their time, what
     shows while a node comes up, and what went by itself before its job began.
     """
@@ -62,10 +62,10 @@ def told_by(job: Job, now: datetime) -> Told | None:
     if job.in_startup_grace or (job.is_unbegun and not job.open):
         return None
     since = min(job.metadata.creation_timestamp or now, now)
-    return Told(job.open, since, job.spec.fault_class, tuple(climbs(job, since, now)))
+    return JobReport(job.open, since, job.spec.fault_class, tuple(climbs(job, since, now)))
 
 
-def climbs(job: Job, since: datetime, now: datetime) -> Iterable[Climb]:
+def climbs(job: ObservedJob, since: datetime, now: datetime) -> Iterable[Climb]:
     """When the job came to each rung after its first: as near as its steps tell."""
     for rung in range(job.spec.start_rung + 1, job.status.rung + 1):
         at = _came_to(rung, job.status) or since
@@ -73,7 +73,7 @@ def climbs(job: Job, since: datetime, now: datetime) -> Iterable[Climb]:
         yield Climb(name, rule, rung, min(at, now))
 
 
-def _came_to(rung: int, status: JobStatus) -> datetime | None:
+def _came_to(rung: int, status: JobViewStatus) -> datetime | None:
     began = [step.started_at for step in status.steps if step.rung >= rung and step.started_at]
     ends = (step.finished_at or step.started_at for step in status.steps if step.rung < rung)
     return min(began) if began else max((end for end in ends if end), default=None)
@@ -94,17 +94,17 @@ def not_ready_since(
     return since if before is None else min(before, since)
 
 
-def excused(since: datetime, held: Iterable[Held]) -> bool:
+def excused(since: datetime, held: Iterable[LedgerPermit]) -> bool:
     """Whether the node became not Ready under a permit: that is our own doing."""
     return any(each.granted_at <= since + SLACK for each in held)
 
 
-def fault_of(not_ready: datetime | None, jobs: Iterable[Told]) -> Fault | None:
+def fault_of(not_ready: datetime | None, jobs: Iterable[JobReport]) -> NodeFault | None:
     """The current fault since its first sign; without one, the latest that a closed job tells."""
     told = list(jobs)
     current = [job for job in told if job.open]
     signs = [job.since for job in current] + ([not_ready] if not_ready is not None else [])
     if signs:
-        return Fault(min(signs), True, frozenset(job.fault_class for job in current))
+        return NodeFault(min(signs), True, frozenset(job.fault_class for job in current))
     past = max((job.since for job in told), default=None)
-    return Fault(past, False) if past is not None else None
+    return NodeFault(past, False) if past is not None else None

@@ -9,11 +9,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from defender.breaker.faults import Climb, Fault
+from defender.breaker.faults import Climb, NodeFault
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class BreakerNode:
     """One node as breakers see it.
 
     counted  it is one of the nodes that shares are taken of
@@ -24,7 +24,7 @@ class View:
     labels: dict[str, str]
     counted: bool
     ready: bool
-    fault: Fault | None = None
+    fault: NodeFault | None = None
     climbs: tuple[Climb, ...] = ()
     causes: tuple[tuple[str, str], ...] = ()
     unhealthy: bool = field(init=False)
@@ -38,7 +38,7 @@ class View:
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class BreakerGroup:
     """everyone     nodes that shares are not taken of, too
     unhealthy    nodes with a fault now
     unexplained  of these, nodes that no job gives a fault class
@@ -57,7 +57,7 @@ class Group:
     starts: list[datetime] = field(default_factory=list)
     climbs: dict[tuple[str, int], dict[str, datetime]] = field(default_factory=dict)
 
-    def add(self, name: str, view: View, fresh: bool = True) -> None:
+    def add(self, name: str, view: BreakerNode, fresh: bool = True) -> None:
         """fresh: the fault may be new here."""
         self.everyone += 1
         self.members += view.counted
@@ -70,7 +70,7 @@ class Group:
         for climb in view.climbs:
             self.climbs.setdefault((climb.rule, climb.rung), {})[climb.job] = climb.at
 
-    def remove(self, name: str, view: View, fresh: bool = True) -> None:
+    def remove(self, name: str, view: BreakerNode, fresh: bool = True) -> None:
         self.everyone -= 1
         self.members -= view.counted
         if self.nodes is not None:
@@ -85,7 +85,7 @@ class Group:
             if not jobs:
                 del self.climbs[climb.rule, climb.rung]
 
-    def _explain(self, view: View, sign: int) -> None:
+    def _explain(self, view: BreakerNode, sign: int) -> None:
         assert view.fault is not None
         self.unhealthy += sign
         self.unexplained += sign * (not view.fault.classes)

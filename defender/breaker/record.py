@@ -1,23 +1,23 @@
 """Breakers as the policy's status keeps them, and back. Pure."""
 
-from defender.breaker.step import State
+from defender.breaker.step import ScopeState
 from kubenode.api.v1alpha1.defenderpolicy import BreakerChange, BreakerState, BreakerStatus
 
 MOST_CHANGES = 64
 
 
-def told(scope: str, state: State) -> BreakerStatus:
+def told(scope: str, state: ScopeState) -> BreakerStatus:
     assert state.since is not None
     return BreakerStatus(scope=scope, state=state.state, since=state.since, why=state.why[:1024])
 
 
-def change(scope: str, state: State) -> BreakerChange:
+def change(scope: str, state: ScopeState) -> BreakerChange:
     return BreakerChange(**told(scope, state).model_dump())
 
 
-def recalled(entry: BreakerStatus, known: State | None) -> State:
+def recalled(entry: BreakerStatus, known: ScopeState | None) -> ScopeState:
     """A closed breaker goes on from where its half-opening let it count anew."""
     from_ = entry.since
     if entry.state is BreakerState.CLOSED and known is not None and known.counts_from is not None:
         from_ = known.counts_from
-    return State(entry.state, entry.since, entry.why, counts_from=from_)
+    return ScopeState(entry.state, entry.since, entry.why, counts_from=from_)

@@ -19,7 +19,7 @@ MOST_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class BreakerTimes:
     """The times that no policy sets; a simulation that runs faster has shorter ones.
 
     calm      little enough is wrong for this long before a breaker half opens
@@ -35,17 +35,17 @@ class Pace:
     together: timedelta = timedelta(minutes=2)
     look: timedelta = timedelta(seconds=1)
 
-    def faster(self, speed: float) -> "Pace":
-        return Pace(
+    def faster(self, speed: float) -> "BreakerTimes":
+        return BreakerTimes(
             *(each / speed for each in (self.calm, self.new, self.soon, self.together, self.look))
         )
 
 
-PACE = Pace()
+PACE = BreakerTimes()
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ScopeState:
     """since      when it came to this state
     calm_since  while Open: since when little enough is wrong to half open
     counts_from  what began before counts no more as new
@@ -63,7 +63,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScopeObservation:
     """A scope now.
 
     new      nodes whose fault is new
@@ -81,10 +81,12 @@ class Seen:
     limit: int = 1
 
 
-CLOSED = State()
+CLOSED = ScopeState()
 
 
-def step(state: State, seen: Seen, breaker: Breaker, pace: Pace = PACE) -> State:
+def step(
+    state: ScopeState, seen: ScopeObservation, breaker: Breaker, pace: BreakerTimes = PACE
+) -> ScopeState:
     state = _not_ahead(state, seen.now)
     match state.state:
         case BreakerState.CLOSED:
@@ -98,7 +100,7 @@ def step(state: State, seen: Seen, breaker: Breaker, pace: Pace = PACE) -> State
             return _while_half_open(state, seen, breaker.resume)
 
 
-def _not_ahead(state: State, now: datetime) -> State:
+def _not_ahead(state: ScopeState, now: datetime) -> ScopeState:
     """After the clock was set back: what lies ahead of it began now."""
     if state.since is not None and state.since > now:
         state = replace(state, since=now)
@@ -109,11 +111,13 @@ def _not_ahead(state: State, now: datetime) -> State:
     return state
 
 
-def _opened(why: str, now: datetime) -> State:
-    return State(BreakerState.OPEN, now, why, counts_from=now)
+def _opened(why: str, now: datetime) -> ScopeState:
+    return ScopeState(BreakerState.OPEN, now, why, counts_from=now)
 
 
-def _while_open(state: State, seen: Seen, breaker: Breaker, pace: Pace) -> State:
+def _while_open(
+    state: ScopeState, seen: ScopeObservation, breaker: Breaker, pace: BreakerTimes
+) -> ScopeState:
     assert state.since is not None
     if not _calm(seen, breaker.trip):
         return state if state.calm_since is None else replace(state, calm_since=None)
@@ -126,29 +130,31 @@ def _while_open(state: State, seen: Seen, breaker: Breaker, pace: Pace) -> State
         f" {breaker.resume.start} at once, times {breaker.resume.factor}"
         f" every {format_duration(breaker.resume.every)}"
     )
-    return State(BreakerState.HALF_OPEN, seen.now, why, counts_from=seen.now)
+    return ScopeState(BreakerState.HALF_OPEN, seen.now, why, counts_from=seen.now)
 
 
-def half_opens_at(state: State, breaker: Breaker, now: datetime, pace: Pace = PACE) -> datetime:
+def half_opens_at(
+    state: ScopeState, breaker: Breaker, now: datetime, pace: BreakerTimes = PACE
+) -> datetime:
     """The earliest instant at which an open breaker may half open."""
     assert state.since is not None
     return max(state.since + breaker.open, (state.calm_since or now) + pace.calm)
 
 
-def _while_half_open(state: State, seen: Seen, resume: Resume) -> State:
+def _while_half_open(state: ScopeState, seen: ScopeObservation, resume: Resume) -> ScopeState:
     if not _steps(state, resume, seen.now) or quota(state, resume, seen.now) < seen.limit:
         return state
     why = f"{_unhealthy(seen)}: the normal limits rule"
-    return State(BreakerState.CLOSED, seen.now, why, counts_from=state.counts_from)
+    return ScopeState(BreakerState.CLOSED, seen.now, why, counts_from=state.counts_from)
 
 
-def quota(state: State, resume: Resume, now: datetime) -> int:
+def quota(state: ScopeState, resume: Resume, now: datetime) -> int:
     """Acts at once while half-open."""
     steps = min(_steps(state, resume, now), MOST_AT_ONCE.bit_length())
     return min(MOST_AT_ONCE, resume.start * int(resume.factor**steps))
 
 
-def _steps(state: State, resume: Resume, now: datetime) -> int:
+def _steps(state: ScopeState, resume: Resume, now: datetime) -> int:
     assert state.since is not None
     return max(0, (now - state.since) // max(resume.every, timedelta(milliseconds=1)))
 
@@ -156,7 +162,7 @@ def _steps(state: State, resume: Resume, now: datetime) -> int:
 # -- what is too much -----------------------------------------------------------------------------
 
 
-def trouble(seen: Seen, trip: Trip, pace: Pace = PACE) -> str:
+def trouble(seen: ScopeObservation, trip: Trip, pace: BreakerTimes = PACE) -> str:
     """Why the breaker opens, "" if nothing opens it. No count below `minNodes` does."""
     least, members = trip.min_nodes, seen.members
     if seen.unhealthy >= max(least, _share(trip.unhealthy_ratio, members)):
@@ -173,7 +179,7 @@ def trouble(seen: Seen, trip: Trip, pace: Pace = PACE) -> str:
     return ""
 
 
-def _calm(seen: Seen, trip: Trip) -> bool:
+def _calm(seen: ScopeObservation, trip: Trip) -> bool:
     """Less than half of the unhealthy nodes that open the breaker."""
     return 2 * seen.unhealthy < max(trip.min_nodes, _share(trip.unhealthy_ratio, seen.members))
 
@@ -182,7 +188,7 @@ def _share(share: int | str, members: int) -> float:
     return int(share[:-1]) * members / 100 if isinstance(share, str) else share
 
 
-def _unhealthy(seen: Seen) -> str:
+def _unhealthy(seen: ScopeObservation) -> str:
     return f"{seen.unhealthy} of {seen.members} nodes are unhealthy"
 
 

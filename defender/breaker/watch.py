@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from defender.breaker.cause import Failed, in_words, shared
-from defender.breaker.group import Group, View
+from defender.breaker.cause import FailureShare, in_words, shared
+from defender.breaker.group import BreakerGroup, BreakerNode
 from defender.breaker.normal import at_once
 from defender.breaker.record import MOST_CHANGES, change, recalled, told
-from defender.breaker.step import CLOSED, PACE, Pace, Seen, State, step
+from defender.breaker.step import CLOSED, PACE, BreakerTimes, ScopeObservation, ScopeState, step
 from defender.coverage import CLUSTER
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1.defenderpolicy import (
     BreakerChange,
     BreakerState,
@@ -29,42 +29,44 @@ Cause = tuple[str, str]
 class Counted(NamedTuple):
     """A node in a group. `fresh`: its fault may be new there."""
 
-    group: Group
+    group: BreakerGroup
     fresh: bool
 
 
-class Placed(NamedTuple):
+class NodePlacement(NamedTuple):
     """scopes  of the node, from wide to narrow, also those that do not count it
     alike   groups that count it whatever is dark
     """
 
-    view: View
+    view: BreakerNode
     scopes: tuple[str, ...]
     counted: tuple[Counted, ...]
-    alike: tuple[Group, ...]
+    alike: tuple[BreakerGroup, ...]
 
 
-class Watch:
+class BreakerWatch:
     """states   of every breaker that is not closed, or was not a while ago, by scope
     causes   why acts on nodes with one kernel, image or revision are refused, in words
     changes  what breakers did, oldest first
     """
 
-    def __init__(self, policy: Policy, spec: DefenderPolicySpec, pace: Pace = PACE) -> None:
+    def __init__(
+        self, policy: LoadedPolicy, spec: DefenderPolicySpec, pace: BreakerTimes = PACE
+    ) -> None:
         self.policy, self.spec, self.pace = policy, spec, pace
         self.labels = _labels_of(spec)
-        self.states: dict[str, State] = {}
+        self.states: dict[str, ScopeState] = {}
         self.causes: dict[Cause, str] = {}
         self.changes: deque[BreakerChange] = deque(maxlen=MOST_CHANGES)
-        self.whole = Group()
-        self._groups: dict[str, Group] = {}
-        self._having: dict[Cause, Group] = {}
-        self._placed: dict[str, Placed] = {}
+        self.whole = BreakerGroup()
+        self._groups: dict[str, BreakerGroup] = {}
+        self._having: dict[Cause, BreakerGroup] = {}
+        self._placed: dict[str, NodePlacement] = {}
         self._changed: set[str] = set()
 
     # -- nodes --------------------------------------------------------------------------------
 
-    def put(self, name: str, view: View | None) -> None:
+    def put(self, name: str, view: BreakerNode | None) -> None:
         before = self._placed.pop(name, None)
         if before is not None:
             self._take_away(name, before)
@@ -84,10 +86,10 @@ class Watch:
             group.add(name, view, fresh)
         for group in alike:
             group.add(name, view)
-        self._placed[name] = Placed(view, scopes, counted, alike)
+        self._placed[name] = NodePlacement(view, scopes, counted, alike)
         self._changed.update(scopes)
 
-    def _take_away(self, name: str, placed: Placed) -> None:
+    def _take_away(self, name: str, placed: NodePlacement) -> None:
         for group, fresh in placed.counted:
             group.remove(name, placed.view, fresh)
         for group in placed.alike:
@@ -115,7 +117,7 @@ class Watch:
             elif label in labels:
                 yield f"{label}={labels[label]}"
 
-    def _counting(self, scopes: Sequence[str], view: View) -> Iterator[Counted]:
+    def _counting(self, scopes: Sequence[str], view: BreakerNode) -> Iterator[Counted]:
         """Those groups of a node that count it: none that is wider than a dark one.
 
         A fault from before a breaker half opened is not new in wider scopes either, for it came
@@ -131,33 +133,33 @@ class Watch:
             fresh = past is None or view.failed is None or view.failed > past
             yield Counted(self._group(scopes[index]), fresh)
 
-    def _group(self, scope: str) -> Group:
+    def _group(self, scope: str) -> BreakerGroup:
         group = self._groups.get(scope)
         if group is None:
             nodes = None if scope == CLUSTER else set[str]()
-            group = self._groups[scope] = Group(nodes=nodes)
+            group = self._groups[scope] = BreakerGroup(nodes=nodes)
         return group
 
-    def _causing(self, view: View) -> Iterator[Group]:
+    def _causing(self, view: BreakerNode) -> Iterator[BreakerGroup]:
         for cause in view.causes:
             if cause[0] in self.spec.breaker.common_cause.group_by:
-                yield self._having.setdefault(cause, Group())
+                yield self._having.setdefault(cause, BreakerGroup())
 
     def _dark(self, scope: str) -> bool:
         return scope != CLUSTER and self.state(scope).state is BreakerState.OPEN
 
     # -- reading ------------------------------------------------------------------------------
 
-    def state(self, scope: str) -> State:
+    def state(self, scope: str) -> ScopeState:
         return self.states.get(scope, CLOSED)
 
-    def group(self, scope: str) -> Group:
-        return self._groups.get(scope) or Group()
+    def group(self, scope: str) -> BreakerGroup:
+        return self._groups.get(scope) or BreakerGroup()
 
-    def having(self, cause: Cause) -> Group:
-        return self._having.get(cause) or Group()
+    def having(self, cause: Cause) -> BreakerGroup:
+        return self._having.get(cause) or BreakerGroup()
 
-    def view(self, node: str) -> View | None:
+    def view(self, node: str) -> BreakerNode | None:
         placed = self._placed.get(node)
         return placed.view if placed is not None else None
 
@@ -225,13 +227,13 @@ class Watch:
             del self._groups[scope]
             self.states.pop(scope, None)
 
-    def seen(self, scope: str, state: State, now: datetime) -> Seen:
+    def seen(self, scope: str, state: ScopeState, now: datetime) -> ScopeObservation:
         group, trip = self.group(scope), self.spec.breaker.trip
         climbed, rule, rung = (0, "", 0)
         if group.climbs:
             since = state.back_to(now - trip.escalations.per)
             climbed, rule, rung = group.climbed_since(since)
-        return Seen(
+        return ScopeObservation(
             now=now,
             members=group.members,
             unhealthy=group.unhealthy,
@@ -252,8 +254,8 @@ class Watch:
         for cause, group in self._having.items():
             if 2 * len(group.starts) < rule.min_faults:
                 continue
-            having = Failed(group.failed_since(since), group.members)
-            others = Failed(
+            having = FailureShare(group.failed_since(since), group.members)
+            others = FailureShare(
                 self.whole.failed_since(since) - having.faults, self.whole.members - having.nodes
             )
             if shared(having, others, rule, known=cause in before):
@@ -285,7 +287,7 @@ class Watch:
             if known is None or known.since is None or known.since < entry.since:
                 self.states[entry.scope] = recalled(entry, known)
 
-    def inherit(self, other: "Watch") -> None:
+    def inherit(self, other: "BreakerWatch") -> None:
         """Take up the states of the same policy before it was changed."""
         self.states = {s: state for s, state in other.states.items() if self._is_mine(s)}
         self.changes = other.changes

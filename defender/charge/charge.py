@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Protocol
 
-from defender.ledger import Held
+from defender.ledger import LedgerPermit
 from defender.store import PermitStore
 from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.fence import Fence, leads
@@ -52,18 +52,18 @@ class Charge(Protocol):
         """Within it a permit is judged, entered and taken; what others took waits outside."""
         ...
 
-    async def take(self, held: Held) -> bool:
+    async def take(self, held: LedgerPermit) -> bool:
         """Whether `held`, entered a moment ago, is taken; False: others took something, and it has
         been left out of the ledger again. Raises NotInCharge: it is left out, and nothing came of
         it.
         """
         ...
 
-    async def confirm(self, held: Held, mark: object) -> None:
+    async def confirm(self, held: LedgerPermit, mark: object) -> None:
         """It is on record now: does that still count? Raises NotInCharge."""
         ...
 
-    async def tell(self, held: Held) -> None:
+    async def tell(self, held: LedgerPermit) -> None:
         """What became of it, for the other replicas; they learn it late if this fails."""
         ...
 
@@ -101,17 +101,17 @@ class Solo:
     def gate(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
-    async def take(self, held: Held) -> bool:
+    async def take(self, held: LedgerPermit) -> bool:
         held.late = False
         return True
 
-    async def confirm(self, held: Held, mark: object) -> None:
+    async def confirm(self, held: LedgerPermit, mark: object) -> None:
         """A create that was slow may have landed after another leader listed the Permits."""
         if why := self.why_not():
             held.late = True
             raise NotInCharge(why)
 
-    async def tell(self, held: Held) -> None:
+    async def tell(self, held: LedgerPermit) -> None:
         return
 
 

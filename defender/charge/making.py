@@ -5,10 +5,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from defender.charge.charge import Charge, MakeCharge
-from defender.charge.note import Note
-from defender.charge.record import Recorder
+from defender.charge.note import NoteStore
+from defender.charge.record import RecordStore
 from defender.charge.shared import Shared
-from defender.charge.step import Times
+from defender.charge.step import CoordinationTimes
 from defender.control import RiskControl
 from defender.fleet.departure import ANNOTATION as DEPARTURE
 from defender.fleet.sharing import ANNOTATION, NAME, FleetSharing, MakeFleet
@@ -38,7 +38,7 @@ def shared_by(
     clock: Clock,
     namespace: str,
     cluster: str,
-    times: Times | None = None,
+    times: CoordinationTimes | None = None,
 ) -> Shares:
     """kube     for what every replica reads of who answers; its own, so that no burst delays it
     cluster  tells clusters that share a Redis apart
@@ -48,12 +48,12 @@ def shared_by(
         return SharedLog(redis, f"kubenode:{kind}:{name}")
 
     def charge(store: PermitStore, fence: Fence, permits: Informer[Permit]) -> Shared:
-        recorder = Recorder(kube, namespace)
+        recorder = RecordStore(kube, namespace)
         return Shared(store, fence, permits, log_of("permits", cluster), recorder, clock, times)
 
     def fleet(control: RiskControl, charge: Charge, fence: Fence) -> FleetSharing:
-        note = Note(kube, namespace, NAME, ANNOTATION)
-        departures = Note(kube, namespace, NAME, DEPARTURE)
+        note = NoteStore(kube, namespace, NAME, ANNOTATION)
+        departures = NoteStore(kube, namespace, NAME, DEPARTURE)
         make = partial(log_of, "fleet")
         return FleetSharing(control, charge, fence, clock, note, make, cluster, departures)
 

@@ -15,7 +15,7 @@ SECONDS = 2.0
 """For one request: what is read late is worth little."""
 
 
-class Note:
+class NoteStore:
     """Raises KubeError for each request that fails or whose outcome is unclear."""
 
     def __init__(self, kube: Kube, namespace: str, name: str, annotation: str) -> None:

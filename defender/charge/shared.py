@@ -13,23 +13,23 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from defender.charge.charge import NotInCharge
-from defender.charge.record import Recorder
+from defender.charge.record import RecordStore
 from defender.charge.step import (
-    Answers,
-    Mode,
+    AnswerSource,
+    CoordinationMode,
+    CoordinationObservation,
+    CoordinationRecord,
+    CoordinationState,
+    CoordinationTimes,
     Phase,
-    Record,
     Redis,
-    Seen,
-    State,
-    Times,
     answers,
     step,
 )
 from defender.charge.trimming import Trimming
-from defender.ledger import Held
+from defender.ledger import LedgerPermit
 from defender.redis.entry import written
-from defender.redis.log import Away, Changes, Entry, Reign, SharedLog, Strange, Unfit
+from defender.redis.log import Away, LogChanges, LogEntry, RedisEpoch, SharedLog, Strange, Unfit
 from defender.redis.merge import merge, version
 from defender.store import PermitStore
 from kubenode.api.v1alpha1 import Permit
@@ -64,21 +64,21 @@ class Shared:
         fence: Fence,
         permits: Informer[Permit],
         shared: SharedLog,
-        recorder: Recorder,
+        recorder: RecordStore,
         clock: Clock,
-        times: Times | None = None,
+        times: CoordinationTimes | None = None,
     ) -> None:
         self._store, self._ledger = store, store.ledger
         self._fence, self._permits = fence, permits
         self._log, self._recorder, self._clock = shared, recorder, clock
-        self._times = times or Times()
-        self.state = State()
-        self._record: Record | None = None
+        self._times = times or CoordinationTimes()
+        self.state = CoordinationState()
+        self._record: CoordinationRecord | None = None
         self._read_at = float("-inf")
         self._redis, self._redis_since = Redis.AWAY, clock.monotonic()
         self._trouble = "Redis was not asked yet"
-        self._next = Record(Mode.PERMITS)
-        self._reign = Reign("", "")
+        self._next = CoordinationRecord(CoordinationMode.PERMITS)
+        self._reign = RedisEpoch("", "")
         self._since, self._floor = EVERYTHING, 0
         self._gate = asyncio.Lock()
         self._begun = self._done = 0
@@ -115,9 +115,9 @@ class Shared:
             done = not moved
         await self._keep_up()
 
-    def _seen(self, done: bool = False) -> Seen:
+    def _seen(self, done: bool = False) -> CoordinationObservation:
         now = self._clock.monotonic()
-        return Seen(
+        return CoordinationObservation(
             now, self._term(), self._record, self._read_at, self._redis, self._redis_since, done
         )
 
@@ -136,10 +136,10 @@ class Shared:
             return
         self._know(record, asked)
 
-    def _know(self, record: Record, asked: float) -> None:
+    def _know(self, record: CoordinationRecord, asked: float) -> None:
         self._record, self._read_at = record, asked
-        reign = Reign(record.epoch, record.replid)
-        if record.mode is Mode.REDIS and reign != self._reign:
+        reign = RedisEpoch(record.epoch, record.replid)
+        if record.mode is CoordinationMode.REDIS and reign != self._reign:
             self._reign, self._since, self._floor = reign, EVERYTHING, record.floor
             self._redis, self._redis_since = Redis.AWAY, self._clock.monotonic()  # until asked
 
@@ -150,7 +150,7 @@ class Shared:
             self._lost(error)
             return
         record = self._record
-        ours = record is not None and found == Reign(record.epoch, record.replid)
+        ours = record is not None and found == RedisEpoch(record.epoch, record.replid)
         self._now_is(Redis.OURS if ours else Redis.STRANGE)
 
     def _now_is(self, redis: Redis) -> None:
@@ -170,7 +170,7 @@ class Shared:
         phase, term = self.state.phase, self.state.term
         match phase:
             case Phase.CLAIM:
-                return await self._write(Record(Mode.PERMITS, term))
+                return await self._write(CoordinationRecord(CoordinationMode.PERMITS, term))
             case Phase.LOAD:
                 return await self._load()
             case Phase.BEGIN:
@@ -180,7 +180,7 @@ class Shared:
             case _:
                 return False
 
-    async def _write(self, record: Record) -> bool:
+    async def _write(self, record: CoordinationRecord) -> bool:
         asked = self._clock.monotonic()
         try:
             await self._recorder.write(record)
@@ -189,7 +189,7 @@ class Shared:
             log.warning("who answers could not be written", extra={"why": str(error)})
             return False
         self._know(record, asked)
-        if record.mode is Mode.REDIS:
+        if record.mode is CoordinationMode.REDIS:
             self._now_is(Redis.OURS)
         log.info("who answers", extra={"mode": record.mode, "epoch": record.epoch})
         return True
@@ -215,12 +215,14 @@ class Shared:
         except Away as error:
             self._lost(error)
             return False
-        self._next = Record(Mode.REDIS, self.state.term, reign.epoch, reign.replid, floor)
+        self._next = CoordinationRecord(
+            CoordinationMode.REDIS, self.state.term, reign.epoch, reign.replid, floor
+        )
         return True
 
     async def _keep_up(self) -> None:
         """Follow the log also while nobody asks; its old end is cut off by the leader."""
-        if self.answers() is not Answers.REDIS:
+        if self.answers() is not AnswerSource.REDIS:
             return
         try:
             await self.look()
@@ -235,34 +237,34 @@ class Shared:
 
     # -- the charge ---------------------------------------------------------------------------
 
-    def answers(self) -> Answers:
+    def answers(self) -> AnswerSource:
         return answers(self.state, self._seen(), self._times)
 
     def why_not(self) -> str:
         now = self.answers()
-        if now is Answers.PERMITS:
+        if now is AnswerSource.PERMITS:
             return ""
-        if now is Answers.REDIS:
+        if now is AnswerSource.REDIS:
             behind = int(self._permits.resource_version or 0) < self._floor
             return "the permits are not up to date yet" if behind else ""
         record = self._record
         if self.state.phase is Phase.FOLLOW and record is not None:
-            if record.mode is Mode.PERMITS:
+            if record.mode is CoordinationMode.PERMITS:
                 return "another Kube Defender answers alone: Redis cannot be used"
             if self._redis is not Redis.OURS:
                 return f"Redis cannot be used: {self._trouble}"
         return WHY[self.state.phase]
 
     def alone(self) -> bool:
-        return self.answers() is Answers.PERMITS
+        return self.answers() is AnswerSource.PERMITS
 
     def mark(self) -> object:
         match self.answers():
-            case Answers.REDIS:
+            case AnswerSource.REDIS:
                 return self._reign
-            case Answers.PERMITS:
+            case AnswerSource.PERMITS:
                 return self.state.term, self.state.since
-            case Answers.NOTHING:
+            case AnswerSource.NOTHING:
                 return None
 
     @asynccontextmanager
@@ -272,7 +274,7 @@ class Shared:
 
     async def look(self) -> None:
         self._in_charge()
-        if self.answers() is not Answers.REDIS:
+        if self.answers() is not AnswerSource.REDIS:
             return
         wanted = self._begun + 1  # one that began before may have been answered before
         async with self._gate:
@@ -291,7 +293,7 @@ class Shared:
             self._lost(error)
             raise NotInCharge(str(error)) from error
 
-    def _apply(self, changes: Changes) -> None:
+    def _apply(self, changes: LogChanges) -> None:
         try:
             merge(self._ledger, changes, lambda name: self._permits.get(name) is not None)
         except ValueError as error:
@@ -301,10 +303,10 @@ class Shared:
         self._since, self._floor = changes.version, max(self._floor, changes.floor)
         self._trimming.told(changes)
 
-    async def take(self, held: Held) -> bool:
+    async def take(self, held: LedgerPermit) -> bool:
         """Called within the gate, with no await since the judgement."""
-        if (now := self.answers()) is not Answers.REDIS:
-            if now is Answers.NOTHING:
+        if (now := self.answers()) is not AnswerSource.REDIS:
+            if now is AnswerSource.NOTHING:
                 self._store.leave(held)
                 raise NotInCharge(self.why_not())
             held.late = False
@@ -329,24 +331,24 @@ class Shared:
         self._apply(changes)
         return True
 
-    def _leave(self, held: Held, before: int) -> None:
+    def _leave(self, held: LedgerPermit, before: int) -> None:
         if held.take == before:
             self._store.leave(held)
 
-    async def confirm(self, held: Held, mark: object) -> None:
+    async def confirm(self, held: LedgerPermit, mark: object) -> None:
         try:
             self._in_charge()
             if self.mark() != mark:
                 raise NotInCharge("who answers has changed meanwhile: ask again")
-            if self.answers() is Answers.REDIS:
+            if self.answers() is AnswerSource.REDIS:
                 await self._confirm_in_log(held)
                 self._in_charge()
         except NotInCharge:
             held.late = held.late or not held.status_written
             raise
 
-    async def _confirm_in_log(self, held: Held) -> None:
-        entry = Entry(held.name, held.take, written(held))
+    async def _confirm_in_log(self, held: LedgerPermit) -> None:
+        entry = LogEntry(held.name, held.take, written(held))
         try:
             known = await self._log.put(self._reign, [entry], known=True)
         except (Away, Strange) as error:
@@ -355,11 +357,11 @@ class Shared:
         if not known:
             raise NotInCharge("the permit came too late: ask again")
 
-    async def tell(self, held: Held) -> None:
-        if self.answers() is not Answers.REDIS:
+    async def tell(self, held: LedgerPermit) -> None:
+        if self.answers() is not AnswerSource.REDIS:
             return
         there = self._ledger.get(held.name) is held
-        entry = Entry(held.name, held.take, written(held) if there else "")
+        entry = LogEntry(held.name, held.take, written(held) if there else "")
         try:
             await self._log.put(self._reign, [entry])
         except (Away, Strange) as error:

@@ -11,7 +11,7 @@ From Redis to Permits is a claim and a wait: TRUST after the claim was written n
 Redis any more, so the Permits listed then are all there are. From Permits to Redis is a new epoch,
 begun from the memory of the only one who answered, and then the record.
 
-A step never assumes that its act succeeded: `Seen.done` says so.
+A step never assumes that its act succeeded: `CoordinationObservation.done` says so.
 """
 
 from dataclasses import dataclass, replace
@@ -21,20 +21,20 @@ TRUST = 6.0
 """Seconds for which a replica goes by what it has read of the record."""
 
 
-class Mode(StrEnum):
+class CoordinationMode(StrEnum):
     REDIS = "Redis"
     PERMITS = "Permits"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CoordinationRecord:
     """What is written on the API server.
 
     term    epoch of the lease under which it was written
     epoch, replid, floor   of the log; with mode Redis alone
     """
 
-    mode: Mode
+    mode: CoordinationMode
     term: int = 0
     epoch: str = ""
     replid: str = ""
@@ -59,7 +59,7 @@ class Phase(StrEnum):
     PUBLISH = "write that everybody answers by it"
 
 
-class Answers(StrEnum):
+class AnswerSource(StrEnum):
     """What this replica answers by."""
 
     NOTHING = "nothing"
@@ -68,7 +68,7 @@ class Answers(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class CoordinationTimes:
     """Seconds.
 
     trust     for which a replica goes by what it has read of the record
@@ -86,7 +86,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class CoordinationState:
     """`since` is when the phase began, monotonic; `term` the lease's epoch that it belongs to."""
 
     phase: Phase = Phase.FOLLOW
@@ -95,7 +95,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CoordinationObservation:
     """What was observed.
 
     now          monotonic
@@ -108,18 +108,20 @@ class Seen:
 
     now: float
     term: int | None
-    record: Record | None
+    record: CoordinationRecord | None
     read_at: float
     redis: Redis
     redis_since: float
     done: bool = False
 
 
-def step(state: State, seen: Seen, times: Times) -> State:
+def step(
+    state: CoordinationState, seen: CoordinationObservation, times: CoordinationTimes
+) -> CoordinationState:
     """The next phase. The act of a phase is done, again and again, until `seen.done`."""
 
-    def to(phase: Phase) -> State:
-        return State(phase, seen.now, seen.term or 0)
+    def to(phase: Phase) -> CoordinationState:
+        return CoordinationState(phase, seen.now, seen.term or 0)
 
     if seen.term is None:
         return state if state.phase is Phase.FOLLOW else to(Phase.FOLLOW)
@@ -147,31 +149,35 @@ def step(state: State, seen: Seen, times: Times) -> State:
     return replace(state, term=seen.term)
 
 
-def _still_ours(state: State, seen: Seen) -> bool:
+def _still_ours(state: CoordinationState, seen: CoordinationObservation) -> bool:
     """Whether the lease, and the record once it was claimed, are what the phase stands on."""
     if state.term != seen.term:
         return False
     if state.phase is Phase.CLAIM or (state.phase is Phase.PUBLISH and seen.done):
         return True
-    return seen.record is not None and seen.record == Record(Mode.PERMITS, state.term)
+    return seen.record is not None and seen.record == CoordinationRecord(
+        CoordinationMode.PERMITS, state.term
+    )
 
 
-def _to_be_claimed(seen: Seen, times: Times) -> bool:
+def _to_be_claimed(seen: CoordinationObservation, times: CoordinationTimes) -> bool:
     """Whether the holder of the lease must do without Redis, for now."""
     if seen.record is None:
         return False
-    if seen.record.mode is Mode.PERMITS or seen.redis is Redis.STRANGE:
+    if seen.record.mode is CoordinationMode.PERMITS or seen.redis is Redis.STRANGE:
         return True
     away = seen.redis is Redis.AWAY
     return away and seen.now - seen.redis_since >= times.patience
 
 
-def answers(state: State, seen: Seen, times: Times) -> Answers:
+def answers(
+    state: CoordinationState, seen: CoordinationObservation, times: CoordinationTimes
+) -> AnswerSource:
     if state.phase is Phase.ALONE and seen.term is not None and _still_ours(state, seen):
-        return Answers.PERMITS
+        return AnswerSource.PERMITS
     if state.phase is not Phase.FOLLOW or seen.record is None:
-        return Answers.NOTHING
-    if seen.record.mode is not Mode.REDIS or seen.redis is not Redis.OURS:
-        return Answers.NOTHING
+        return AnswerSource.NOTHING
+    if seen.record.mode is not CoordinationMode.REDIS or seen.redis is not Redis.OURS:
+        return AnswerSource.NOTHING
     fresh = seen.now - seen.read_at < times.trust
-    return Answers.REDIS if fresh else Answers.NOTHING
+    return AnswerSource.REDIS if fresh else AnswerSource.NOTHING

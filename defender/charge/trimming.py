@@ -7,8 +7,8 @@ misses what is cut off, whatever time it takes.
 from collections import deque
 from dataclasses import dataclass, field
 
-from defender.ledger import Held, Ledger
-from defender.redis.log import Changes
+from defender.ledger import LedgerPermit, PermitLedger
+from defender.redis.log import LogChanges
 from defender.redis.merge import version
 from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.kube.informer import Informer
@@ -29,13 +29,13 @@ class Old:
 
 @dataclass(slots=True)
 class Trimming:
-    ledger: Ledger
+    ledger: PermitLedger
     permits: Informer[Permit]
     entries: dict[str, int] = field(default_factory=dict)
     """Name to a version at which, or before which, it changed last."""
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def told(self, changes: Changes) -> None:
+    def told(self, changes: LogChanges) -> None:
         if changes.full:
             self.entries.clear()
         self.entries |= {entry.name: changes.version for entry in changes.entries}
@@ -58,7 +58,7 @@ class Trimming:
                 floor = max(floor, version(held) if held else 0)
         return Old(names, floor) if names else None
 
-    def _certain(self, held: Held | None) -> bool:
+    def _certain(self, held: LedgerPermit | None) -> bool:
         """Whether the record says as much as the log; what is in no ledger came to nothing."""
         if held is None:
             return True

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from defender.dashboard.people import Person, Writers
-from defender.dashboard.views.pauses import Act
-from defender.pauses import CLUSTER, Outcome, Scope
-from defender.pausing import Written, pause, resume
+from defender.dashboard.views.pauses import OperatorAction
+from defender.pauses import CLUSTER, PausedScope, PauseOutcome
+from defender.pausing import PauseEdit, pause, resume
 from kubenode.api.decisions import MOST_DECISIONS, Decision, phase_of, unheard
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.defenderpolicy import Pause
@@ -46,64 +46,66 @@ SAID = {
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ActionOutcome:
     """good  False: nothing was written, and `text` says why"""
 
     text: str
     good: bool = True
 
 
-class Acts:
+class OperatorActions:
     """Does them, and remembers the last KEPT for the page that shows them."""
 
     def __init__(self, writers: Writers, clock: Clock) -> None:
         self._writers, self._clock = writers, clock
-        self._past: deque[Act] = deque(maxlen=KEPT)
+        self._past: deque[OperatorAction] = deque(maxlen=KEPT)
         self._count = 0
 
-    def past(self) -> Iterator[Act]:
+    def past(self) -> Iterator[OperatorAction]:
         """The latest first."""
         return reversed(self._past)
 
-    async def pause(self, who: Person, wanted: Pause, scope: Scope) -> Done:
-        async def write(kube: Kube) -> Done:
+    async def pause(self, who: Person, wanted: Pause, scope: PausedScope) -> ActionOutcome:
+        async def write(kube: Kube) -> ActionOutcome:
             return paused_in_words(scope, await pause(kube, wanted, self._clock.now()))
 
         end = f" until {format_time(wanted.until)}" if wanted.until else ""
         sharp = ", taking permits back" if wanted.now else ""
         return await self._do(who, f"pause {scope}{end}{sharp}", wanted.why, write)
 
-    async def resume(self, who: Person, scope: Scope) -> Done:
-        async def write(kube: Kube) -> Done:
+    async def resume(self, who: Person, scope: PausedScope) -> ActionOutcome:
+        async def write(kube: Kube) -> ActionOutcome:
             return resumed_in_words(scope, await resume(kube, scope, self._clock.now()))
 
         return await self._do(who, f"resume {scope}", "", write)
 
-    async def decide(self, who: Person, job: str, decision: Decision, note: str, seen: int) -> Done:
+    async def decide(
+        self, who: Person, job: str, decision: Decision, note: str, seen: int
+    ) -> ActionOutcome:
         """`seen`: how many decisions the job had when the person looked at it."""
 
-        async def write(kube: Kube) -> Done:
+        async def write(kube: Kube) -> ActionOutcome:
             return await decide(kube, job, decision, who.name, note, seen, self._clock.now())
 
         return await self._do(who, f"{decision.lower()} job {job}", note, write)
 
-    async def _do(self, who: Person, what: str, note: str, write: Any) -> Done:
+    async def _do(self, who: Person, what: str, note: str, write: Any) -> ActionOutcome:
         try:
             async with self._writers.of(who) as kube:
-                done: Done = await write(kube)
+                done: ActionOutcome = await write(kube)
         except KubeError as error:
-            done = Done(failed_in_words(error, who), good=False)
+            done = ActionOutcome(failed_in_words(error, who), good=False)
         now = self._clock.now()
         extra = {"who": who.name, "via": who.via.value, "what": what, "note": note}
         audit.info("act of a person", extra={**extra, "done": done.good, "result": done.text})
         self._count += 1
-        self._past.append(Act(str(self._count), now, who.name, what, done.text))
+        self._past.append(OperatorAction(str(self._count), now, who.name, what, done.text))
         return done
 
 
 async def decide(
     kube: Kube, name: str, decision: Decision, by: str, note: str, seen: int, now: datetime
-) -> Done:
+) -> ActionOutcome:
     """Append a decision to a job that waits. Raises KubeError.
 
     by  who it is, where no webhook sets it from the credentials of the write
@@ -112,7 +114,7 @@ async def decide(
     for _ in range(TRIES):
         job = await kube.get(path)
         if problem := cannot_decide(job, decision, seen):
-            return Done(problem, good=False)
+            return ActionOutcome(problem, good=False)
         ours = {"decision": decision, "by": by[:256], "at": format_time(now), "note": note[:1024]}
         body = {
             "metadata": {"resourceVersion": job["metadata"]["resourceVersion"]},
@@ -123,8 +125,8 @@ async def decide(
         except Conflict:
             continue  # its controller writes often: what counts is looked at again
         done, then = SAID[decision]
-        return Done(f"{done} {name}: {then}.")
-    return Done(f"Job {name} is being written all the time: try again.", good=False)
+        return ActionOutcome(f"{done} {name}: {then}.")
+    return ActionOutcome(f"Job {name} is being written all the time: try again.", good=False)
 
 
 def decisions(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -149,25 +151,31 @@ def cannot_decide(job: dict[str, Any], decision: Decision, seen: int) -> str:
     return ""
 
 
-def paused_in_words(scope: Scope, written: list[Written]) -> Done:
+def paused_in_words(scope: PausedScope, written: list[PauseEdit]) -> ActionOutcome:
     problems = [f"policy {w.policy}: {w.problem}" for w in written if w.edit is None]
     if problems:
-        return Done(f"Not paused everywhere. {'; '.join(problems)}", good=False)
+        return ActionOutcome(f"Not paused everywhere. {'; '.join(problems)}", good=False)
     outcomes = {w.edit.outcome for w in written if w.edit is not None}
-    if not outcomes - {Outcome.UNCHANGED}:
-        return Done(f"{scope} is paused for at least as long already: nothing was changed.")
-    word = "longer now" if outcomes <= {Outcome.PROLONGED, Outcome.UNCHANGED} else "now"
-    return Done(f"{scope} is paused {word}: nothing new is disrupted there until it is resumed.")
+    if not outcomes - {PauseOutcome.UNCHANGED}:
+        return ActionOutcome(
+            f"{scope} is paused for at least as long already: nothing was changed."
+        )
+    word = "longer now" if outcomes <= {PauseOutcome.PROLONGED, PauseOutcome.UNCHANGED} else "now"
+    return ActionOutcome(
+        f"{scope} is paused {word}: nothing new is disrupted there until it is resumed."
+    )
 
 
-def resumed_in_words(scope: Scope, written: list[Written]) -> Done:
+def resumed_in_words(scope: PausedScope, written: list[PauseEdit]) -> ActionOutcome:
     problems = [f"policy {w.policy}: {w.problem}" for w in written if w.edit is None]
     if problems:
-        return Done(f"Not resumed everywhere. {'; '.join(problems)}", good=False)
-    if not any(w.edit is not None and w.edit.outcome is Outcome.RESUMED for w in written):
-        return Done(f"{scope} was not paused any more: somebody else has resumed it, or it ended.")
+        return ActionOutcome(f"Not resumed everywhere. {'; '.join(problems)}", good=False)
+    if not any(w.edit is not None and w.edit.outcome is PauseOutcome.RESUMED for w in written):
+        return ActionOutcome(
+            f"{scope} was not paused any more: somebody else has resumed it, or it ended."
+        )
     left = "" if scope == CLUSTER else " What a wider pause stops stays stopped."
-    return Done(f"{scope} is resumed: what waited asks again, within the limits.{left}")
+    return ActionOutcome(f"{scope} is resumed: what waited asks again, within the limits.{left}")
 
 
 def failed_in_words(error: KubeError, who: Person) -> str:

@@ -19,15 +19,15 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from defender.auth.reviews import Unverified
-from defender.dashboard.acts import Acts
-from defender.dashboard.doors import FLASH, Doors, Visit
+from defender.dashboard.acts import OperatorActions
+from defender.dashboard.doors import FLASH, Visit, VisitorAuthenticator
 from defender.dashboard.extras import extra
-from defender.dashboard.live import MOST_CLIENTS, Hub, Seen
-from defender.dashboard.pages import MENU, PAGES, Page
+from defender.dashboard.live import MOST_CLIENTS, ClientPosition, Hub
+from defender.dashboard.pages import MENU, PAGES, DashboardPage
 from defender.dashboard.render import Renderer, View, safe
-from defender.dashboard.scene import Board, Scene
+from defender.dashboard.scene import Scene, SceneBuilder
 from defender.dashboard.views.freshness import freshness
-from defender.dashboard.web import Refused, SafeHeaders, root
+from defender.dashboard.web import SafeHeaders, WebRefusal, root
 from kubenode.runtime.kube.client import Kube
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,13 @@ class Site:
     """What all endpoints share."""
 
     def __init__(
-        self, board: Board, hub: Hub, doors: Doors, renderer: Renderer, kube: Kube, acts: Acts
+        self,
+        board: SceneBuilder,
+        hub: Hub,
+        doors: VisitorAuthenticator,
+        renderer: Renderer,
+        kube: Kube,
+        acts: OperatorActions,
     ) -> None:
         self.board, self.hub, self.doors, self.renderer = board, hub, doors, renderer
         self.kube, self.acts, self.clock = kube, acts, board.clock
@@ -74,9 +80,9 @@ class Site:
                 if visit is None:
                     return self._log_in_first(request)
                 if not visit.rights.read:
-                    raise Refused(403, self._may_not_read(visit))
+                    raise WebRefusal(403, self._may_not_read(visit))
                 response = await endpoint(request, visit)
-            except (Refused, Unverified) as error:
+            except (WebRefusal, Unverified) as error:
                 return self.refused(request, error)
             except ClientDisconnect:
                 return PlainTextResponse("the connection ended before the form did", 400)
@@ -103,13 +109,13 @@ class Site:
             " defenderpolicies of the group kubenode.io. Ask for it, or log in as somebody else."
         )
 
-    def refused(self, request: Request, error: Refused | Unverified) -> Response:
-        code = error.code if isinstance(error, Refused) else 503
+    def refused(self, request: Request, error: WebRefusal | Unverified) -> Response:
+        code = error.code if isinstance(error, WebRefusal) else 503
         response = self.plain(
             request, "refused.html", code, title="Not now" if code == 503 else "Not done",
             message=str(error),
         )  # fmt: skip
-        response.headers.update(error.headers if isinstance(error, Refused) else {})
+        response.headers.update(error.headers if isinstance(error, WebRefusal) else {})
         return response
 
     async def _missing(self, request: Request, error: Exception) -> Response:
@@ -123,14 +129,14 @@ class Site:
         text = self.renderer.page(template, root=root(request), visit=None, menu=MENU, **given)
         return HTMLResponse(text, code)
 
-    async def page(self, page: Page, request: Request, visit: Visit) -> Response:
+    async def page(self, page: DashboardPage, request: Request, visit: Visit) -> Response:
         key, params, build = self._built(page, request)
         seen, parts = self.hub.look(key, root(request), build)
         slots = {
             name: {key: safe(html) for key, html in found.items()} for name, found in parts.items()
         }
         if not slots.keys() - {"freshness"}:
-            return await self._missing(request, Refused(404, ""))
+            return await self._missing(request, WebRefusal(404, ""))
         text = self.renderer.page(
             page.template,
             root=root(request),
@@ -161,19 +167,19 @@ class Site:
             return RedirectResponse(f"{root(request)}/nodes/{quote(found[0])}", 303)
         return RedirectResponse(f"{root(request)}/nodes?{urlencode({'q': text})}", 303)
 
-    async def stream(self, page: Page, request: Request, visit: Visit) -> Response:
+    async def stream(self, page: DashboardPage, request: Request, visit: Visit) -> Response:
         if self.hub.clients >= MOST_CLIENTS:
-            raise Refused(
+            raise WebRefusal(
                 503, f"{MOST_CLIENTS} pages are followed at once: reload it yourself.",
                 {"Retry-After": "30"},
             )  # fmt: skip
         key, _, build = self._built(page, request)
         said = request.headers.get("Last-Event-ID") or request.query_params.get("seen", "")
-        events = self.hub.follow(key, root(request), build, Seen.read(said))
+        events = self.hub.follow(key, root(request), build, ClientPosition.read(said))
         return EventSourceResponse(events, ping=3600)
 
     def _built(
-        self, page: Page, request: Request
+        self, page: DashboardPage, request: Request
     ) -> tuple[str, dict[str, str], Callable[[Scene], View]]:
         params = page.read(request.query_params, request.path_params)
 

@@ -10,27 +10,27 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Bucket:
+class AttemptBucket:
     tokens: float
     at: float
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class AttemptRate:
     burst: int
     every: float
 
-    def wait(self, bucket: Bucket, now: float) -> float:
+    def wait(self, bucket: AttemptBucket, now: float) -> float:
         return max(0.0, (1 - self._left(bucket, now)) * self.every)
 
-    def take(self, bucket: Bucket, now: float) -> None:
+    def take(self, bucket: AttemptBucket, now: float) -> None:
         bucket.tokens, bucket.at = max(0.0, self._left(bucket, now) - 1), now
 
-    def _left(self, bucket: Bucket, now: float) -> float:
+    def _left(self, bucket: AttemptBucket, now: float) -> float:
         return min(self.burst, bucket.tokens + (now - bucket.at) / self.every)
 
 
-class Attempts:
+class LoginAttempts:
     """burst, every  failures at once of one address; `every` seconds give one back
     together, all_every  the same of all addresses
     """
@@ -44,20 +44,20 @@ class Attempts:
         addresses: int = 1000,
     ) -> None:
         self._own, self._total, self._most = (
-            Rate(burst, every),
-            Rate(together, all_every),
+            AttemptRate(burst, every),
+            AttemptRate(together, all_every),
             addresses,
         )
-        self._all = Bucket(together, 0.0)
-        self._by: OrderedDict[str, Bucket] = OrderedDict()
+        self._all = AttemptBucket(together, 0.0)
+        self._by: OrderedDict[str, AttemptBucket] = OrderedDict()
 
     def wait(self, address: str, now: float) -> float:
         """Seconds until `address` may try again; 0: now."""
-        own = self._by.get(address, Bucket(self._own.burst, now))
+        own = self._by.get(address, AttemptBucket(self._own.burst, now))
         return max(self._own.wait(own, now), self._total.wait(self._all, now))
 
     def failed(self, address: str, now: float) -> None:
-        own = self._by.setdefault(address, Bucket(self._own.burst, now))
+        own = self._by.setdefault(address, AttemptBucket(self._own.burst, now))
         self._by.move_to_end(address)
         self._own.take(own, now)
         self._total.take(self._all, now)

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from defender.auth.identity import Identity, Proof
-from defender.dashboard.people import Gate, Person, Proxy, Rights, Via, rights_of
+from defender.dashboard.people import IdentityProvider, Person, Proxy, Rights, Via, rights_of
 from defender.dashboard.sealing import Seal
 from defender.dashboard.signouts import SignOuts
 from kubenode.runtime.clock import Clock
@@ -37,12 +37,12 @@ class Visit:
     fresh: bool = False
 
 
-class Doors:
+class VisitorAuthenticator:
     """link  a secret that the program printed as part of an address; "" for none"""
 
     def __init__(
         self,
-        gate: Gate,
+        gate: IdentityProvider,
         seal: Seal,
         clock: Clock,
         proxy: Proxy,

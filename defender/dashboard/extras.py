@@ -5,14 +5,16 @@ from typing import Any
 
 from defender import eviction
 from defender.dashboard.forms import LENGTHS
-from defender.dashboard.scene import Board
+from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.views import jobs, rules
 from kubenode.runtime.kube.client import Kube
 
 MOST_SUGGESTED = 200
 
 
-async def extra(page: str, board: Board, kube: Kube, params: Mapping[str, str]) -> dict[str, Any]:
+async def extra(
+    page: str, board: SceneBuilder, kube: Kube, params: Mapping[str, str]
+) -> dict[str, Any]:
     """Variables of the template `page`."""
     match page:
         case "node":
@@ -27,7 +29,7 @@ async def extra(page: str, board: Board, kube: Kube, params: Mapping[str, str]) 
             return {}
 
 
-def _scopes(board: Board) -> list[str]:
+def _scopes(board: SceneBuilder) -> list[str]:
     """What can be paused, for the form to suggest: the cluster, zones, racks."""
     racks = board.fleet.racks()
     zones = dict.fromkeys(f"zone={zone}" for zone, _ in racks if zone)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from defender.dashboard.natural import natural
-from defender.dashboard.standing import TROUBLE, Cell, State
+from defender.dashboard.standing import TROUBLE, Cell, NodeDisplayState
 
 MOST_TILES = 320
 """On one page. Racks without trouble are summed up beyond it."""
@@ -42,7 +42,7 @@ class Rack:
         return [self.cells[name] for name in self.order]
 
 
-class Fleet:
+class FleetGrid:
     """Cells by rack. `version` grows with every change that can be seen."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Tile:
         return ", ".join(found) or f"{len(self.states)} healthy"
 
 
-_WORDS = {State.PERSON.value: "for a person"}
+_WORDS = {NodeDisplayState.PERSON.value: "for a person"}
 
 
 def tile_of(key: Key, cells: Sequence[Cell]) -> Tile:
@@ -149,7 +149,8 @@ def tile_of(key: Key, cells: Sequence[Cell]) -> Tile:
     wide = columns(len(cells))
     counts = count(cells)
     paths = tuple(
-        (letter, _path(letter, states, wide)) for letter in (State(s).letter for s, _ in counts)
+        (letter, _path(letter, states, wide))
+        for letter in (NodeDisplayState(s).letter for s, _ in counts)
     )
     return Tile(key[0], key[1], states, counts, wide, paths)
 
@@ -163,14 +164,16 @@ def columns(nodes: int) -> int:
 
 def count(cells: Iterable[Cell]) -> Counts:
     found = Counter(cell.state for cell in cells)
-    return tuple((state.value, found[state]) for state in State if found[state])
+    return tuple((state.value, found[state]) for state in NodeDisplayState if found[state])
 
 
 def added(counts: Iterable[Counts]) -> Counts:
     sums: Counter[str] = Counter()
     for each in counts:
         sums.update(dict(each))
-    return tuple((state.value, sums[state.value]) for state in State if sums[state.value])
+    return tuple(
+        (state.value, sums[state.value]) for state in NodeDisplayState if sums[state.value]
+    )
 
 
 # Each state has a shape of its own, so that colour is never needed to tell them apart. A shape is
@@ -188,7 +191,7 @@ SHAPES = {
 
 
 def _path(letter: str, states: str, wide: int) -> str:
-    if letter == State.HEALTHY.letter:
+    if letter == NodeDisplayState.HEALTHY.letter:
         return _runs(letter, states, wide)
     shape = SHAPES[letter]
     return "".join(
@@ -235,7 +238,7 @@ class Zone:
     tiles: tuple[Tile | Quiet, ...]
 
 
-def zones(fleet: Fleet, most: int = MOST_TILES) -> list[Zone]:
+def zones(fleet: FleetGrid, most: int = MOST_TILES) -> list[Zone]:
     """All zones with the tiles that fit: those with trouble first, and of each zone as many."""
     tiles: dict[str, list[Tile]] = {}
     for key in fleet.racks():

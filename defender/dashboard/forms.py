@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from defender.pauses import Scope, read_scope
+from defender.pauses import PausedScope, read_scope
 from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 
@@ -41,7 +41,7 @@ def sentence(error: ValueError) -> str:
     return str(error)
 
 
-def wanted_pause(fields: Mapping[str, str], by: str, now: datetime) -> tuple[Scope, Pause]:
+def wanted_pause(fields: Mapping[str, str], by: str, now: datetime) -> tuple[PausedScope, Pause]:
     """Raises ValueError for what nobody can mean."""
     scope = read_scope(fields.get("scope", "").strip())
     until = ends(fields, now)

@@ -16,8 +16,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from defender.dashboard.render import Renderer, Shown, View, iso
-from defender.dashboard.scene import Board, Scene
+from defender.dashboard.render import PagePart, Renderer, View, iso
+from defender.dashboard.scene import Scene, SceneBuilder
 from kubenode.runtime.clock import Clock, wait
 
 TICK = 0.5
@@ -37,14 +37,14 @@ class TooMany(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClientPosition:
     """What a client has: `run` of this process, and the number of the last change."""
 
     run: str = ""
     number: int = -1
 
     @classmethod
-    def read(cls, text: str) -> "Seen":
+    def read(cls, text: str) -> "ClientPosition":
         run, _, number = text.partition(".")
         return cls(run, int(number)) if run and number.isdecimal() and len(text) < 40 else cls()
 
@@ -53,37 +53,37 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Part:
-    model: Shown
+class LivePart:
+    model: PagePart
     html: str
     number: int
 
 
 @dataclass(slots=True)
-class Slot:
+class LiveSlot:
     """`number` is that of the last change of which parts there are, and in which order."""
 
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, LivePart] = field(default_factory=dict)
     number: int = 0
 
 
 class Feed:
     """The live parts of one page."""
 
-    def __init__(self, build: Build, render: Callable[[Shown], str]) -> None:
+    def __init__(self, build: Build, render: Callable[[PagePart], str]) -> None:
         self.number = 0
         self.watched_by = 0
         self.version = -1
         self.built_at = float("-inf")
         self._build, self._render = build, render
-        self._slots: dict[str, Slot] = {}
+        self._slots: dict[str, LiveSlot] = {}
         self._layout = 0
 
     def refresh(self, scene: Scene) -> bool:
         """Whether anything is another than before. What did not change is not rendered again."""
         number, changed = self.number + 1, False
         slots = {
-            name: self._slot(self._slots.get(name, Slot()), models, number)
+            name: self._slot(self._slots.get(name, LiveSlot()), models, number)
             for name, models in self._build(scene).items()
         }
         for name, slot in slots.items():
@@ -97,15 +97,15 @@ class Feed:
         self.number += changed
         return changed
 
-    def _slot(self, before: Slot, models: Sequence[Shown], number: int) -> Slot:
-        parts: dict[str, Part] = {}
+    def _slot(self, before: LiveSlot, models: Sequence[PagePart], number: int) -> LiveSlot:
+        parts: dict[str, LivePart] = {}
         for model in models:
             old = before.parts.get(model.key)
             if old is not None and old.model == model:
                 parts[model.key] = old
             else:
-                parts[model.key] = Part(model, self._render(model), number)
-        return Slot(parts, before.number)
+                parts[model.key] = LivePart(model, self._render(model), number)
+        return LiveSlot(parts, before.number)
 
     def html(self) -> dict[str, dict[str, str]]:
         """All parts by slot and key, in order."""
@@ -140,7 +140,7 @@ class Hub:
 
     name = "dashboard live"
 
-    def __init__(self, board: Board, renderer: Renderer, clock: Clock) -> None:
+    def __init__(self, board: SceneBuilder, renderer: Renderer, clock: Clock) -> None:
         self.run_id = secrets.token_hex(6)
         self.clients = 0
         self._board, self._renderer, self._clock = board, renderer, clock
@@ -181,11 +181,13 @@ class Hub:
         feed.version, feed.built_at = self._board.version, now
         feed.refresh(scene)
 
-    def look(self, key: str, root: str, build: Build) -> tuple[Seen, dict[str, dict[str, str]]]:
+    def look(
+        self, key: str, root: str, build: Build
+    ) -> tuple[ClientPosition, dict[str, dict[str, str]]]:
         """The page as it is now, and what a client that shows it has seen."""
         feed = self._feed(key, root, build)
         self._bring(feed, self._board.scene())
-        return Seen(self.run_id, feed.number), feed.html()
+        return ClientPosition(self.run_id, feed.number), feed.html()
 
     def _feed(self, key: str, root: str, build: Build) -> Feed:
         key = f"{root} {key}"
@@ -200,7 +202,7 @@ class Hub:
         return feed
 
     async def follow(
-        self, key: str, root: str, build: Build, seen: Seen
+        self, key: str, root: str, build: Build, seen: ClientPosition
     ) -> AsyncIterator[dict[str, str]]:
         """Events for one client, at once what it lacks, then what changes. Raises TooMany."""
         if self.clients >= MOST_CLIENTS:
@@ -227,7 +229,7 @@ class Hub:
         news = feed.since(number) if feed.number > number else {}
         data = {"now": iso(self._clock.now()), "slots": news, "layout": feed.layout(number)}
         return {
-            "id": str(Seen(self.run_id, feed.number)),
+            "id": str(ClientPosition(self.run_id, feed.number)),
             "event": "news" if news else "beat",
             "data": json.dumps(data, separators=(",", ":")),
         }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from defender.dashboard.fleet import zones
-from defender.dashboard.render import Shown, View
+from defender.dashboard.render import PagePart, View
 from defender.dashboard.scene import Scene
 from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
 from defender.dashboard.views.attention import attention, headline
@@ -14,7 +14,7 @@ LONGEST_PARAM = 317
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DashboardPage:
     """path    as a route; its parameters and those of `asks` are what `build` is given
     place   which entry of the menu it belongs to
     build   the live parts; None for a page that is not there
@@ -39,7 +39,7 @@ class Page:
 
 def _fleet(scene: Scene, params: Params) -> View:
     found = zones(scene.fleet)
-    view: dict[str, Sequence[Shown]] = {
+    view: dict[str, Sequence[PagePart]] = {
         "headline": [headline(scene)],
         "attention": attention(scene),
     }
@@ -83,17 +83,17 @@ def _pauses(scene: Scene, params: Params) -> View:
 
 
 PAGES = (
-    Page("fleet", "Fleet", "/", _fleet, place="fleet"),
-    Page("rack", "Rack", "/rack", _rack, ("zone", "rack", "page"), place="fleet"),
-    Page("zone", "Zone", "/zone", _zone, ("zone", "page"), place="fleet"),
-    Page("nodes", "Nodes", "/nodes", _nodes, ("q",), place="fleet"),
-    Page("node", "Node", "/nodes/{name}", _node, place="fleet"),
-    Page("budgets", "Budgets", "/budgets", _budgets, ("limit",), place="budgets"),
-    Page("breakers", "Breakers", "/breakers", _breakers, place="breakers"),
-    Page("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),
-    Page("job", "Job", "/jobs/{name}", _job, place="jobs"),
-    Page("rules", "Rules", "/rules", rules.view, ("show",), place="rules"),
-    Page("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
-    Page("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
+    DashboardPage("fleet", "Fleet", "/", _fleet, place="fleet"),
+    DashboardPage("rack", "Rack", "/rack", _rack, ("zone", "rack", "page"), place="fleet"),
+    DashboardPage("zone", "Zone", "/zone", _zone, ("zone", "page"), place="fleet"),
+    DashboardPage("nodes", "Nodes", "/nodes", _nodes, ("q",), place="fleet"),
+    DashboardPage("node", "Node", "/nodes/{name}", _node, place="fleet"),
+    DashboardPage("budgets", "Budgets", "/budgets", _budgets, ("limit",), place="budgets"),
+    DashboardPage("breakers", "Breakers", "/breakers", _breakers, place="breakers"),
+    DashboardPage("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),
+    DashboardPage("job", "Job", "/jobs/{name}", _job, place="jobs"),
+    DashboardPage("rules", "Rules", "/rules", rules.view, ("show",), place="rules"),
+    DashboardPage("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
+    DashboardPage("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
 )
 MENU = tuple((page.name, page.title, page.path) for page in PAGES if page.name == page.place)

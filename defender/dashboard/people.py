@@ -60,7 +60,7 @@ class Rights:
 EVERYTHING = Rights(True, True, True)
 
 
-class Gate(Protocol):
+class IdentityProvider(Protocol):
     """What `defender.auth.Gate` is. Both raise Unverified."""
 
     async def identify(self, token: str) -> Identity | None: ...
@@ -68,7 +68,7 @@ class Gate(Protocol):
     async def may(self, who: Identity, verb: str, resource: str, name: str = "") -> bool: ...
 
 
-async def rights_of(person: Person, gate: Gate) -> Rights:
+async def rights_of(person: Person, gate: IdentityProvider) -> Rights:
     """Raises Unverified."""
     if person.via is Via.LINK:
         return EVERYTHING

@@ -9,14 +9,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from defender.auth.reviews import Unverified
-from defender.dashboard.acts import Acts, Done
+from defender.dashboard.acts import ActionOutcome, OperatorActions
 from defender.dashboard.app import Site
-from defender.dashboard.attempts import Attempts
+from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import Visit
 from defender.dashboard.forms import sentence, wanted_pause
 from defender.dashboard.people import Person
-from defender.dashboard.sealing import TooLong
-from defender.dashboard.web import Refused, form, from_here, root
+from defender.dashboard.sealing import CookieTooLong
+from defender.dashboard.web import WebRefusal, form, from_here, root
 from defender.pauses import read_scope
 from kubenode.api.decisions import DECISIONS, Decision
 from kubenode.runtime.clock import Clock
@@ -34,7 +34,7 @@ Post = Callable[[Request, Visit, Fields], Awaitable[Response]]
 class Entrance:
     """Logging in and out."""
 
-    def __init__(self, site: Site, attempts: Attempts) -> None:
+    def __init__(self, site: Site, attempts: LoginAttempts) -> None:
         self._site, self._attempts = site, attempts
 
     def routes(self) -> list[Route]:
@@ -60,9 +60,9 @@ class Entrance:
         site, address = self._site, self._site.doors.address(request)
         try:
             if not from_here(request):
-                raise Refused(403, FORGED)
+                raise WebRefusal(403, FORGED)
             fields = await form(request)
-        except Refused as refused:
+        except WebRefusal as refused:
             return site.refused(request, refused)
         to = inner(fields.get("to", ""))
         if wait := self._attempts.wait(address, site.clock.monotonic()):
@@ -86,7 +86,7 @@ class Entrance:
         response = RedirectResponse(root(request) + to, 303)
         try:
             site.doors.remember(response, person, self._site.doors.secure(request))
-        except TooLong:
+        except CookieTooLong:
             text = (
                 "This token is too long for a cookie: use one of a service account,"
                 " as `kubectl create token` makes it."
@@ -107,10 +107,10 @@ class Entrance:
         return response
 
 
-class Desk:
+class FormHandlers:
     """What people with the right to act send: pauses, resumes, decisions."""
 
-    def __init__(self, site: Site, acts: Acts, clock: Clock) -> None:
+    def __init__(self, site: Site, acts: OperatorActions, clock: Clock) -> None:
         self._site, self._acts, self._clock = site, acts, clock
 
     def routes(self) -> list[Route]:
@@ -126,7 +126,7 @@ class Desk:
         try:
             scope, wanted = wanted_pause(fields, visit.person.name, self._clock.now())
         except ValueError as error:
-            done = Done(f"Not paused: {sentence(error)}.", good=False)
+            done = ActionOutcome(f"Not paused: {sentence(error)}.", good=False)
             return self._told(request, "/pauses", done)
         return self._told(request, "/pauses", await self._acts.pause(visit.person, wanted, scope))
 
@@ -135,7 +135,7 @@ class Desk:
         try:
             scope = read_scope(fields.get("scope", ""))
         except ValueError as error:
-            raise Refused(400, str(error)) from None
+            raise WebRefusal(400, str(error)) from None
         return self._told(request, "/pauses", await self._acts.resume(visit.person, scope))
 
     async def _decide(self, request: Request, visit: Visit, fields: Fields) -> Response:
@@ -144,12 +144,12 @@ class Desk:
         words: dict[str, Decision] = {word: word for word in DECISIONS}
         decision = words.get(fields.get("decision", ""))
         if decision is None or not seen.isdecimal():
-            raise Refused(400, "Say one of the words that the page of the job offers.")
+            raise WebRefusal(400, "Say one of the words that the page of the job offers.")
         note = fields.get("note", "").strip()
         done = await self._acts.decide(visit.person, name, decision, note, int(seen[:4]))
         return self._told(request, f"/jobs/{quote(name)}", done)
 
-    def _told(self, request: Request, path: str, done: Done) -> Response:
+    def _told(self, request: Request, path: str, done: ActionOutcome) -> Response:
         """To the page that shows what came of it, which says it once."""
         self._site.board.touch()
         response = RedirectResponse(f"{root(request)}{path}", 303)
@@ -159,7 +159,9 @@ class Desk:
 
 def _require(right: bool, which: str, visit: Visit) -> None:
     if not right:
-        raise Refused(403, f"{visit.person.name} may not do this: it takes the right to {which}.")
+        raise WebRefusal(
+            403, f"{visit.person.name} may not do this: it takes the right to {which}."
+        )
 
 
 def posted(site: Site, post: Post) -> Callable[[Request], Awaitable[Response]]:
@@ -169,7 +171,7 @@ def posted(site: Site, post: Post) -> Callable[[Request], Awaitable[Response]]:
         fields = await form(request)
         shown = fields.get("form_token", "")
         if not from_here(request) or not site.doors.form_token_fits(visit.session, shown):
-            raise Refused(403, FORGED)
+            raise WebRefusal(403, FORGED)
         return await post(request, visit, fields)
 
     return site.known(checked)

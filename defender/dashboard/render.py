@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from defender.dashboard.standing import OF_LETTER, State
+from defender.dashboard.standing import OF_LETTER, NodeDisplayState
 
 
-class Shown(Protocol):
+class PagePart(Protocol):
     """One part of a page: what replaces it in place has the same `key`."""
 
     template: ClassVar[str]
@@ -23,7 +23,7 @@ class Shown(Protocol):
     def key(self) -> str: ...
 
 
-View = Mapping[str, Sequence[Shown]]
+View = Mapping[str, Sequence[PagePart]]
 """The live parts of a page by the name of the slot that they stand in, in order."""
 
 
@@ -38,9 +38,13 @@ class Renderer:
             auto_reload=False,
         )
         self._env.filters |= {"instant": instant, "iso": iso, "seconds": seconds}
-        self._env.globals |= {"letter_of": letter_of, "states": list(State), "kind_of": OF_LETTER}
+        self._env.globals |= {
+            "letter_of": letter_of,
+            "states": list(NodeDisplayState),
+            "kind_of": OF_LETTER,
+        }
 
-    def part(self, model: Shown, root: str) -> str:
+    def part(self, model: PagePart, root: str) -> str:
         """`root` is where the dashboard is mounted, for links."""
         return self._env.get_template(model.template).render(it=model, root=root).strip()
 
@@ -54,7 +58,7 @@ def safe(html: str) -> Markup:
 
 
 def letter_of(state: str) -> str:
-    return State(state).letter
+    return NodeDisplayState(state).letter
 
 
 def iso(at: datetime) -> str:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from defender.dashboard.rule import Condition
+from defender.dashboard.rule import RuleCondition
 from kubenode.runtime.kube.objects import ObjectMeta
 
 
@@ -14,7 +14,7 @@ class RolloutSpec(msgspec.Struct, rename="camel", frozen=True):
     frozen: bool = False
 
 
-class Counts(msgspec.Struct, rename="camel", frozen=True):
+class RolloutCounts(msgspec.Struct, rename="camel", frozen=True):
     machines: int = 0
     updated: int = 0
     healthy: int = 0
@@ -29,7 +29,7 @@ class Version(msgspec.Struct, rename="camel", frozen=True):
     unready: int = 0
 
 
-class Batch(msgspec.Struct, rename="camel", frozen=True):
+class RolloutBatch(msgspec.Struct, rename="camel", frozen=True):
     index: int = 0
     size: int = 0
     started_at: datetime | None = None
@@ -41,13 +41,13 @@ class RolloutStatus(msgspec.Struct, rename="camel", frozen=True):
     phase: str = ""
     current_revision: str = ""
     update_revision: str = ""
-    counts: Counts = Counts()
+    counts: RolloutCounts = RolloutCounts()
     versions: tuple[Version, ...] = ()
-    batch: Batch | None = None
-    conditions: tuple[Condition, ...] = ()
+    batch: RolloutBatch | None = None
+    conditions: tuple[RuleCondition, ...] = ()
 
 
-class Rollout(msgspec.Struct, rename="camel", frozen=True):
+class SetRollout(msgspec.Struct, rename="camel", frozen=True):
     """One MachineComponentSet."""
 
     metadata: ObjectMeta

@@ -16,7 +16,7 @@ class RuleSpec(msgspec.Struct, rename="camel", frozen=True):
     infer: dict[str, Any] | None = None
 
 
-class JobCounts(msgspec.Struct, rename="camel", frozen=True):
+class RuleJobCounts(msgspec.Struct, rename="camel", frozen=True):
     running: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -25,7 +25,7 @@ class JobCounts(msgspec.Struct, rename="camel", frozen=True):
     relapsed: int = 0
 
 
-class Condition(msgspec.Struct, rename="camel", frozen=True):
+class RuleCondition(msgspec.Struct, rename="camel", frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -35,12 +35,12 @@ class Condition(msgspec.Struct, rename="camel", frozen=True):
 class RuleStatus(msgspec.Struct, rename="camel", frozen=True):
     phase: str = ""
     matching: int | None = None
-    jobs: JobCounts = JobCounts()
+    jobs: RuleJobCounts = RuleJobCounts()
     last_match_time: datetime | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[RuleCondition, ...] = ()
 
 
-class Rule(msgspec.Struct, rename="camel", frozen=True):
+class RuleView(msgspec.Struct, rename="camel", frozen=True):
     """One NodeRemedier; `infer` is there for a rule that only derives a fact."""
 
     metadata: ObjectMeta

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from defender.control import RiskControl
-from defender.dashboard.fleet import Fleet
-from defender.dashboard.rollout import Rollout
-from defender.dashboard.rule import Rule
+from defender.dashboard.fleet import FleetGrid
+from defender.dashboard.rollout import SetRollout
+from defender.dashboard.rule import RuleView
 from defender.dashboard.standing import cell_of
-from defender.jobs import Job
-from defender.policies import Policy
+from defender.jobs import ObservedJob
+from defender.policies import LoadedPolicy
 from defender.service import Defender
 from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.clock import Clock
@@ -38,32 +38,32 @@ class Scene:
     """
 
     control: RiskControl
-    fleet: Fleet
+    fleet: FleetGrid
     nodes: Mapping[str, Node]
-    jobs: Mapping[str, Job]
-    policies: Mapping[str, Policy]
-    rules: Mapping[str, Rule]
-    open_jobs: Mapping[str, Mapping[str, Job]]
+    jobs: Mapping[str, ObservedJob]
+    policies: Mapping[str, LoadedPolicy]
+    rules: Mapping[str, RuleView]
+    open_jobs: Mapping[str, Mapping[str, ObservedJob]]
     now: datetime
     ready: str = ""
     late: tuple[str, ...] = ()
     loaded: bool = True
-    rollouts: Mapping[str, Rollout] = field(default_factory=dict)
+    rollouts: Mapping[str, SetRollout] = field(default_factory=dict)
     rollouts_read: bool = True
 
 
 @dataclass
-class Board:
+class SceneBuilder:
     """Follows Defender; `scene` is always current, `changed` is set by every change."""
 
     defender: Defender
-    rules: Informer[Rule]
-    rollouts: Informer[Rollout]
+    rules: Informer[RuleView]
+    rollouts: Informer[SetRollout]
     clock: Clock
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    fleet: Fleet = field(default_factory=Fleet)
+    fleet: FleetGrid = field(default_factory=FleetGrid)
     _touched: set[str] = field(default_factory=set)
-    _open: dict[str, dict[str, Job]] = field(default_factory=dict)
+    _open: dict[str, dict[str, ObservedJob]] = field(default_factory=dict)
     _all_at: float = float("-inf")
     _version: int = 0
 
@@ -139,7 +139,7 @@ class Board:
         for permit in filter(None, (old, new)):
             self._touch(permit.spec.node_name)
 
-    def _job(self, name: str, old: Job | None, new: Job | None) -> None:
+    def _job(self, name: str, old: ObservedJob | None, new: ObservedJob | None) -> None:
         if old is not None:
             jobs = self._open.get(old.spec.node_name, {})
             jobs.pop(name, None)

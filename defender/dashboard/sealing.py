@@ -28,7 +28,7 @@ LONGEST = 3800
 MOST_BYTES = 2**16
 
 
-class TooLong(Exception):
+class CookieTooLong(Exception):
     """What was to be sealed does not fit a cookie."""
 
 
@@ -45,7 +45,7 @@ class Seal:
         sealed = nonce + self._aead.encrypt(nonce, plain, purpose.encode())
         text = base64.urlsafe_b64encode(sealed).decode()
         if len(text) > LONGEST:
-            raise TooLong(f"{len(text)} characters")
+            raise CookieTooLong(f"{len(text)} characters")
         return text
 
     def open(self, purpose: str, text: str, now: datetime) -> dict[str, Any] | None:

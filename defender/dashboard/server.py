@@ -7,17 +7,17 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
-from defender.dashboard.acts import Acts
+from defender.dashboard.acts import OperatorActions
 from defender.dashboard.app import Site
-from defender.dashboard.attempts import Attempts
-from defender.dashboard.doors import Doors
+from defender.dashboard.attempts import LoginAttempts
+from defender.dashboard.doors import VisitorAuthenticator
 from defender.dashboard.live import Hub
-from defender.dashboard.people import Gate, Proxy, Writers
-from defender.dashboard.posts import Desk, Entrance
+from defender.dashboard.people import IdentityProvider, Proxy, Writers
+from defender.dashboard.posts import Entrance, FormHandlers
 from defender.dashboard.render import Renderer
-from defender.dashboard.rollout import Rollout
-from defender.dashboard.rule import Rule
-from defender.dashboard.scene import Board
+from defender.dashboard.rollout import SetRollout
+from defender.dashboard.rule import RuleView
+from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.sealing import seal_from
 from defender.dashboard.signouts import NAME, SignOuts
 from defender.service import Defender
@@ -64,36 +64,36 @@ class Dashboard:
         defender: Defender,
         kube: Kube,
         clock: Clock,
-        gate: Gate,
+        gate: IdentityProvider,
         writers: Writers,
         settings: DashboardSettings | None = None,
     ) -> None:
         self.settings = settings or DashboardSettings()
-        self.rules: Informer[Rule] = defender.informer(
+        self.rules: Informer[RuleView] = defender.informer(
             kube,
             paths.custom("noderemediers"),
-            structs(Rule),
+            structs(RuleView),
             clock=clock,
             name="rules of dashboard",
         )
-        self.rollouts: Informer[Rollout] = defender.informer(
+        self.rollouts: Informer[SetRollout] = defender.informer(
             kube,
             paths.custom("machinecomponentsets"),
-            structs(Rollout),
+            structs(SetRollout),
             clock=clock,
             name="rollouts of dashboard",
         )
-        self.board = Board(defender, self.rules, self.rollouts, clock)
+        self.board = SceneBuilder(defender, self.rules, self.rollouts, clock)
         renderer = Renderer()
         self.hub = Hub(self.board, renderer, clock)
         seal = seal_from(self.settings.key_file)
         shared = ConfigMapStore(kube, NAME, self.settings.namespace)
         self.sign_outs = SignOuts(shared if self.settings.key_file else None, clock)
         proxy, link = self.settings.proxy, self.settings.link
-        doors = Doors(gate, seal, clock, proxy, self.sign_outs, link)
-        acts = Acts(writers, clock)
+        doors = VisitorAuthenticator(gate, seal, clock, proxy, self.sign_outs, link)
+        acts = OperatorActions(writers, clock)
         site = Site(self.board, self.hub, doors, renderer, kube, acts)
-        entrance, desk = Entrance(site, Attempts()), Desk(site, acts, clock)
+        entrance, desk = Entrance(site, LoginAttempts()), FormHandlers(site, acts, clock)
         self.app: Starlette = site.app([*entrance.routes(), *desk.routes()])
         self.server = DashboardServer(self.app, self.settings, self.hub.close)
 

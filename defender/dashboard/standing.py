@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from defender.census import Health, Member
-from defender.jobs import Job
-from defender.ledger import Held
+from defender.census import CensusMember, NodeHealth
+from defender.jobs import ObservedJob
+from defender.ledger import LedgerPermit
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.kube.objects import Node
 
@@ -18,7 +18,7 @@ SOMEBODY = "somebody else"
 """Nodes carry no word about who cordoned them, unless it was a job of ours."""
 
 
-class State(StrEnum):
+class NodeDisplayState(StrEnum):
     """The most telling first: a node is shown as the first of these that holds."""
 
     PERSON = "Waiting for a person"
@@ -37,17 +37,23 @@ class State(StrEnum):
 
 
 _LETTERS = {
-    State.PERSON: "p",
-    State.HELD: "w",
-    State.REPAIRING: "r",
-    State.FAULTY: "f",
-    State.CORDONED: "c",
-    State.LEAVING: "l",
-    State.STARTING: "s",
-    State.HEALTHY: "h",
+    NodeDisplayState.PERSON: "p",
+    NodeDisplayState.HELD: "w",
+    NodeDisplayState.REPAIRING: "r",
+    NodeDisplayState.FAULTY: "f",
+    NodeDisplayState.CORDONED: "c",
+    NodeDisplayState.LEAVING: "l",
+    NodeDisplayState.STARTING: "s",
+    NodeDisplayState.HEALTHY: "h",
 }
 OF_LETTER = {letter: state for state, letter in _LETTERS.items()}
-TROUBLE = (State.PERSON, State.HELD, State.REPAIRING, State.FAULTY, State.CORDONED)
+TROUBLE = (
+    NodeDisplayState.PERSON,
+    NodeDisplayState.HELD,
+    NodeDisplayState.REPAIRING,
+    NodeDisplayState.FAULTY,
+    NodeDisplayState.CORDONED,
+)
 FOR_PEOPLE = (JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN)
 UNDER_WAY = (JobPhase.RUNNING, JobPhase.VERIFYING)
 
@@ -63,7 +69,7 @@ class Cell:
     name: str
     zone: str
     rack: str
-    state: State
+    state: NodeDisplayState
     why: str = ""
     cordoned_by: str = ""
     job: str = ""
@@ -72,7 +78,10 @@ class Cell:
 
 
 def cell_of(
-    node: Node, member: Member | None, jobs: Iterable[Job], permits: Iterable[Held]
+    node: Node,
+    member: CensusMember | None,
+    jobs: Iterable[ObservedJob],
+    permits: Iterable[LedgerPermit],
 ) -> Cell:
     """`jobs` are the node's open ones, `permits` those held on it."""
     labels = node.metadata.labels
@@ -97,48 +106,51 @@ def cordoned_by(node: Node) -> str:
     return node.metadata.annotations.get(CORDONED_BY) or SOMEBODY
 
 
-def leading(jobs: Iterable[Job]) -> Job | None:
+def leading(jobs: Iterable[ObservedJob]) -> ObservedJob | None:
     """Of several open jobs of a node the one that may act, else the latest."""
     return max(jobs, key=lambda job: (job.acts, born(job), job.metadata.name), default=None)
 
 
-def born(job: Job) -> float:
+def born(job: ObservedJob) -> float:
     created = job.metadata.creation_timestamp
     return created.timestamp() if created else 0.0
 
 
 def _state(
-    node: Node, member: Member | None, job: Job | None, permits: list[Held]
-) -> tuple[State, str]:
+    node: Node, member: CensusMember | None, job: ObservedJob | None, permits: list[LedgerPermit]
+) -> tuple[NodeDisplayState, str]:
     if job is not None and (found := of_job(job)):
         return found, job_sentence(job)
     if permits:
         held = permits[0]
-        return State.REPAIRING, f"{held.holder.kind} {held.holder.name} holds {held.name}"
-    health = member.health if member else Health.UNHEALTHY
-    if health is Health.LEAVING:
-        return State.LEAVING, "is being deleted"
-    if health is Health.STARTING:
-        return State.STARTING, "has never been ready"
-    if job is not None or (health is Health.UNHEALTHY and not node.is_ready):
-        return State.FAULTY, job_sentence(job) if job else not_ready(node)
+        return (
+            NodeDisplayState.REPAIRING,
+            f"{held.holder.kind} {held.holder.name} holds {held.name}",
+        )
+    health = member.health if member else NodeHealth.UNHEALTHY
+    if health is NodeHealth.LEAVING:
+        return NodeDisplayState.LEAVING, "is being deleted"
+    if health is NodeHealth.STARTING:
+        return NodeDisplayState.STARTING, "has never been ready"
+    if job is not None or (health is NodeHealth.UNHEALTHY and not node.is_ready):
+        return NodeDisplayState.FAULTY, job_sentence(job) if job else not_ready(node)
     if node.spec.unschedulable:
-        return State.CORDONED, f"cordoned by {cordoned_by(node)}"
-    return State.HEALTHY, ""
+        return NodeDisplayState.CORDONED, f"cordoned by {cordoned_by(node)}"
+    return NodeDisplayState.HEALTHY, ""
 
 
-def of_job(job: Job) -> State | None:
+def of_job(job: ObservedJob) -> NodeDisplayState | None:
     """None for a job that has only begun, or may never act: the node itself says more."""
     if job.status.phase in FOR_PEOPLE:
-        return State.PERSON
+        return NodeDisplayState.PERSON
     if not job.acts:
         return None
     if job.status.hold is not None or job.status.phase == JobPhase.AWAITING_PERMIT:
-        return State.HELD
-    return State.REPAIRING if job.status.phase in UNDER_WAY else None
+        return NodeDisplayState.HELD
+    return NodeDisplayState.REPAIRING if job.status.phase in UNDER_WAY else None
 
 
-def job_sentence(job: Job) -> str:
+def job_sentence(job: ObservedJob) -> str:
     hold = job.status.hold
     if hold is not None and hold.message:
         return hold.message

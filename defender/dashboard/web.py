@@ -25,7 +25,7 @@ HEADERS = {
 STATIC = "/static/"
 
 
-class Refused(Exception):
+class WebRefusal(Exception):
     """An answer of this code with a sentence for the person."""
 
     def __init__(self, code: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -77,14 +77,16 @@ async def form(request: Request) -> dict[str, str]:
     """The fields of a posted form; of several with one name the last. Raises Refused."""
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Refused(415, "A form of this dashboard is wanted: open the page and send it there.")
+        raise WebRefusal(
+            415, "A form of this dashboard is wanted: open the page and send it there."
+        )
     try:
         raw = await read_body(request, LONGEST_FORM)
     except TooLong:
         text = f"The form is longer than {LONGEST_FORM} bytes: shorten it."
-        raise Refused(413, text) from None
+        raise WebRefusal(413, text) from None
     try:
         pairs = parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=50)
     except ValueError as error:
-        raise Refused(400, f"The form cannot be read: {error}.") from None
+        raise WebRefusal(400, f"The form cannot be read: {error}.") from None
     return dict(pairs)

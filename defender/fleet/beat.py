@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from defender.census import Health
+from defender.census import NodeHealth
 from defender.control import RiskControl
-from defender.coverage import Bound, classes_of, fleet_scope
-from defender.fleet.view import Group, Known, Row, Share, key_of
-from defender.ledger import Held
+from defender.coverage import ScopedLimit, classes_of, fleet_scope
+from defender.fleet.view import ClusterRow, FleetGroup, Share, StoredFleet, key_of
+from defender.ledger import LedgerPermit
 from defender.limits.bucket import horizon
 from defender.limits.fleet import LOCAL_SHARE, at_most
 from kubenode.api.v1alpha1 import Disruption
@@ -27,7 +27,7 @@ def groups_of(control: RiskControl) -> set[str]:
     return {limit.group or "" for _, _, limit in fleet_limits(control)}
 
 
-def fleet_bounds(control: RiskControl, node: str) -> list[Bound]:
+def fleet_bounds(control: RiskControl, node: str) -> list[ScopedLimit]:
     """The fleet limits that are about a node, whatever the act."""
     place = control.census.place(node)
     rulings = place.rulings if place is not None else ()
@@ -39,7 +39,7 @@ def fleet_bounds(control: RiskControl, node: str) -> list[Bound]:
     ]
 
 
-def in_group(control: RiskControl, held: Held, group: str) -> bool:
+def in_group(control: RiskControl, held: LedgerPermit, group: str) -> bool:
     """Whether a permit counts in the group: where it was granted, and where its node is now."""
     scope = f"fleet({group})"
     if held.scopes is None or any(each.rpartition(":")[2] == scope for each in held.scopes):
@@ -47,12 +47,12 @@ def in_group(control: RiskControl, held: Held, group: str) -> bool:
     return any(bound.scope == scope for bound in fleet_bounds(control, held.node))
 
 
-def share_of_permit(control: RiskControl, held: Held) -> Share:
+def share_of_permit(control: RiskControl, held: LedgerPermit) -> Share:
     """A held permit takes a node away that was healthy; one that is gone takes none."""
     member = control.census.member(held.node)
     every = bool(held.unreadable)
     classes = frozenset(Disruption) if every else frozenset({held.class_}) | held.also
-    healthy = held.open and member is not None and member.health is Health.HEALTHY
+    healthy = held.open and member is not None and member.health is NodeHealth.HEALTHY
     return Share(classes, held.operation, tuple(held.grants), held.open, healthy, every)
 
 
@@ -75,7 +75,7 @@ def remembered(control: RiskControl, group: str) -> timedelta:
     return max(found, default=timedelta(0))
 
 
-def row(control: RiskControl, group: str, known: Known, mine: dict[str, Share]) -> Row:
+def row(control: RiskControl, group: str, known: StoredFleet, mine: dict[str, Share]) -> ClusterRow:
     """Several policies with the group: each node counts once, so the widest of them is taken."""
     control.counts.catch_up()
     tallies = [
@@ -84,7 +84,7 @@ def row(control: RiskControl, group: str, known: Known, mine: dict[str, Share]) 
         if limit.group == group
     ]
     widest = max(tallies, key=lambda tally: tally.members, default=None)
-    return Row(
+    return ClusterRow(
         widest.members if widest else 0,
         max(0, widest.free) if widest else 0,
         dict(known.reserves),
@@ -94,7 +94,9 @@ def row(control: RiskControl, group: str, known: Known, mine: dict[str, Share]) 
     )
 
 
-def wanted_reserves(control: RiskControl, group: Group, name: str, members: int) -> dict[str, int]:
+def wanted_reserves(
+    control: RiskControl, group: FleetGroup, name: str, members: int
+) -> dict[str, int]:
     """This cluster's part of each limit, which it keeps to itself as far as it is free."""
     if group.missing() or group.strangers():
         return dict(group.known.reserves)

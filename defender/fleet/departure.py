@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from defender.fleet import wire
-from defender.fleet.view import Group
+from defender.fleet.view import FleetGroup
 
 ANNOTATION = "kubenode.io/fleet-forget"
 
@@ -44,7 +44,7 @@ def read_departure(text: str) -> Departure | None:
     return _read(text) if text else None
 
 
-def objection(departure: Departure, group: Group) -> str:
+def objection(departure: Departure, group: FleetGroup) -> str:
     """Why a group does not forget the cluster, "" if it may."""
     name = departure.cluster
     if name == group.me:
@@ -54,11 +54,11 @@ def objection(departure: Departure, group: Group) -> str:
     return ""
 
 
-def is_remembered(name: str, group: Group) -> bool:
+def is_remembered(name: str, group: FleetGroup) -> bool:
     return name in group.roster() or name in group.known.silent
 
 
-def erasure(departure: Departure, group: Group) -> dict[str, str]:
+def erasure(departure: Departure, group: FleetGroup) -> dict[str, str]:
     """What the log of a group must be told so that the cluster claims nothing any more."""
     name = departure.cluster
     entries = {wire.share_name(of, permit): "" for of, permit in group.shares if of == name}

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Protocol
 
 from defender.charge.charge import Charge, NotInCharge
-from defender.charge.note import Note
+from defender.charge.note import NoteStore
 from defender.control import RiskControl
 from defender.fleet import beat, wire
 from defender.fleet.departure import (
@@ -27,9 +27,9 @@ from defender.fleet.departure import (
     read_departure,
 )
 from defender.fleet.silence import BEAT, Beats
-from defender.fleet.view import Fleet, Group, Known, LastClaims, Row, Share
-from defender.ledger import Held
-from defender.redis.log import Away, Changes, Entry, Reign, SharedLog, Strange, Unfit
+from defender.fleet.view import ClusterRow, FleetGroup, FleetView, LastClaims, Share, StoredFleet
+from defender.ledger import LedgerPermit
+from defender.redis.log import Away, LogChanges, LogEntry, RedisEpoch, SharedLog, Strange, Unfit
 from defender.store import UNCLEAR
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence, LeaseLost
@@ -54,13 +54,13 @@ class Sharing(Protocol):
     @property
     def parts(self) -> Sequence[Part]: ...
 
-    async def take(self, held: Held) -> bool:
+    async def take(self, held: LedgerPermit) -> bool:
         """Whether `held`, judged and entered a moment ago, is taken in every group that it counts
         in. Raises NotInCharge: nobody knows.
         """
         ...
 
-    async def drop(self, held: Held) -> None:
+    async def drop(self, held: LedgerPermit) -> None:
         """What was taken is not granted after all."""
         ...
 
@@ -79,10 +79,10 @@ class NoFleet:
     def __init__(self) -> None:
         self.on_departure: Tell = lambda answered: None
 
-    async def take(self, held: Held) -> bool:
+    async def take(self, held: LedgerPermit) -> bool:
         return True
 
-    async def drop(self, held: Held) -> None:
+    async def drop(self, held: LedgerPermit) -> None:
         return
 
 
@@ -91,7 +91,7 @@ class _Log:
     """One group's log, as far as this process follows it."""
 
     log: SharedLog
-    reign: Reign | None = None
+    reign: RedisEpoch | None = None
     since: int = EVERYTHING
     takes: dict[str, int] = field(default_factory=dict)
     """Entry to the number of its last take."""
@@ -119,20 +119,20 @@ class FleetSharing:
         charge: Charge,
         fence: Fence,
         clock: Clock,
-        note: Note,
+        note: NoteStore,
         make: Callable[[str], SharedLog],
         me: str,
-        departures: Note | None = None,
+        departures: NoteStore | None = None,
     ) -> None:
         self._control, self._charge, self._fence, self._clock = control, charge, fence, clock
         self._note, self._make, self._me = note, make, me
         self._logs: dict[str, _Log] = {}
-        self._known: dict[str, Known] | None = None
+        self._known: dict[str, StoredFleet] | None = None
         self._known_for: int | None = None
         self._kept = ""
         self._departures, self._departures_read = departures, float("-inf")
         self.on_departure: Tell = lambda answered: None
-        self.view = control.fleet = Fleet(charge.alone)
+        self.view = control.fleet = FleetView(charge.alone)
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -150,10 +150,10 @@ class FleetSharing:
             del self.view.groups[name], self._logs[name]
         keeps = await self._keeps_the_record()
         for name in sorted(wanted):
-            group = self.view.groups.setdefault(name, Group(self._me))
+            group = self.view.groups.setdefault(name, FleetGroup(self._me))
             followed = self._logs.setdefault(name, _Log(self._make(name)))
             if self._known is not None:
-                group.known = self._known.setdefault(name, Known())
+                group.known = self._known.setdefault(name, StoredFleet())
             try:
                 await self._follow(group, followed, begin=keeps)
                 if keeps and followed.reign is not None:
@@ -227,7 +227,7 @@ class FleetSharing:
 
     # -- following ----------------------------------------------------------------------------
 
-    async def _follow(self, group: Group, followed: _Log, *, begin: bool) -> None:
+    async def _follow(self, group: FleetGroup, followed: _Log, *, begin: bool) -> None:
         """Raises Away, Strange, Unfit, ValueError."""
         if followed.reign is None:
             followed.reign = await self._reign(followed.log, begin=begin)
@@ -242,7 +242,7 @@ class FleetSharing:
         for name in sorted(group.silent - before):
             log.warning("a cluster of the fleet is silent", extra={"cluster": name})
 
-    async def _reign(self, shared: SharedLog, *, begin: bool) -> Reign | None:
+    async def _reign(self, shared: SharedLog, *, begin: bool) -> RedisEpoch | None:
         """The reign of the log; one that may have forgotten something is begun anew, by one."""
         probed = await shared.probe(secrets.token_hex(4))
         if probed.reign.epoch and probed.began == probed.reign.replid:
@@ -252,7 +252,7 @@ class FleetSharing:
         made = await shared.begin(secrets.token_hex(8), 0, {}, instead=probed.reign.epoch)
         return made if made.replid else None
 
-    def _apply(self, group: Group, followed: _Log, changes: Changes) -> None:
+    def _apply(self, group: FleetGroup, followed: _Log, changes: LogChanges) -> None:
         if changes.full:
             group.rows, group.shares, group.forgotten = {}, {}, frozenset()
             followed.takes.clear()
@@ -265,7 +265,7 @@ class FleetSharing:
             _put(group, entry)
         followed.since = changes.version
 
-    def _lost(self, group: Group, followed: _Log, error: Exception) -> None:
+    def _lost(self, group: FleetGroup, followed: _Log, error: Exception) -> None:
         if group.online:
             log.warning("the fleet cannot be seen", extra={"why": str(error)})
         group.online, group.why = False, str(error)
@@ -274,7 +274,7 @@ class FleetSharing:
 
     # -- a grant ------------------------------------------------------------------------------
 
-    async def take(self, held: Held) -> bool:
+    async def take(self, held: LedgerPermit) -> bool:
         """Called with no await since the judgement: what it was judged by is what is known now."""
         named = {bound.limit.group or "" for bound in beat.fleet_bounds(self._control, held.node)}
         judged = [(name, self._logs[name].since) for name in sorted(named) if name in self._logs]
@@ -289,7 +289,7 @@ class FleetSharing:
         return True
 
     async def _claim(
-        self, group: Group, followed: _Log, since: int, permit: str, share: Share
+        self, group: FleetGroup, followed: _Log, since: int, permit: str, share: Share
     ) -> bool:
         """Raises NotInCharge."""
         if followed.reign is None:
@@ -305,19 +305,19 @@ class FleetSharing:
             raise NotInCharge(f"the fleet's store cannot be used: {error}") from error
         return bool(number)
 
-    async def drop(self, held: Held) -> None:
+    async def drop(self, held: LedgerPermit) -> None:
         for name, followed in self._logs.items():
             entry = wire.share_name(self._me, held.name)
             if followed.reign is None or entry not in followed.takes:
                 continue
             try:
-                await followed.log.put(followed.reign, [Entry(entry, followed.takes[entry], "")])
+                await followed.log.put(followed.reign, [LogEntry(entry, followed.takes[entry], "")])
             except (Away, Strange) as error:
                 self._lost(self.view.groups[name], followed, error)
 
     # -- telling ------------------------------------------------------------------------------
 
-    async def _tell(self, name: str, group: Group, followed: _Log) -> None:
+    async def _tell(self, name: str, group: FleetGroup, followed: _Log) -> None:
         """Raises Away, Strange, ValueError."""
         for _ in range(TRIES):
             mine = beat.shares(self._control, name, self._clock.now())
@@ -341,14 +341,14 @@ class FleetSharing:
             await self._trim(followed)
             return
 
-    async def _beat(self, group: Group, followed: _Log) -> None:
+    async def _beat(self, group: FleetGroup, followed: _Log) -> None:
         """Show that we are heard: no take, so that nobody who judges has to judge anew."""
         now, row = self._clock.monotonic(), group.rows.get(self._me)
         name = wire.row_name(self._me)
         if row is None or followed.reign is None or now < followed.beat_at + BEAT:
             return
         text = wire.row_text(replace(row, beat=(row.beat or 0) + 1))
-        await followed.log.put(followed.reign, [Entry(name, followed.takes[name], text)])
+        await followed.log.put(followed.reign, [LogEntry(name, followed.takes[name], text)])
         followed.beat_at = now
 
     async def _trim(self, followed: _Log) -> None:
@@ -358,7 +358,7 @@ class FleetSharing:
                 followed.takes.pop(name, None)
             followed.void.clear()
 
-    async def _remember(self, name: str, group: Group) -> bool:
+    async def _remember(self, name: str, group: FleetGroup) -> bool:
         """Before it is relied on: smaller reserves, and clusters that are new."""
         roster = group.roster()
         members = beat.row(self._control, name, group.known, {}).members
@@ -367,7 +367,7 @@ class FleetSharing:
         total = group.known.total if group.missing() else group.total
         silent, forgotten = self._last_claims(group), group.gone
         reserves = {k: n for k, n in less.items() if n}
-        now = Known(reserves, roster, total, silent, forgotten)
+        now = StoredFleet(reserves, roster, total, silent, forgotten)
         if now == group.known:
             return True
         group.known.reserves, group.known.roster = now.reserves, now.roster
@@ -375,7 +375,7 @@ class FleetSharing:
         group.known.forgotten = now.forgotten
         return await self._keep()
 
-    def _last_claims(self, group: Group) -> dict[str, LastClaims]:
+    def _last_claims(self, group: FleetGroup) -> dict[str, LastClaims]:
         """Of silent clusters, and of those that Redis has forgotten since they fell silent."""
         kept = group.last_claims()
         for name in group.silent & group.rows.keys():
@@ -400,7 +400,7 @@ class FleetSharing:
         return True
 
     def _differing(
-        self, group: Group, followed: _Log, row: Row, mine: Mapping[str, Share]
+        self, group: FleetGroup, followed: _Log, row: ClusterRow, mine: Mapping[str, Share]
     ) -> dict[str, str]:
         """What the log must be told to be right about us."""
         entries: dict[str, str] = {}
@@ -430,7 +430,7 @@ class FleetSharing:
         return sorted((others - unknown) | set(never))
 
 
-def _put(group: Group, entry: Entry) -> None:
+def _put(group: FleetGroup, entry: LogEntry) -> None:
     """Raises ValueError for an entry that cannot be read."""
     kind, cluster, *permit = entry.name.split("/", 2)
     if kind == "c" and entry.text:

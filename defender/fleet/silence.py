@@ -7,7 +7,7 @@ cluster begins anew. A cluster of an earlier version has no beat, and is never t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from defender.fleet.view import Row
+from defender.fleet.view import ClusterRow
 
 LEASE = 60.0
 """Seconds without a beat after which a cluster is silent."""
@@ -24,7 +24,7 @@ class Beats:
     _seen: dict[str, tuple[int | None, float]] = field(default_factory=dict)
     _looked: float = float("-inf")
 
-    def look(self, rows: Mapping[str, Row], me: str, now: float) -> frozenset[str]:
+    def look(self, rows: Mapping[str, ClusterRow], me: str, now: float) -> frozenset[str]:
         """Take over the rows as they are now; who is silent."""
         if now - self._looked > GAP:
             self._seen.clear()

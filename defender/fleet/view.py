@@ -21,7 +21,7 @@ def key_of(classes: Classes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ClusterRow:
     """One cluster.
 
     members, healthy  nodes of the group, and those that are healthy without an open permit
@@ -70,12 +70,12 @@ class LastClaims:
     have seen it again; cut off it goes up to its reserve, which is in it.
     """
 
-    row: Row
+    row: ClusterRow
     shares: Mapping[str, Share] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Known:
+class StoredFleet:
     """What is kept on the API server: it holds also when Redis is away, or has forgotten.
 
     total      members of all clusters, as of the last time all were heard of
@@ -91,7 +91,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class Group:
+class FleetGroup:
     """`me` is this cluster. online: what others take is seen, and ours is by them.
 
     silent     clusters whose beat stands still
@@ -99,10 +99,10 @@ class Group:
     """
 
     me: str
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, ClusterRow] = field(default_factory=dict)
     shares: dict[tuple[str, str], Share] = field(default_factory=dict)
     """By cluster and permit."""
-    known: Known = field(default_factory=Known)
+    known: StoredFleet = field(default_factory=StoredFleet)
     online: bool = False
     why: str = "the fleet's store was not asked yet"
     silent: frozenset[str] = frozenset()
@@ -197,10 +197,10 @@ class Group:
 
 
 @dataclass(slots=True)
-class Fleet:
+class FleetView:
     """alone  whether this process is the only one of its cluster that answers: only then it may go
     by the cluster's reserves
     """
 
     alone: Callable[[], bool]
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, FleetGroup] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from defender.fleet.view import Known, LastClaims, Row, Share
+from defender.fleet.view import ClusterRow, LastClaims, Share, StoredFleet
 from kubenode.api.v1alpha1 import Disruption, Operation
 
 
@@ -37,7 +37,7 @@ class _LastClaims(msgspec.Struct, omit_defaults=True):
     shares: dict[str, _Share] = {}
 
 
-class _Known(msgspec.Struct, omit_defaults=True):
+class _StoredGroup(msgspec.Struct, omit_defaults=True):
     reserves: dict[str, int] = {}
     roster: list[str] = []
     total: int = 0
@@ -48,7 +48,7 @@ class _Known(msgspec.Struct, omit_defaults=True):
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _read_row = msgspec.json.Decoder(_Row).decode
 _read_share = msgspec.json.Decoder(_Share).decode
-_read_known = msgspec.json.Decoder(dict[str, _Known]).decode
+_read_known = msgspec.json.Decoder(dict[str, _StoredGroup]).decode
 
 
 def row_name(cluster: str) -> str:
@@ -63,11 +63,11 @@ def forgotten_name(cluster: str) -> str:
     return f"f/{cluster}"
 
 
-def row_text(row: Row) -> str:
+def row_text(row: ClusterRow) -> str:
     return _encode(_row(row)).decode()
 
 
-def _row(row: Row) -> _Row:
+def _row(row: ClusterRow) -> _Row:
     reserves, roster, counted = dict(row.reserves), sorted(row.roster), sorted(row.counted)
     silent = sorted(row.silent)
     return _Row(row.members, row.healthy, reserves, roster, counted, row.beat, silent)
@@ -88,13 +88,13 @@ def _share(share: Share) -> _Share:
     )
 
 
-def read_row(text: str) -> Row:
+def read_row(text: str) -> ClusterRow:
     """Raises ValueError."""
     return _row_of(_read_row(text))
 
 
-def _row_of(row: _Row) -> Row:
-    return Row(
+def _row_of(row: _Row) -> ClusterRow:
+    return ClusterRow(
         row.members,
         row.healthy,
         row.reserves,
@@ -131,10 +131,10 @@ def _share_of(share: _Share) -> Share:
     )
 
 
-def known_text(groups: dict[str, Known]) -> str:
+def known_text(groups: dict[str, StoredFleet]) -> str:
     return _encode(
         {
-            name: _Known(
+            name: _StoredGroup(
                 dict(known.reserves),
                 sorted(known.roster),
                 known.total,
@@ -152,11 +152,11 @@ def known_text(groups: dict[str, Known]) -> str:
     ).decode()
 
 
-def read_known(text: str) -> dict[str, Known]:
+def read_known(text: str) -> dict[str, StoredFleet]:
     """Raises ValueError."""
     found = _read_known(text or "{}")
     return {
-        name: Known(
+        name: StoredFleet(
             dict(known.reserves),
             frozenset(known.roster),
             known.total,

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 
-from defender.auth.gate import Gate
+from defender.auth.gate import RequestAuthenticator
 from defender.auth.identity import Identity, Proof
-from defender.http.failures import Refused
+from defender.http.failures import HttpRefusal
 from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.httplimits import TooLong, read_body
 from kubenode.runtime.tls.peer import SCOPE_KEY
@@ -19,18 +19,18 @@ HOW_TO_SHOW = "show Kube Defender who you are: Authorization: Bearer TOKEN, or a
 Admit = Callable[[Request], Awaitable[Identity]]
 
 
-def to(gate: Gate, verb: str, resource: str) -> Admit:
+def to(gate: RequestAuthenticator, verb: str, resource: str) -> Admit:
     """The dependency of a route: whoever may `verb` the resource, by RBAC of group kubenode.io."""
 
     async def admit(request: Request) -> Identity:
         who = await gate.identify(shown_token(request), request.scope.get(SCOPE_KEY))
         if who is None:
-            raise Refused(401, HOW_TO_SHOW)
+            raise HttpRefusal(401, HOW_TO_SHOW)
         if who.proof is Proof.LOOPBACK:
             refuse_browsers(request)
         if not await gate.may(who, verb, resource):
             what = f"{verb} {resource} of kubenode.io"
-            raise Refused(403, f"{who.name} may not {what}: grant it by RBAC")
+            raise HttpRefusal(403, f"{who.name} may not {what}: grant it by RBAC")
         return who
 
     return admit
@@ -45,7 +45,9 @@ def refuse_browsers(request: Request) -> None:
     host = request.url.hostname or ""
     foreign = request.headers.get("Origin") or request.headers.get("Sec-Fetch-Site")
     if host not in LOCAL_NAMES or foreign not in (None, "", "none", "same-origin"):
-        raise Refused(403, "without a token only programs on this host are answered, no web pages")
+        raise HttpRefusal(
+            403, "without a token only programs on this host are answered, no web pages"
+        )
 
 
 async def body_of(request: Request) -> bytes:
@@ -53,4 +55,4 @@ async def body_of(request: Request) -> bytes:
     try:
         return await read_body(request, LONGEST_ASK)
     except TooLong as error:
-        raise Refused(413, f"{error}, an Ask never is: cut it") from None
+        raise HttpRefusal(413, f"{error}, an Ask never is: cut it") from None

@@ -21,13 +21,13 @@ from pydantic.json_schema import models_json_schema
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
-from defender.auth.gate import Gate
+from defender.auth.gate import RequestAuthenticator
 from defender.client import Permits
 from defender.http.failures import handle_failures
 from defender.http.owners import Owners
 from defender.http.permits import permits_router
 from defender.http.reading import reading_router
-from defender.http.shown import Shown
+from defender.http.shown import StatusSource
 from defender.http.streams import Streams
 from kubenode.api.v1alpha1 import Ask
 
@@ -40,7 +40,7 @@ READ_BY_HAND = [(Ask, "validation")]
 """Models of bodies that the routes read themselves, which FastAPI does not see."""
 
 
-class Api(FastAPI):
+class DefenderApi(FastAPI):
     """`streams` are to be closed when the server stops."""
 
     def __init__(self, streams: Streams, **given: Any) -> None:
@@ -67,14 +67,14 @@ class Api(FastAPI):
 
 def create_app(
     permits: Permits,
-    shown: Shown,
-    gate: Gate,
+    shown: StatusSource,
+    gate: RequestAuthenticator,
     mounts: Sequence[tuple[str, ASGIApp]] = (),
     owners: Owners | None = None,
-) -> Api:
+) -> DefenderApi:
     """`mounts`: further applications below a path, which see to their own callers."""
     streams = Streams()
-    app = Api(
+    app = DefenderApi(
         streams,
         title="Kube Defender",
         version="v1",

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 LONGEST_MESSAGE = 2000
 
 
-class Refused(Exception):
+class HttpRefusal(Exception):
     """An answer other than a verdict, with the sentence for whoever asked."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -51,7 +51,7 @@ def said(code: int, message: str) -> Response:
 
 def handle_failures(app: FastAPI) -> None:
     async def refused(request: Request, error: Exception) -> Response:
-        return said(error.code if isinstance(error, Refused) else 500, str(error))
+        return said(error.code if isinstance(error, HttpRefusal) else 500, str(error))
 
     async def unavailable(request: Request, error: Exception) -> Response:
         return said(503, str(error))
@@ -71,7 +71,7 @@ def handle_failures(app: FastAPI) -> None:
         log.error("a question could not be answered", exc_info=error)
         return said(500, f"Kube Defender failed over this: {type(error).__name__}; see its log")
 
-    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(HttpRefusal, refused)
     app.add_exception_handler(Unverified, unavailable)
     app.add_exception_handler(DefenderUnreachable, unavailable)
     app.add_exception_handler(ClientDisconnect, gone)

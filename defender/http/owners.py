@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from defender.auth.gate import Gate
+from defender.auth.gate import RequestAuthenticator
 from defender.auth.identity import ASK_ANY, RELEASE_ANY, Identity, Proof
 from defender.client import Permits
-from defender.http.failures import Refused
+from defender.http.failures import HttpRefusal
 from defender.webhook.acts import USER
 from kubenode.api.v1alpha1 import Ask
 from kubenode.api.v1alpha1.permit import Holder
@@ -29,7 +29,7 @@ class OnRecord(Protocol):
     def holder(self) -> Holder: ...
 
 
-class Record(Protocol):
+class PermitLookup(Protocol):
     """Of the ledger what is needed."""
 
     def get(self, name: str) -> OnRecord | None: ...
@@ -43,14 +43,14 @@ class Owners:
     users   who may name holders of a kind; kinds that are not in it are anybody's
     """
 
-    record: Record | None = None
+    record: PermitLookup | None = None
     users: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-class Ownership:
+class PermitOwnership:
     """Asked before each call that takes, keeps or gives back a permit."""
 
-    def __init__(self, gate: Gate, permits: Permits, owners: Owners) -> None:
+    def __init__(self, gate: RequestAuthenticator, permits: Permits, owners: Owners) -> None:
         self._gate, self._permits, self._owners = gate, permits, owners
 
     async def asked(self, who: Identity, ask: Ask) -> Ask:
@@ -93,7 +93,7 @@ class Ownership:
     async def _need(self, who: Identity, verb: str, resource: str, what: str) -> None:
         if not await self._gate.may(who, verb, resource):
             right = f"{verb} {resource} of kubenode.io"
-            raise Refused(403, f"{who.name} may not {what}: that needs the right to {right}")
+            raise HttpRefusal(403, f"{who.name} may not {what}: that needs the right to {right}")
 
 
 def _user(who: Identity) -> str | None:

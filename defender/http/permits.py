@@ -8,12 +8,12 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import JSONResponse, Response
 
 from defender.answers import Done
-from defender.auth.gate import Gate
+from defender.auth.gate import RequestAuthenticator
 from defender.auth.identity import ASKS, PERMITS, Identity
 from defender.client import Permits
 from defender.http.admission import body_of, to
-from defender.http.failures import Refused, failures
-from defender.http.owners import Owners, Ownership
+from defender.http.failures import HttpRefusal, failures
+from defender.http.owners import Owners, PermitOwnership
 from defender.http.streams import Streams
 from defender.webhook.acts import USER
 from kubenode.api.problems import problems
@@ -57,9 +57,11 @@ Longer = Annotated[
 ]
 
 
-def permits_router(permits: Permits, gate: Gate, streams: Streams, owners: Owners) -> APIRouter:
+def permits_router(
+    permits: Permits, gate: RequestAuthenticator, streams: Streams, owners: Owners
+) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["permits"])
-    ownership = Ownership(gate, permits, owners)
+    ownership = PermitOwnership(gate, permits, owners)
     asker, keeper = Depends(to(gate, "create", ASKS)), Depends(to(gate, "update", ASKS))
 
     @router.post(
@@ -75,9 +77,9 @@ def permits_router(permits: Permits, gate: Gate, streams: Streams, owners: Owner
         try:
             asked = Ask.model_validate_json(raw)
         except ValidationError as error:
-            raise Refused(422, "; ".join(problems(error, Ask))) from None
+            raise HttpRefusal(422, "; ".join(problems(error, Ask))) from None
         if asked.holder.kind == USER:
-            raise Refused(
+            raise HttpRefusal(
                 422, "holder.kind: User is the admission webhook's: name the object that acts"
             )
         asked = await ownership.asked(who, asked)

@@ -7,11 +7,11 @@ from pydantic import AwareDatetime
 from starlette.responses import JSONResponse, Response
 
 from defender.answers import Breakers, Explanation, Preview, Queue, Status
-from defender.auth.gate import Gate
+from defender.auth.gate import RequestAuthenticator
 from defender.auth.identity import PERMITS
 from defender.http.admission import to
-from defender.http.failures import Refused, failures
-from defender.http.shown import Shown
+from defender.http.failures import HttpRefusal, failures
+from defender.http.shown import StatusSource
 from defender.requests import PAGE, RequestsPage
 from kubenode.api.base import Model
 
@@ -20,7 +20,7 @@ Limit = Annotated[int, Query(ge=1, le=PAGE, description="How many at most.")]
 Node = Annotated[str, Path(min_length=1, max_length=253, description="Name of the Node.")]
 
 
-def reading_router(shown: Shown, gate: Gate) -> APIRouter:
+def reading_router(shown: StatusSource, gate: RequestAuthenticator) -> APIRouter:
     router = APIRouter(
         prefix="/v1",
         tags=["reading"],
@@ -43,7 +43,7 @@ def reading_router(shown: Shown, gate: Gate) -> APIRouter:
         """What somebody new would be told now, for each operation and class, and every reason."""
         found = shown.explain(name)
         if found is None:
-            raise Refused(404, f"node {name}: no such node is known")
+            raise HttpRefusal(404, f"node {name}: no such node is known")
         return shown_as(found)
 
     @router.get(
@@ -56,7 +56,7 @@ def reading_router(shown: Shown, gate: Gate) -> APIRouter:
         """What PodDisruptionBudgets would say of each pod of a node now."""
         found = await shown.preview(name)
         if found is None:
-            raise Refused(404, f"node {name}: no such node is known")
+            raise HttpRefusal(404, f"node {name}: no such node is known")
         return shown_as(found)
 
     @router.get("/queue", operation_id="queue", response_model=Queue)

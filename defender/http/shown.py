@@ -21,8 +21,8 @@ from defender.answers import (
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
 from defender.eviction import look
-from defender.ledger import Held
-from defender.limits.case import Refusal
+from defender.ledger import LedgerPermit
+from defender.limits.case import LimitRefusal
 from defender.requests import Requests, RequestsPage
 from defender.verdict import ORDER, judge, refusals
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
@@ -35,7 +35,7 @@ SOMEBODY = Holder(kind="Explanation", name="somebody-new", uid="explanation")
 """Asks in explanations: holds nothing and waits for nothing."""
 
 
-class Shown(Protocol):
+class StatusSource(Protocol):
     """`explain` answers None for a node that is not known."""
 
     def status(self) -> Status: ...
@@ -136,7 +136,7 @@ def _answer(
     )
 
 
-def _pod(pod: eviction.PodPreview) -> PodPreview:
+def _pod(pod: eviction.PodEvictionPreview) -> PodPreview:
     return PodPreview(
         namespace=pod.namespace,
         pod=pod.name,
@@ -151,11 +151,11 @@ def _waiting(control: RiskControl) -> list[Waiting]:
     return [Waiting.model_validate(place.to_dict()) for place in control.queue.waiting()]
 
 
-def _first_told(refusal: Refusal) -> int:
+def _first_told(refusal: LimitRefusal) -> int:
     return ORDER.index(refusal.reason)
 
 
-def objection(refusal: Refusal) -> Objection:
+def objection(refusal: LimitRefusal) -> Objection:
     return Objection(
         reason=refusal.reason,
         message=refusal.message,
@@ -166,7 +166,7 @@ def objection(refusal: Refusal) -> Objection:
     )
 
 
-def held_permits(open_: Iterable[Held]) -> list[HeldPermit]:
+def held_permits(open_: Iterable[LedgerPermit]) -> list[HeldPermit]:
     """Oldest first."""
     return [
         HeldPermit(

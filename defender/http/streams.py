@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from defender.http.failures import Refused
+from defender.http.failures import HttpRefusal
 
 MOST = 64
 MOST_OF_ONE_CLIENT = 16
@@ -41,9 +41,11 @@ class Streams:
         """Raises Refused when there are too many, in all or of this client."""
         if self._open[client] >= self._share:
             text = f"{self._share} streams of {client} are open already: close some, or ask later"
-            raise Refused(503, text)
+            raise HttpRefusal(503, text)
         if len(self) >= self._most:
-            raise Refused(503, f"{self._most} streams are open already: close some, or ask later")
+            raise HttpRefusal(
+                503, f"{self._most} streams are open already: close some, or ask later"
+            )
         return EventSourceResponse(
             self._bounded(events, client), ping=KEEP_ALIVE, send_timeout=SEND_SECONDS
         )

@@ -6,16 +6,16 @@ ask. A planned event that comes anyway is let through, or the loss would only be
 
 from typing import TYPE_CHECKING
 
-from defender.breaker.step import Pace, State, half_opens_at, quota
-from defender.ledger import Held
-from defender.limits.case import Case, Refusal, look_again_at
+from defender.breaker.step import BreakerTimes, ScopeState, half_opens_at, quota
+from defender.ledger import LedgerPermit
+from defender.limits.case import LimitCase, LimitRefusal, look_again_at
 from kubenode.api.v1alpha1 import Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 
 if TYPE_CHECKING:
     from defender.breaker.control_path import ControlPath
-    from defender.breaker.group import Group
-    from defender.breaker.watch import Watch
+    from defender.breaker.group import BreakerGroup
+    from defender.breaker.watch import BreakerWatch
 
 INDEPENDENT = frozenset({"HostEvent", "Provider", "BMC", "Redfish", "probe", "Probe"})
 """Sources of evidence that do not fail together with the reports of nodes."""
@@ -23,16 +23,16 @@ RARE = 10
 """A fault class is the storm's own when it is at least one fault in so many."""
 
 
-def frozen(case: Case, path: "ControlPath", pace: Pace) -> Refusal | None:
+def frozen(case: LimitCase, path: "ControlPath", pace: BreakerTimes) -> LimitRefusal | None:
     """Nothing passes, whatever its evidence: what we hear of nodes is not about nodes."""
     if path.frozen is None:
         return None
     message = f"control path: {path.frozen.why}; frozen until heartbeats are back"
     later = look_again_at(case.now, pace.soon, case.ask.node)
-    return Refusal(Reason.BREAKER_OPEN, message, later, "cluster")
+    return LimitRefusal(Reason.BREAKER_OPEN, message, later, "cluster")
 
 
-def breaker_open(case: Case, watch: "Watch") -> Refusal | None:
+def breaker_open(case: LimitCase, watch: "BreakerWatch") -> LimitRefusal | None:
     if case.inevitable:
         return None
     for scope in watch.scopes(case.member.labels):
@@ -46,32 +46,34 @@ def breaker_open(case: Case, watch: "Watch") -> Refusal | None:
     return None
 
 
-def _held_open(case: Case, scope: str, state: State, pace: Pace) -> Refusal:
+def _held_open(case: LimitCase, scope: str, state: ScopeState, pace: BreakerTimes) -> LimitRefusal:
     opens = half_opens_at(state, case.spec.breaker, case.now, pace)
     # Those who waited come back over as long a time as it must be calm.
     later = look_again_at(opens - pace.calm, pace.calm, case.ask.node)
     message = f"{case.where(scope)}: the breaker is open: {state.why}"
-    return Refusal(Reason.BREAKER_OPEN, message, later, scope)
+    return LimitRefusal(Reason.BREAKER_OPEN, message, later, scope)
 
 
-def _one_of_few(case: Case, scope: str, used: int, most: int, pace: Pace) -> Refusal:
+def _one_of_few(
+    case: LimitCase, scope: str, used: int, most: int, pace: BreakerTimes
+) -> LimitRefusal:
     message = f"{case.where(scope)}: the breaker is half open, {used} of {most} permits are held"
     later = look_again_at(case.now, pace.soon, case.ask.node)
-    return Refusal(Reason.BREAKER_OPEN, message, later, scope, used, most)
+    return LimitRefusal(Reason.BREAKER_OPEN, message, later, scope, used, most)
 
 
-def _used(case: Case, watch: "Watch", scope: str) -> int:
+def _used(case: LimitCase, watch: "BreakerWatch", scope: str) -> int:
     return sum(_counts(case, watch, scope, held) for held in case.ledger.open())
 
 
-def _counts(case: Case, watch: "Watch", scope: str, held: Held) -> bool:
+def _counts(case: LimitCase, watch: "BreakerWatch", scope: str, held: LedgerPermit) -> bool:
     return held is not case.mine and watch.inside(held.node, scope)
 
 
 # -- reserved slots -------------------------------------------------------------------------------
 
 
-def passes_by_reserve(case: Case, watch: "Watch", scope: str) -> bool:
+def passes_by_reserve(case: LimitCase, watch: "BreakerWatch", scope: str) -> bool:
     """Whether the act passes an open breaker of `scope` or of a narrower one of the node."""
     scopes = list(watch.scopes(case.member.labels))
     if scope not in scopes or case.inevitable:
@@ -83,7 +85,7 @@ def passes_by_reserve(case: Case, watch: "Watch", scope: str) -> bool:
     )
 
 
-def _reserved(case: Case, watch: "Watch", scope: str, state: State) -> bool:
+def _reserved(case: LimitCase, watch: "BreakerWatch", scope: str, state: ScopeState) -> bool:
     if not independent(case, watch, watch.group(scope)):
         return False
     assert state.since is not None
@@ -96,7 +98,7 @@ def _reserved(case: Case, watch: "Watch", scope: str, state: State) -> bool:
     return used < case.spec.breaker.reserved
 
 
-def independent(case: Case, watch: "Watch", group: "Group") -> bool:
+def independent(case: LimitCase, watch: "BreakerWatch", group: "BreakerGroup") -> bool:
     """Whether the fault is another than the storm's, and somebody else than nodes vouches for it.
 
     A fault that no job has named yet may be of any class: a node that is down itself must not

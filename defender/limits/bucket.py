@@ -56,7 +56,7 @@ def _now(tokens: float, passed: timedelta, per_second: float, burst: int) -> flo
     return min(burst, tokens + passed.total_seconds() * per_second) + 1e-6
 
 
-class Bucket:
+class RateBucket:
     """The tokens of one limit in one scope."""
 
     def __init__(self, rate: Rate) -> None:

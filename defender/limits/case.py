@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from defender.census import Census, Member, Tally
-from defender.coverage import EVERYBODYS, Bound, Ruling
-from defender.ledger import Held, Ledger
+from defender.census import Census, CensusMember, CensusTally
+from defender.coverage import EVERYBODYS, Ruling, ScopedLimit
+from defender.ledger import LedgerPermit, PermitLedger
 from defender.limits.demand import Demand, demand
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Ask, Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Rate
 
@@ -20,7 +20,7 @@ LOOK_AGAIN = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class LimitRefusal:
     """`used` and `limit` in permits, nodes or pods, None where the reason has no count."""
 
     reason: Reason
@@ -32,7 +32,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class LimitCase:
     """One act, judged under one policy.
 
     mine    the holder's own open permit on the node, which must not stand in its own way
@@ -41,12 +41,12 @@ class Case:
     """
 
     ask: Ask
-    member: Member
-    policy: Policy
+    member: CensusMember
+    policy: LoadedPolicy
     spec: DefenderPolicySpec
     control: "RiskControl"
     now: datetime
-    mine: Held | None
+    mine: LedgerPermit | None
     ruling: Ruling
     costs: int
 
@@ -55,7 +55,7 @@ class Case:
         return self.control.census
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> PermitLedger:
         return self.control.ledger
 
     @property
@@ -64,11 +64,11 @@ class Case:
         return self.ask.operation is Operation.EVACUATE and self.ask.inevitable
 
     @property
-    def bounds(self) -> tuple[Bound, ...]:
+    def bounds(self) -> tuple[ScopedLimit, ...]:
         """The limits for acts of this class."""
         return self.ruling.for_class(self.ask.class_)
 
-    def asked(self, bound: Bound, tally: Tally) -> Demand:
+    def asked(self, bound: ScopedLimit, tally: CensusTally) -> Demand:
         """What a limit asks for in its group."""
         limit, small = bound.limit, self.spec.small_pool.nodes
         return demand(limit.max_concurrent, limit.min_healthy, small, tally.members)
@@ -77,19 +77,19 @@ class Case:
         """A time to ask again, different for each node, so that they do not come all at once."""
         return look_again_at(self.now, self.control.look_again, self.ask.node)
 
-    def used(self, bound: Bound) -> int:
+    def used(self, bound: ScopedLimit) -> int:
         """Open permits that count in the limit, less our own.
 
         A node that has moved to another group since counts in both: relabelling frees no slot.
         """
         return self.control.counts.used(bound, self.mine)
 
-    def tokens(self, bound: Bound, rate: Rate) -> float:
+    def tokens(self, bound: ScopedLimit, rate: Rate) -> float:
         """What is left in the limit's bucket, less what those of our grants took that may not
         have been written."""
         return self.control.counts.tokens(bound, rate, self.now, self.mine)
 
-    def inside(self, bound: Bound) -> bool:
+    def inside(self, bound: ScopedLimit) -> bool:
         """Whether the node is one of those that the scope's tally counts."""
         return not self.census.left_out(self.member, bound.group)
 

@@ -1,19 +1,19 @@
 """maxConcurrent: how many nodes of a scope may be disrupted at once."""
 
-from defender.coverage import Bound
-from defender.limits.case import Case, Refusal
+from defender.coverage import ScopedLimit
+from defender.limits.case import LimitCase, LimitRefusal
 from defender.limits.demand import Demand
 from kubenode.api.v1alpha1 import Reason
 
 
-def concurrency(case: Case, bound: Bound, asked: Demand) -> Refusal | None:
+def concurrency(case: LimitCase, bound: ScopedLimit, asked: Demand) -> LimitRefusal | None:
     most = asked.most
     if most is None or case.inevitable:
         return None
     used = case.used(bound)
     if used < most:
         return None
-    return Refusal(
+    return LimitRefusal(
         Reason.CONCURRENCY_LIMIT,
         f"{case.where(bound.scope)}: {used} of {most} permits are held",
         case.later(),

@@ -1,19 +1,19 @@
 """maxDisplacedPending: pods that we displaced and that found no new place yet."""
 
 from defender.coverage import BY_DEFAULT, CLUSTER
-from defender.limits.case import Case, Refusal
+from defender.limits.case import LimitCase, LimitRefusal
 from kubenode.api.v1alpha1 import Reason
 
 
-def displaced(case: Case) -> Refusal | None:
+def displaced(case: LimitCase) -> LimitRefusal | None:
     """More of them than this means that the cluster has no room for those that come next."""
     if case.ask.class_ not in BY_DEFAULT:
         return None
     pending, most = case.control.displaced, case.spec.workload.max_displaced_pending
     if pending is None:
         message = "it is not known how many of the pods that were displaced are pending"
-        return Refusal(Reason.STALE_DATA, message, case.later(), CLUSTER)
+        return LimitRefusal(Reason.STALE_DATA, message, case.later(), CLUSTER)
     if pending <= most:
         return None
     message = f"more than {most} pods that were displaced are pending{case.of_policy}"
-    return Refusal(Reason.DISPLACED_PODS, message, case.later(), CLUSTER, pending, most)
+    return LimitRefusal(Reason.DISPLACED_PODS, message, case.later(), CLUSTER, pending, most)

@@ -5,10 +5,10 @@ not, `onUnreachable` decides: Closed grants nothing, LocalShare what this cluste
 rate grants nothing then: tokens that others took cannot be known, and no share of a rate is kept.
 """
 
-from defender.coverage import Bound
-from defender.fleet.view import Group, key_of
+from defender.coverage import ScopedLimit
+from defender.fleet.view import FleetGroup, key_of
 from defender.limits.bucket import tokens_at
-from defender.limits.case import Case, Refusal
+from defender.limits.case import LimitCase, LimitRefusal
 from kubenode.api.share import is_ratio, share_of
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit
@@ -16,7 +16,7 @@ from kubenode.api.v1alpha1.defenderpolicy import Limit
 LOCAL_SHARE = "LocalShare"
 
 
-def fleet(case: Case, bound: Bound) -> Refusal | None:
+def fleet(case: LimitCase, bound: ScopedLimit) -> LimitRefusal | None:
     found = case.control.fleet
     group = found.groups.get(bound.limit.group or "") if found is not None else None
     if found is None or group is None:
@@ -37,7 +37,7 @@ def at_most(limit: Limit, members: int) -> int | None:
     return max(1, most) if is_ratio(share) and str(share).strip("0%") else most
 
 
-def _together(case: Case, bound: Bound, group: Group) -> Refusal | None:
+def _together(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRefusal | None:
     return (
         _concurrency(case, bound, group)
         or _healthy(case, bound, group)
@@ -45,7 +45,7 @@ def _together(case: Case, bound: Bound, group: Group) -> Refusal | None:
     )
 
 
-def _concurrency(case: Case, bound: Bound, group: Group) -> Refusal | None:
+def _concurrency(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRefusal | None:
     most = at_most(bound.limit, group.total)
     if most is None or case.inevitable:
         return None
@@ -61,7 +61,7 @@ def _concurrency(case: Case, bound: Bound, group: Group) -> Refusal | None:
     message = (
         f"{case.where(bound.scope)}: {mine} of {most} permits are held here, {others} elsewhere"
     )
-    return Refusal(
+    return LimitRefusal(
         Reason.CONCURRENCY_LIMIT,
         f"{message} or reserved",
         case.later(),
@@ -71,14 +71,14 @@ def _concurrency(case: Case, bound: Bound, group: Group) -> Refusal | None:
     )
 
 
-def _mine(case: Case, bound: Bound, group: Group) -> int:
+def _mine(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> int:
     """By the ledger, or as the fleet knows it, whichever is more."""
     told = group.used(group.me, bound.classes, frozenset(case.spec.operations))
     own = case.mine is not None and (group.me, case.mine.name) in group.shares
     return max(case.used(bound), told - own)
 
 
-def _healthy(case: Case, bound: Bound, group: Group) -> Refusal | None:
+def _healthy(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRefusal | None:
     share = bound.limit.min_healthy
     if share is None:
         return None
@@ -88,7 +88,7 @@ def _healthy(case: Case, bound: Bound, group: Group) -> Refusal | None:
     return None if stay >= need else _too_few(case, bound, need, stay)
 
 
-def _rate(case: Case, bound: Bound, group: Group) -> Refusal | None:
+def _rate(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRefusal | None:
     rule = bound.limit.rate
     if rule is None or case.inevitable:
         return None
@@ -101,10 +101,10 @@ def _rate(case: Case, bound: Bound, group: Group) -> Refusal | None:
     later = case.now + (1 - tokens) * (rule.per / rule.count)
     used = sum(at > case.now - rule.per for at in granted)
     message = f"{case.where(bound.scope)}: the rate of all clusters is used up"
-    return Refusal(Reason.RATE_LIMIT, message, later, bound.scope, used, rule.count)
+    return LimitRefusal(Reason.RATE_LIMIT, message, later, bound.scope, used, rule.count)
 
 
-def _alone(case: Case, bound: Bound, group: Group) -> Refusal | None:
+def _alone(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRefusal | None:
     """By what is on our own API server: nobody else can be asked."""
     if bound.limit.rate is not None and not case.inevitable:
         return _no(case, bound, "a rate of all clusters is closed while they cannot be seen")
@@ -114,7 +114,9 @@ def _alone(case: Case, bound: Bound, group: Group) -> Refusal | None:
             message = (
                 f"{case.where(bound.scope)}: {used} of this cluster's share of {most} are held"
             )
-            return Refusal(Reason.CONCURRENCY_LIMIT, message, case.later(), bound.scope, used, most)
+            return LimitRefusal(
+                Reason.CONCURRENCY_LIMIT, message, case.later(), bound.scope, used, most
+            )
     share = bound.limit.min_healthy
     if share is None:
         return None
@@ -130,11 +132,11 @@ def local_need(share: int | str, members: int, total: int) -> int:
     return -(-int(share) * members // total) if total >= members else int(share)
 
 
-def _too_few(case: Case, bound: Bound, need: int, stay: int) -> Refusal:
+def _too_few(case: LimitCase, bound: ScopedLimit, need: int, stay: int) -> LimitRefusal:
     message = f"{case.where(bound.scope)}: {need} must stay healthy, {stay} would"
-    return Refusal(Reason.MIN_HEALTHY, message, case.later(), bound.scope, stay, need)
+    return LimitRefusal(Reason.MIN_HEALTHY, message, case.later(), bound.scope, stay, need)
 
 
-def _no(case: Case, bound: Bound, why: str) -> Refusal:
+def _no(case: LimitCase, bound: ScopedLimit, why: str) -> LimitRefusal:
     message = f"{case.where(bound.scope)}: {why}"
-    return Refusal(Reason.STORE_UNAVAILABLE, message, case.later(), bound.scope)
+    return LimitRefusal(Reason.STORE_UNAVAILABLE, message, case.later(), bound.scope)

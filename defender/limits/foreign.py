@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from defender.census import Member
-from defender.limits.case import Refusal, look_again_at
+from defender.census import CensusMember
+from defender.limits.case import LimitRefusal, look_again_at
 from kubenode.api.foreign import SHUTDOWN
 from kubenode.api.v1alpha1 import Ask, Operation, Reason
 
@@ -15,13 +15,15 @@ OTHERS_OWN = (Operation.DELETE, Operation.SCALE_IN)
 """Acts that whoever set the mark asks for: the mark must not stand in its own way."""
 
 
-def foreign(ask: Ask, member: Member, control: "RiskControl", now: datetime) -> Refusal | None:
+def foreign(
+    ask: Ask, member: CensusMember, control: "RiskControl", now: datetime
+) -> LimitRefusal | None:
     """Two owners who work on one node undo each other's work."""
     if not member.foreign or ask.operation in OTHERS_OWN:
         return None
     if member.foreign == SHUTDOWN and control.ledger.open_of(ask.holder, ask.node):
         return None  # it is off because this holder switched it off
-    return Refusal(
+    return LimitRefusal(
         Reason.FOREIGN_OWNER,
         f"node {ask.node}: another owner is at work on it: {member.foreign}",
         look_again_at(now, control.look_again, ask.node),

@@ -1,13 +1,15 @@
 """minHealthy and othersHealthy: how many nodes of a scope must stay healthy while one is out."""
 
-from defender.census import Tally
-from defender.coverage import Bound
-from defender.limits.case import Case, Refusal
+from defender.census import CensusTally
+from defender.coverage import ScopedLimit
+from defender.limits.case import LimitCase, LimitRefusal
 from defender.limits.demand import Demand
 from kubenode.api.v1alpha1 import Reason
 
 
-def min_healthy(case: Case, bound: Bound, tally: Tally, asked: Demand) -> Refusal | None:
+def min_healthy(
+    case: LimitCase, bound: ScopedLimit, tally: CensusTally, asked: Demand
+) -> LimitRefusal | None:
     """Healthy nodes that would stay, against those that must.
 
     Disrupting a node that is not healthy takes none away; but below the limit nothing more is
@@ -22,10 +24,10 @@ def min_healthy(case: Case, bound: Bound, tally: Tally, asked: Demand) -> Refusa
         return None
     why = STAY if asked.stay >= others else OTHERS
     message = f"{case.where(bound.scope)}: " + why.format(need=need, stay=stay)
-    return Refusal(Reason.MIN_HEALTHY, message, case.later(), bound.scope, stay, need)
+    return LimitRefusal(Reason.MIN_HEALTHY, message, case.later(), bound.scope, stay, need)
 
 
-def others_healthy(case: Case, bound: Bound, tally: Tally, asked: Demand) -> int:
+def others_healthy(case: LimitCase, bound: ScopedLimit, tally: CensusTally, asked: Demand) -> int:
     """Other nodes that must all be healthy: in a small group, and where the policy asks for it.
 
     There the starting ones too: who is not there yet gives a quorum no vote.
@@ -37,7 +39,7 @@ def others_healthy(case: Case, bound: Bound, tally: Tally, asked: Demand) -> int
     return 0
 
 
-def _exempt(case: Case, bound: Bound) -> bool:
+def _exempt(case: LimitCase, bound: ScopedLimit) -> bool:
     """A reserved slot of an open breaker needs no healthy fleet; a quorum it needs all the same."""
     return not bound.limit.others_healthy and case.control.breakers.exempt(case, bound.scope)
 

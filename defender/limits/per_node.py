@@ -1,12 +1,12 @@
 """perNode: how often one node is disrupted, over all rules and operations."""
 
-from defender.ledger import JOB, Held
-from defender.limits.case import Case, Refusal
+from defender.ledger import JOB, LedgerPermit
+from defender.limits.case import LimitCase, LimitRefusal
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Reason
 
 
-def per_node(case: Case) -> Refusal | None:
+def per_node(case: LimitCase) -> LimitRefusal | None:
     """Permits of the node in the window; those of one RemedyOperationJob count once.
 
     A job that gave its slot back to wait for a PodDisruptionBudget goes on with what it began.
@@ -26,7 +26,7 @@ def per_node(case: Case) -> Refusal | None:
     if len(acts) < rule.max_acts:
         return None
     first = min(held.granted_at for held in recent)
-    return Refusal(
+    return LimitRefusal(
         Reason.PER_NODE,
         f"node {case.ask.node}: {len(acts)} of {rule.max_acts} disruptions in"
         f" {format_duration(rule.within)} were spent",
@@ -37,5 +37,5 @@ def per_node(case: Case) -> Refusal | None:
     )
 
 
-def _same_job(case: Case, held: Held) -> bool:
+def _same_job(case: LimitCase, held: LedgerPermit) -> bool:
     return held.holder.kind == JOB and held.same_holder(case.ask.holder)

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from defender.coverage import Bound
-from defender.limits.case import Case, Refusal
+from defender.coverage import ScopedLimit
+from defender.limits.case import LimitCase, LimitRefusal
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Reason
 
@@ -11,7 +11,7 @@ SHORTEST_WAIT = timedelta(milliseconds=1)
 """What is missing of a token may be less than the clock can show: asking again now never ends."""
 
 
-def rate(case: Case, bound: Bound) -> Refusal | None:
+def rate(case: LimitCase, bound: ScopedLimit) -> LimitRefusal | None:
     rule = bound.limit.rate
     if rule is None or case.inevitable:
         return None
@@ -24,4 +24,4 @@ def rate(case: Case, bound: Bound) -> Refusal | None:
         f"{case.where(bound.scope)}: the rate of {rule.count} permits per"
         f" {format_duration(rule.per)}, {rule.burst} at once, is used up"
     )
-    return Refusal(Reason.RATE_LIMIT, message, case.now + wait, bound.scope, used, rule.count)
+    return LimitRefusal(Reason.RATE_LIMIT, message, case.now + wait, bound.scope, used, rule.count)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from defender.limits.case import Case, Refusal
+from defender.limits.case import LimitCase, LimitRefusal
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 
@@ -10,14 +10,14 @@ SELDOM = timedelta(minutes=5)
 """How soon to ask again where only a person changes the answer."""
 
 
-def excluded(case: Case) -> Refusal | None:
+def excluded(case: LimitCase) -> LimitRefusal | None:
     if not case.ruling.excluded:
         return None
     message = f"node {case.ask.node} is excluded by policy {case.policy.name}"
-    return Refusal(Reason.EXCLUDED, message, case.now + SELDOM, f"node={case.ask.node}")
+    return LimitRefusal(Reason.EXCLUDED, message, case.now + SELDOM, f"node={case.ask.node}")
 
 
-def paused(case: Case) -> Refusal | None:
+def paused(case: LimitCase) -> LimitRefusal | None:
     """Of several pauses the one that lasts longest."""
     if not case.spec.pauses:
         return None
@@ -33,10 +33,10 @@ def paused(case: Case) -> Refusal | None:
     by = f" by {pause.by}" if pause.by else ""
     why = f": {pause.why}" if pause.why else ""
     message = f"{scope} is paused{by}{why}"
-    return Refusal(Reason.PAUSED, message, pause.until or case.now + SELDOM, scope)
+    return LimitRefusal(Reason.PAUSED, message, pause.until or case.now + SELDOM, scope)
 
 
-def _about(pause: Pause, case: Case) -> bool:
+def _about(pause: Pause, case: LimitCase) -> bool:
     match pause.scope:
         case "Cluster":
             return True

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from defender.coverage import CLUSTER
-from defender.limits.case import Case, Refusal, spread
+from defender.limits.case import LimitCase, LimitRefusal, spread
 from defender.limits.stops import SELDOM
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Operation, Reason
@@ -24,7 +24,7 @@ AFTER_OPENING = timedelta(seconds=15)
 Fields = tuple[tuple[Weekday, ...], str, str, str]
 
 
-def window_closed(case: Case) -> Refusal | None:
+def window_closed(case: LimitCase) -> LimitRefusal | None:
     """Several windows for an operation are one: their union."""
     if not case.spec.windows:
         return None
@@ -41,7 +41,7 @@ def window_closed(case: Case) -> Refusal | None:
     if change is not None:
         message += f" before {format_time(change)}"
         later = change + AFTER_OPENING * spread(case.ask.node)
-    return Refusal(Reason.WINDOW_CLOSED, message, later, CLUSTER)
+    return LimitRefusal(Reason.WINDOW_CLOSED, message, later, CLUSTER)
 
 
 def windows_for(windows: Sequence[Window], operation: Operation) -> list[Window]:

@@ -3,6 +3,6 @@
 Pure memory, rebuilt by those who ask. `defender.queue.calling` is left out here: it judges.
 """
 
-from defender.queue.queue import Queue
+from defender.queue.queue import PermitQueue
 
-__all__ = ["Queue"]
+__all__ = ["PermitQueue"]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from defender.queue.entry import Entry, Key
-from defender.queue.times import Times
+from defender.queue.entry import Key, QueueEntry
+from defender.queue.times import QueueTimes
 
 DEAF = 3
 """Calls in a row that no holder of a kind heeded: that kind does not listen."""
@@ -12,8 +12,8 @@ MOST_CALLED = 256
 MOST_KINDS = 64
 
 
-class Calls:
-    def __init__(self, times: Times) -> None:
+class QueueCalls:
+    def __init__(self, times: QueueTimes) -> None:
         self._times = times
         self._at: dict[Key, datetime] = {}
         self._deaf: dict[str, tuple[int, datetime]] = {}
@@ -21,10 +21,10 @@ class Calls:
     def __contains__(self, key: Key) -> bool:
         return key in self._at
 
-    def call(self, entry: Entry, now: datetime) -> None:
+    def call(self, entry: QueueEntry, now: datetime) -> None:
         self._at[entry.key] = now
 
-    def can_call(self, entry: Entry, now: datetime) -> bool:
+    def can_call(self, entry: QueueEntry, now: datetime) -> bool:
         """Whoever missed a call is not called again before it asked by itself."""
         if entry.missed or entry.key in self._at or len(self._at) >= MOST_CALLED:
             return False

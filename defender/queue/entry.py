@@ -42,7 +42,7 @@ def key_of(ask: Ask) -> Key:
 
 
 @dataclass(slots=True)
-class Entry:
+class QueueEntry:
     """since          of the first refusal
     fault_since    of the fault, where it is known
     look_again_at  as it was told
@@ -98,7 +98,7 @@ SortKey = tuple[int, float, float, float, Key]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuePlace:
     """Where one stands in the queue, for people: never written to a job.
 
     place   1 for the next in line of those who wait for the same
@@ -123,7 +123,7 @@ class Place:
     called: bool
 
     @classmethod
-    def of(cls, entry: Entry, ahead: int, *, called: bool) -> "Place":
+    def of(cls, entry: QueueEntry, ahead: int, *, called: bool) -> "QueuePlace":
         ask = entry.ask
         return cls(
             holder=ask.holder,

@@ -18,7 +18,7 @@ Rank = SortKey
 """With the round in place of the time in all bands but the first."""
 
 
-class Turns:
+class ZoneRotation:
     """Which zone was served last, over all lanes."""
 
     def __init__(self) -> None:
@@ -69,25 +69,25 @@ class Lane:
             self.interval = took if self.interval is None else 0.8 * self.interval + 0.2 * took
         self._served_at = now
 
-    def first(self, turns: Turns, may: Callable[[Key], bool]) -> Rank | None:
+    def first(self, turns: ZoneRotation, may: Callable[[Key], bool]) -> Rank | None:
         """The rank of the best placed of those who may be called."""
         found = (self._first_of(zone, turns, may) for zone in self._zones)
         return min((rank for rank in found if rank is not None), default=None)
 
-    def _first_of(self, zone: str, turns: Turns, may: Callable[[Key], bool]) -> Rank | None:
+    def _first_of(self, zone: str, turns: ZoneRotation, may: Callable[[Key], bool]) -> Rank | None:
         waiting = self._zones[zone]
         for index, key in enumerate(waiting):
             if may(key[4]):
                 return _rank(waiting, index, turns.of(zone))
         return None
 
-    def ahead(self, zone: str, key: SortKey, turns: Turns) -> int:
+    def ahead(self, zone: str, key: SortKey, turns: ZoneRotation) -> int:
         """How many are better placed than this one, which may wait here or only be about to."""
         mine = self._zones.get(zone, [])
         rank = _rank(mine, bisect_left(mine, key), turns.of(zone), key)
         return sum(_before(each, rank, turns.of(name)) for name, each in self._zones.items())
 
-    def ranked(self, turns: Turns) -> Iterator[Rank]:
+    def ranked(self, turns: ZoneRotation) -> Iterator[Rank]:
         for zone, waiting in self._zones.items():
             turn = turns.of(zone)
             for index in range(len(waiting)):

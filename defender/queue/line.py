@@ -5,18 +5,18 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 
-from defender.queue.entry import DUE, Entry, Key, LaneKey, SortKey
-from defender.queue.lane import Lane, Rank, Turns
+from defender.queue.entry import DUE, Key, LaneKey, QueueEntry, SortKey
+from defender.queue.lane import Lane, Rank, ZoneRotation
 
 MOST_WAITING = 20_000
 MOST_OF_ONE_CLIENT = MOST_WAITING // 2
 """Entries of one user: the rest of the queue stays free for others."""
 
 
-class Line:
+class QueueLine:
     def __init__(self) -> None:
-        self.turns = Turns()
-        self._entries: dict[Key, Entry] = {}
+        self.turns = ZoneRotation()
+        self._entries: dict[Key, QueueEntry] = {}
         self._sorted: dict[Key, tuple[LaneKey, SortKey]] = {}
         self._lanes: dict[LaneKey, Lane] = {}
         self._of_scope: dict[str, set[LaneKey]] = {}
@@ -27,7 +27,7 @@ class Line:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[QueueEntry]:
         return iter(self._entries.values())
 
     def is_full_for(self, user: str | None) -> bool:
@@ -36,10 +36,10 @@ class Line:
             return True
         return user is not None and self._of_user[user] >= MOST_OF_ONE_CLIENT
 
-    def get(self, key: Key) -> Entry | None:
+    def get(self, key: Key) -> QueueEntry | None:
         return self._entries.get(key)
 
-    def put(self, entry: Entry, now: datetime) -> Lane:
+    def put(self, entry: QueueEntry, now: datetime) -> Lane:
         """Where it belongs by now: another lane than before, another band."""
         key, wanted = entry.key, (entry.lane, entry.sort_key(now))
         self._count(self._entries.get(key), entry)
@@ -64,7 +64,7 @@ class Line:
             self._count(entry, None)
             self._take_out(entry)
 
-    def _count(self, old: Entry | None, new: Entry | None) -> None:
+    def _count(self, old: QueueEntry | None, new: QueueEntry | None) -> None:
         if old is not None:
             user = self._user_of.pop(old.key)
             self._of_user[user] -= 1
@@ -74,7 +74,7 @@ class Line:
             self._user_of[new.key] = new.ask.holder.user
             self._of_user[new.ask.holder.user] += 1
 
-    def _take_out(self, entry: Entry) -> None:
+    def _take_out(self, entry: QueueEntry) -> None:
         place = self._sorted.pop(entry.key, None)
         if place is None:
             return
@@ -89,7 +89,7 @@ class Line:
         if not lanes:
             del self._of_scope[lane_key[1]]
 
-    def _wait_for_patience(self, entry: Entry) -> None:
+    def _wait_for_patience(self, entry: QueueEntry) -> None:
         heappush(self._patient, (entry.due, entry.key))
         if len(self._patient) > 4 * MOST_WAITING:
             self._patient = [(each.due, each.key) for each in self]
@@ -116,7 +116,7 @@ class Line:
 
     def first(
         self, lane_keys: Iterable[LaneKey], may: Callable[[Key], bool]
-    ) -> tuple[Entry | None, list[LaneKey]]:
+    ) -> tuple[QueueEntry | None, list[LaneKey]]:
         """The best placed of some lanes that may be called; and the lanes without any."""
         best: Rank | None = None
         empty: list[LaneKey] = []
@@ -129,7 +129,7 @@ class Line:
                 best = rank
         return (None if best is None else self._entries[best[4]]), empty
 
-    def ahead(self, entry: Entry, now: datetime | None = None) -> int:
+    def ahead(self, entry: QueueEntry, now: datetime | None = None) -> int:
         """How many of its lane come before it; `now` for one that is not in line."""
         known = self._sorted.get(entry.key)
         if known is not None:
@@ -140,7 +140,7 @@ class Line:
         lane = self._lanes.get(lane_key)
         return lane.ahead(entry.zone, sort_key, self.turns) if lane is not None else 0
 
-    def in_order(self) -> list[Entry]:
+    def in_order(self) -> list[QueueEntry]:
         """Everybody, by rank over all lanes."""
         ranked = (rank for lane in self._lanes.values() for rank in lane.ranked(self.turns))
         return [self._entries[rank[4]] for rank in sorted(ranked)]

@@ -5,14 +5,14 @@ from datetime import datetime
 from heapq import heappop, heappush
 
 from defender.queue.entry import LaneKey
-from defender.queue.line import Line
+from defender.queue.line import QueueLine
 from kubenode.api.v1alpha1 import Reason
 
 
-class News:
+class QueueNews:
     """on_news  told when there is some, while somebody listens"""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: QueueLine) -> None:
         self.listening = False
         self.on_news: Callable[[], None] = lambda: None
         self._line = line

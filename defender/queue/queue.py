@@ -11,16 +11,16 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from zlib import crc32
 
-from defender.census import Census, Health, Member
-from defender.jobs import Job
-from defender.ledger import JOB, Held, Ledger
-from defender.limits.case import Case, Refusal
-from defender.queue.calls import Calls
-from defender.queue.entry import DUE, MOST_PENALTIES, Entry, Key, Place, key_of
-from defender.queue.line import MOST_WAITING, Line
-from defender.queue.news import News
+from defender.census import Census, CensusMember, NodeHealth
+from defender.jobs import ObservedJob
+from defender.ledger import JOB, LedgerPermit, PermitLedger
+from defender.limits.case import LimitCase, LimitRefusal
+from defender.queue.calls import QueueCalls
+from defender.queue.entry import DUE, MOST_PENALTIES, Key, QueueEntry, QueuePlace, key_of
+from defender.queue.line import MOST_WAITING, QueueLine
+from defender.queue.news import QueueNews
 from defender.queue.room import rooms, takes
-from defender.queue.times import Times
+from defender.queue.times import QueueTimes
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 
@@ -33,16 +33,18 @@ USER = "User"
 """Kind of a holder that is a person at an API server: it gets its answer and goes."""
 
 
-class Queue:
+class PermitQueue:
     """news   of which lanes the first may be allowed by now
     calls  for whom a slot is kept at the moment
     """
 
-    def __init__(self, census: Census, ledger: Ledger, times: Times | None = None) -> None:
-        self.times = times or Times()
-        self.line = Line()
-        self.news = News(self.line)
-        self.calls = Calls(self.times)
+    def __init__(
+        self, census: Census, ledger: PermitLedger, times: QueueTimes | None = None
+    ) -> None:
+        self.times = times or QueueTimes()
+        self.line = QueueLine()
+        self.news = QueueNews(self.line)
+        self.calls = QueueCalls(self.times)
         self._census, self._ledger = census, ledger
         self._lost: list[tuple[datetime, Key]] = []
         self._faults: dict[str, tuple[str, datetime]] = {}
@@ -53,7 +55,7 @@ class Queue:
 
     # -- asked by the verdict -----------------------------------------------------------------
 
-    def refuse(self, case: Case) -> Refusal | None:
+    def refuse(self, case: LimitCase) -> LimitRefusal | None:
         """Why others come first, None if none does. Asked when every limit would allow the act."""
         claims = [entry for entry in self._called() if not self._gives_way(entry, case)]
         if not claims:
@@ -61,7 +63,7 @@ class Queue:
         for room in rooms(case):
             kept = sum(takes(entry.ask, case, room) for entry in claims)
             if kept and room.left <= kept:
-                return Refusal(
+                return LimitRefusal(
                     room.reason,
                     f"{case.where(room.scope)}: what is free is kept for others who wait",
                     case.later(),
@@ -71,11 +73,11 @@ class Queue:
                 )
         return None
 
-    def _called(self) -> list[Entry]:
+    def _called(self) -> list[QueueEntry]:
         found = (self.line.get(key) for key in self.calls)
         return [entry for entry in found if entry is not None]
 
-    def _gives_way(self, claim: Entry, case: Case) -> bool:
+    def _gives_way(self, claim: QueueEntry, case: LimitCase) -> bool:
         """Whether the one that was called is the asker, or one that the asker comes before."""
         key, now = key_of(case.ask), case.now
         if claim.key == key:
@@ -108,12 +110,12 @@ class Queue:
         self._expect(entry)
         return verdict.model_copy(update={"look_again_at": entry.look_again_at})
 
-    def _entry(self, ask: Ask, now: datetime) -> Entry:
+    def _entry(self, ask: Ask, now: datetime) -> QueueEntry:
         fault = self._faults.get(ask.holder.name) if ask.holder.kind == JOB else None
         known = fault is not None and fault[0] == ask.holder.uid
         day = now - timedelta(days=1)
         before = [h for h in self._ledger.on_node(ask.node) if not h.open and h.granted_at > day]
-        return Entry(
+        return QueueEntry(
             ask=ask,
             since=now,
             fault_since=min(now, fault[1]) if known and fault is not None else now,
@@ -128,18 +130,18 @@ class Queue:
         member = self._census.member(node)
         return member.labels.get(ZONE, "") if member is not None else ""
 
-    def _served(self, ask: Ask, entry: Entry | None, now: datetime) -> None:
+    def _served(self, ask: Ask, entry: QueueEntry | None, now: datetime) -> None:
         self.line.turns.served(self._zone(ask.node))
         lane = self.line.lane(entry.lane) if entry is not None else None
         if lane is not None:
             lane.served(now)
 
-    def _put(self, entry: Entry, retry_at: datetime, now: datetime) -> None:
+    def _put(self, entry: QueueEntry, retry_at: datetime, now: datetime) -> None:
         lane = self.line.put(entry, now)
         if lane.retry_at is None or retry_at < lane.retry_at:
             self.news.look_at(entry.lane, retry_at)
 
-    def _spread(self, entry: Entry, later: datetime, now: datetime) -> datetime:
+    def _spread(self, entry: QueueEntry, later: datetime, now: datetime) -> datetime:
         """The next in line come soon, those behind them when their slot is to be expected."""
         seed = f"{entry.ask.holder.uid} {now.timestamp():.0f}"
         part = 0.5 + crc32(seed.encode()) % 1000 / 1000
@@ -153,7 +155,7 @@ class Queue:
             each = self.times.look_again / NEXT
         return later + min(each * place, self.times.longest) * part
 
-    def _expect(self, entry: Entry) -> None:
+    def _expect(self, entry: QueueEntry) -> None:
         heappush(self._lost, (entry.look_again_at + self.times.lost, entry.key))
         if len(self._lost) > 16 * MOST_WAITING:
             self._lost = [(each.look_again_at + self.times.lost, each.key) for each in self.line]
@@ -165,7 +167,7 @@ class Queue:
 
     # -- what may free a slot -----------------------------------------------------------------
 
-    def freed(self, held: Held) -> None:
+    def freed(self, held: LedgerPermit) -> None:
         """A permit counts no longer."""
         self.news.of_scope(f"node={held.node}")
         if held.scopes is None:
@@ -175,11 +177,11 @@ class Queue:
                 scope.rpartition(":")[2]
             )  # as `recorded` writes it, without the policy
 
-    def node_changed(self, name: str, old: Member | None, new: Member | None) -> None:
+    def node_changed(self, name: str, old: CensusMember | None, new: CensusMember | None) -> None:
         """The census counts `new` now. A node that became healthy, or is gone, makes room."""
         self.news.of_scope(f"node={name}")
-        healthy = new is not None and new.health is Health.HEALTHY
-        if new is None or (healthy and (old is None or old.health is not Health.HEALTHY)):
+        healthy = new is not None and new.health is NodeHealth.HEALTHY
+        if new is None or (healthy and (old is None or old.health is not NodeHealth.HEALTHY)):
             self.news.of_reasons(Reason.MIN_HEALTHY, Reason.DISPLACED_PODS)
 
     def governed(self) -> None:
@@ -189,7 +191,7 @@ class Queue:
     def breakers_changed(self) -> None:
         self.news.of_reasons(Reason.BREAKER_OPEN, Reason.COMMON_CAUSE)
 
-    def job_changed(self, old: Job | None, new: Job | None) -> None:
+    def job_changed(self, old: ObservedJob | None, new: ObservedJob | None) -> None:
         """How old the fault is; a job that is over waits no longer."""
         job = new or old
         if job is None:
@@ -235,7 +237,7 @@ class Queue:
 
     # -- calling: for defender.queue.calling --------------------------------------------------
 
-    def first(self, now: datetime) -> Entry | None:
+    def first(self, now: datetime) -> QueueEntry | None:
         """The best placed of all that may be allowed by now and can be called."""
 
         def may(key: Key) -> bool:
@@ -247,7 +249,7 @@ class Queue:
             self.news.not_before(lane_key, now + self.times.look_again)
         return entry
 
-    def blocked(self, entry: Entry, verdict: Verdict, now: datetime) -> None:
+    def blocked(self, entry: QueueEntry, verdict: Verdict, now: datetime) -> None:
         """It was judged, and may not go: its lane waits, or it waits in another one by now."""
         before = entry.lane
         entry.reason, entry.scope, entry.message = verdict.reason, verdict.scope, verdict.message
@@ -259,13 +261,13 @@ class Queue:
 
     # -- people, and other replicas -----------------------------------------------------------
 
-    def position(self, holder: Holder, node: str) -> Place | None:
+    def position(self, holder: Holder, node: str) -> QueuePlace | None:
         """Where a holder waits among those who wait for the same; None if it does not wait."""
         entry = self.line.get((holder.kind, holder.uid, node))
         return None if entry is None else self._place(entry)
 
-    def _place(self, entry: Entry) -> Place:
-        return Place.of(entry, self.line.ahead(entry), called=entry.key in self.calls)
+    def _place(self, entry: QueueEntry) -> QueuePlace:
+        return QueuePlace.of(entry, self.line.ahead(entry), called=entry.key in self.calls)
 
     def would_be(self, ask: Ask, verdict: Verdict, now: datetime) -> int:
         """How many are better placed than one that asks now and is refused like that."""
@@ -273,7 +275,7 @@ class Queue:
         entry.refused(ask, verdict, now)
         return self.line.ahead(entry, now)
 
-    def waiting(self, limit: int = MOST_WAITING) -> list[Place]:
+    def waiting(self, limit: int = MOST_WAITING) -> list[QueuePlace]:
         """Everybody in order."""
         return [self._place(entry) for entry in self.line.in_order()[:limit]]
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from defender.limits.case import Case
+from defender.limits.case import LimitCase
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason
 from kubenode.api.v1alpha1.defenderpolicy import LimitScope
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ScopeCapacity:
     """`left` acts of `classes` may still be allowed in a scope, of `limit`."""
 
     reason: Reason
@@ -19,7 +19,7 @@ class Room:
     limit: int
 
 
-def rooms(case: Case) -> Iterator[Room]:
+def rooms(case: LimitCase) -> Iterator[ScopeCapacity]:
     """What bounds this act in number; nothing for one that is exempt. A fleet's slots are free or
     taken in other clusters too: none is kept here.
     """
@@ -29,14 +29,14 @@ def rooms(case: Case) -> Iterator[Room]:
         most = case.asked(bound, case.census.tally(bound.group)).most
         if most is not None:
             left = most - case.used(bound)
-            yield Room(Reason.CONCURRENCY_LIMIT, bound.scope, bound.classes, left, most)
+            yield ScopeCapacity(Reason.CONCURRENCY_LIMIT, bound.scope, bound.classes, left, most)
         rate = bound.limit.rate
         if rate is not None:
             left = int(case.tokens(bound, rate))
-            yield Room(Reason.RATE_LIMIT, bound.scope, bound.classes, left, rate.count)
+            yield ScopeCapacity(Reason.RATE_LIMIT, bound.scope, bound.classes, left, rate.count)
 
 
-def takes(other: Ask, case: Case, room: Room) -> bool:
+def takes(other: Ask, case: LimitCase, room: ScopeCapacity) -> bool:
     """Whether another's act would take of the same room."""
     return (
         other.class_ in room.classes

@@ -9,7 +9,7 @@ SHORTEST_GRACE, LONGEST_GRACE = timedelta(seconds=0.5), timedelta(seconds=3)
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class QueueTimes:
     """look_again  15 s; less where a whole fleet lives faster than the clock"""
 
     look_again: timedelta = LOOK_AGAIN

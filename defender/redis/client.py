@@ -28,7 +28,7 @@ class BadUrl(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class RedisAddress:
     """Where a Redis is, as given.
 
     password_file, ca_file  None: no password, the system's authorities
@@ -52,7 +52,7 @@ class PasswordFile(CredentialProvider):
         return (self._user, password) if self._user else (password,)
 
 
-def connect(address: Address) -> "Redis":
+def connect(address: RedisAddress) -> "Redis":
     """Connects when it is first asked something. Raises BadUrl."""
     url = parsed(address.url)
     options = _options(address, url)
@@ -123,7 +123,7 @@ def _hosts(parts: SplitResult) -> list[tuple[str, int]]:
     return found
 
 
-def _options(address: Address, url: SplitResult) -> dict[str, Any]:
+def _options(address: RedisAddress, url: SplitResult) -> dict[str, Any]:
     options: dict[str, Any] = {
         "socket_timeout": address.seconds,
         "socket_connect_timeout": address.seconds,
@@ -141,7 +141,7 @@ def _options(address: Address, url: SplitResult) -> dict[str, Any]:
     return options
 
 
-def _pooled(address: Address) -> dict[str, Any]:
+def _pooled(address: RedisAddress) -> dict[str, Any]:
     return {"max_connections": CONNECTIONS, "timeout": address.seconds}
 
 

@@ -6,14 +6,14 @@ from typing import TypeVar
 
 import msgspec
 
-from defender.ledger import Held
+from defender.ledger import LedgerPermit
 from kubenode.api.v1alpha1 import Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder, PermitState
 
 E = TypeVar("E", bound=StrEnum)
 
 
-class _Holder(msgspec.Struct, omit_defaults=True):
+class _StoredHolder(msgspec.Struct, omit_defaults=True):
     kind: str
     name: str
     uid: str
@@ -24,7 +24,7 @@ class _Holder(msgspec.Struct, omit_defaults=True):
 class _Permit(msgspec.Struct, omit_defaults=True):
     node: str
     operation: str
-    holder: _Holder
+    holder: _StoredHolder
     grants: list[tuple[str, datetime]]
     expires_at: datetime
     state: str = PermitState.GRANTED.value
@@ -46,12 +46,12 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Permit).decode
 
 
-def written(held: Held) -> str:
+def written(held: LedgerPermit) -> str:
     return _encode(
         _Permit(
             node=held.node,
             operation=held.operation.value,
-            holder=_Holder(
+            holder=_StoredHolder(
                 held.holder.kind,
                 held.holder.name,
                 held.holder.uid,
@@ -77,7 +77,7 @@ def written(held: Held) -> str:
     ).decode()
 
 
-def read(name: str, take: int, text: str) -> Held:
+def read(name: str, take: int, text: str) -> LedgerPermit:
     """Raises ValueError for what is no entry. One with values of a later version is unreadable, so
     that it counts as everything it may be.
     """
@@ -89,7 +89,7 @@ def read(name: str, take: int, text: str) -> Held:
     unreadable = permit.unreadable
     if None in (operation, state, *classes, *also):
         unreadable = unreadable or "an entry of the log has values of a later version"
-    return Held(
+    return LedgerPermit(
         name=name,
         node=permit.node,
         operation=operation or Operation.REPAIR,

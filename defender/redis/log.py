@@ -36,7 +36,7 @@ class Unfit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reign:
+class RedisEpoch:
     """`epoch` is ours, made anew by each `begin`; `replid` is Redis's own."""
 
     epoch: str
@@ -44,7 +44,7 @@ class Reign:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """`text` "" means that what was taken came to nothing. `take` numbers the takes of a log."""
 
     name: str
@@ -53,13 +53,13 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class LogChanges:
     """full: these are all entries, whatever was known before is to be dropped."""
 
     version: int
     floor: int = 0
     full: bool = False
-    entries: Sequence[Entry] = field(default_factory=tuple)
+    entries: Sequence[LogEntry] = field(default_factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Probed:
     began  the replid of the reign in which that epoch began
     """
 
-    reign: Reign
+    reign: RedisEpoch
     began: str
 
 
@@ -90,27 +90,27 @@ class SharedLog:
             raise Unfit(
                 f"its maxmemory-policy is {policy}, which throws entries away: set noeviction"
             )
-        return Probed(Reign(epoch, replid), began)
+        return Probed(RedisEpoch(epoch, replid), began)
 
     async def begin(
         self, epoch: str, floor: int, entries: Mapping[str, str], *, instead: str = "*"
-    ) -> Reign:
+    ) -> RedisEpoch:
         """Throw everything away and begin with these entries. Raises Away.
 
         instead: only if the log is in this epoch; else the reign has no replid, and nothing is
         done.
         """
         pairs = [part for pair in entries.items() for part in pair]
-        return Reign(epoch, await self._call(self._begin, [epoch, floor, instead, *pairs]))
+        return RedisEpoch(epoch, await self._call(self._begin, [epoch, floor, instead, *pairs]))
 
-    async def sync(self, reign: Reign, since: int) -> Changes:
+    async def sync(self, reign: RedisEpoch, since: int) -> LogChanges:
         """What changed since a version; -1: everything. Raises Away, Strange."""
         _, found = await self._trusted(self._sync, reign, [since])
         return _changes(found)
 
     async def take(
-        self, reign: Reign, since: int, entries: Mapping[str, str]
-    ) -> tuple[int, Changes]:
+        self, reign: RedisEpoch, since: int, entries: Mapping[str, str]
+    ) -> tuple[int, LogChanges]:
         """The number of the take, 0 if others took something after `since`: judge again.
 
         Either way the changes since then, one's own among them. Raises Away, Strange.
@@ -119,7 +119,9 @@ class SharedLog:
         outcome, found, *number = await self._trusted(self._take, reign, [since, *pairs])
         return (int(number[0]) if outcome == scripts.TAKEN else 0), _changes(found)
 
-    async def put(self, reign: Reign, entries: Iterable[Entry], *, known: bool = False) -> int:
+    async def put(
+        self, reign: RedisEpoch, entries: Iterable[LogEntry], *, known: bool = False
+    ) -> int:
         """How many were still the last take of their name. Raises Away, Strange.
 
         known: tell nothing of what is not in the log.
@@ -129,12 +131,14 @@ class SharedLog:
         _, done = await self._trusted(self._put, reign, [which, *parts])
         return int(done)
 
-    async def trim(self, reign: Reign, floor: int, upto: Mapping[str, int]) -> None:
+    async def trim(self, reign: RedisEpoch, floor: int, upto: Mapping[str, int]) -> None:
         """Cut off entries that have not changed since the given versions. Raises Away, Strange."""
         pairs = [part for pair in upto.items() for part in pair]
         await self._trusted(self._trim, reign, [floor, *pairs])
 
-    async def _trusted(self, script: Callable[..., Awaitable[Any]], reign: Reign, rest: Any) -> Any:
+    async def _trusted(
+        self, script: Callable[..., Awaitable[Any]], reign: RedisEpoch, rest: Any
+    ) -> Any:
         found = await self._call(script, [reign.epoch, reign.replid, *rest])
         if found[0] == scripts.STRANGE:
             raise Strange("Redis was restarted, wiped, or another one is master now")
@@ -147,12 +151,12 @@ class SharedLog:
             raise Away(str(error) or type(error).__name__) from error
 
 
-def _changes(found: Sequence[Any]) -> Changes:
+def _changes(found: Sequence[Any]) -> LogChanges:
     version, floor, full = (int(each) for each in found[:3])
     names, values = found[3::2], found[4::2]
     entries = [
-        Entry(name, int(value.partition("|")[0]), value.partition("|")[2])
+        LogEntry(name, int(value.partition("|")[0]), value.partition("|")[2])
         for name, value in zip(names, values, strict=True)
         if value
     ]
-    return Changes(version, floor, bool(full), entries)
+    return LogChanges(version, floor, bool(full), entries)

@@ -11,15 +11,15 @@ less than the two together allow:
 
 from collections.abc import Callable
 
-from defender.ledger import Held, Ledger
+from defender.ledger import LedgerPermit, PermitLedger
 from defender.redis.entry import read
-from defender.redis.log import Changes, Entry
+from defender.redis.log import LogChanges, LogEntry
 
 OnRecord = Callable[[str], bool]
 """Whether the watch of the Permits shows one of this name."""
 
 
-def merge(ledger: Ledger, changes: Changes, on_record: OnRecord) -> None:
+def merge(ledger: PermitLedger, changes: LogChanges, on_record: OnRecord) -> None:
     """Raises ValueError for an entry that cannot be read."""
     before = _forget_takes(ledger) if changes.full else set()
     for entry in changes.entries:
@@ -31,7 +31,7 @@ def merge(ledger: Ledger, changes: Changes, on_record: OnRecord) -> None:
         _no_longer_told(ledger, name, on_record)
 
 
-def _forget_takes(ledger: Ledger) -> set[str]:
+def _forget_takes(ledger: PermitLedger) -> set[str]:
     """Numbers of another log, or from before a gap, compare with nothing. Who had one."""
     had = {held.name for held in ledger if held.take}
     for name in had:
@@ -40,7 +40,7 @@ def _forget_takes(ledger: Ledger) -> set[str]:
     return had
 
 
-def _came_to_nothing(ledger: Ledger, entry: Entry, on_record: OnRecord) -> None:
+def _came_to_nothing(ledger: PermitLedger, entry: LogEntry, on_record: OnRecord) -> None:
     held = ledger.get(entry.name)
     if held is None or held.take > entry.take or not held.open:
         return
@@ -50,7 +50,7 @@ def _came_to_nothing(ledger: Ledger, entry: Entry, on_record: OnRecord) -> None:
         held.late = True  # it landed after everybody was told that it never would
 
 
-def _take_over(ledger: Ledger, told: Held) -> None:
+def _take_over(ledger: PermitLedger, told: LedgerPermit) -> None:
     held = ledger.get(told.name)
     if held is None:
         ledger.enter(told)
@@ -72,7 +72,7 @@ def _take_over(ledger: Ledger, told: Held) -> None:
         _came_to_less(ledger, held, told)
 
 
-def _as_told(ledger: Ledger, held: Held, told: Held) -> None:
+def _as_told(ledger: PermitLedger, held: LedgerPermit, told: LedgerPermit) -> None:
     held.uid, held.resource_version = told.uid or held.uid, told.resource_version
     held.expires_at, held.renewed_at = told.expires_at, told.renewed_at
     held.status_written |= told.status_written
@@ -85,20 +85,20 @@ def _as_told(ledger: Ledger, held: Held, told: Held) -> None:
         ledger.release(held, told.released_at or told.granted_at)
 
 
-def _pending(ledger: Ledger, held: Held, told: Held) -> None:
+def _pending(ledger: PermitLedger, held: LedgerPermit, told: LedgerPermit) -> None:
     if held.grants != told.grants:
         ledger.replace_grants(held, told.grants)
     held.unsure, held.also = told.unsure, told.also
 
 
-def _came_to_less(ledger: Ledger, held: Held, told: Held) -> None:
+def _came_to_less(ledger: PermitLedger, held: LedgerPermit, told: LedgerPermit) -> None:
     """Grants that the watch, which is ahead, does not show: their write surely failed."""
     for _ in range(min(held.unsure, len(held.grants) - len(told.grants))):
         ledger.ungrant(held)
     held.unsure, held.also = 0, frozenset()
 
 
-def _no_longer_told(ledger: Ledger, name: str, on_record: OnRecord) -> None:
+def _no_longer_told(ledger: PermitLedger, name: str, on_record: OnRecord) -> None:
     """What a log of before told is worth what the record shows of it."""
     held = ledger.get(name)
     if held is None or not held.open:
@@ -109,5 +109,5 @@ def _no_longer_told(ledger: Ledger, name: str, on_record: OnRecord) -> None:
         held.late = True
 
 
-def version(held: Held) -> int:
+def version(held: LedgerPermit) -> int:
     return int(held.resource_version or 0)

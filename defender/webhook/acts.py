@@ -24,36 +24,36 @@ SHUT_DOWN = "node.cloudprovider.kubernetes.io/shutdown"
 _node = structs(Node)
 
 
-class Kind(StrEnum):
+class GuardedActKind(StrEnum):
     DELETION = "delete"
     CORDON = "cordon"
     EVICTION = "evict"
 
     def mode(self, guard: Guard) -> GuardMode:
         match self:
-            case Kind.DELETION:
+            case GuardedActKind.DELETION:
                 return guard.deletions
-            case Kind.CORDON:
+            case GuardedActKind.CORDON:
                 return guard.cordons
-            case Kind.EVICTION:
+            case GuardedActKind.EVICTION:
                 return guard.evictions
 
     @property
     def operation(self) -> Operation:
-        return Operation.DELETE if self is Kind.DELETION else Operation.EVACUATE
+        return Operation.DELETE if self is GuardedActKind.DELETION else Operation.EVACUATE
 
     @property
     def class_(self) -> Disruption:
-        return Disruption.NODE if self is Kind.DELETION else Disruption.PODS
+        return Disruption.NODE if self is GuardedActKind.DELETION else Disruption.PODS
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class GuardedAct:
     """node      as it is before the act
     override  why its author says it must pass, "" if they do not
     """
 
-    kind: Kind
+    kind: GuardedActKind
     node: Node
     user: str
     groups: tuple[str, ...]
@@ -80,28 +80,28 @@ def holder_of(user: str) -> Holder:
     return Holder(kind=USER, name=user[:253] or "unknown", uid=f"user-{digest}")
 
 
-def of_node(review: Review) -> Act | None:
+def of_node(review: Review) -> GuardedAct | None:
     """A deletion or a cordon; None for everything else. Raises ValueError for what is no Node."""
     if review.operation == "DELETE" and review.old is not None:
-        return _act(Kind.DELETION, review, read_node(review.old), review.old)
+        return _act(GuardedActKind.DELETION, review, read_node(review.old), review.old)
     if review.operation != "UPDATE" or review.old is None or review.object is None:
         return None
     before, after = read_node(review.old), read_node(review.object)
     if before.spec.unschedulable or not after.spec.unschedulable:
         return None
-    return _act(Kind.CORDON, review, before, review.object)
+    return _act(GuardedActKind.CORDON, review, before, review.object)
 
 
-def of_eviction(review: Review, node: Node, pod: ObjectMeta) -> Act:
+def of_eviction(review: Review, node: Node, pod: ObjectMeta) -> GuardedAct:
     """The override may stand on the Eviction or on the pod."""
-    act = _act(Kind.EVICTION, review, node, review.object or {})
+    act = _act(GuardedActKind.EVICTION, review, node, review.object or {})
     return replace(act, override=act.override or _cut(pod.annotations.get(OVERRIDE, "")))
 
 
-def _act(kind: Kind, review: Review, node: Node, marked: Mapping[str, Any]) -> Act:
+def _act(kind: GuardedActKind, review: Review, node: Node, marked: Mapping[str, Any]) -> GuardedAct:
     annotations = (marked.get("metadata") or {}).get("annotations") or {}
     override = _cut(str(annotations.get(OVERRIDE, "")))
-    return Act(kind, node, review.user, review.groups, review.dry_run, override)
+    return GuardedAct(kind, node, review.user, review.groups, review.dry_run, override)
 
 
 def read_node(obj: Mapping[str, Any]) -> Node:

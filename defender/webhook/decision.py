@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from defender.control import RiskControl
-from defender.ledger import Held
-from defender.policies import Policy, covering
-from defender.webhook.acts import USER, Act, Kind, gone, holder_of
+from defender.ledger import LedgerPermit
+from defender.policies import LoadedPolicy, covering
+from defender.webhook.acts import USER, GuardedAct, GuardedActKind, gone, holder_of
 from defender.webhook.callers import Callers
 from kubenode.api.v1alpha1.defenderpolicy import Guard, GuardMode
 from kubenode.api.v1alpha1.permit import PermitState
@@ -25,7 +25,7 @@ class Course(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class GuardDecision:
     """why  in words; groups  whose members may override"""
 
     course: Course
@@ -33,49 +33,49 @@ class Decision:
     groups: frozenset[str] = frozenset()
 
 
-def decide(act: Act, control: RiskControl, callers: Callers) -> Decision:
+def decide(act: GuardedAct, control: RiskControl, callers: Callers) -> GuardDecision:
     """What to do about `act`; AUDIT and ENFORCE say that Kube Defender is to be asked."""
     if callers.left_alone(act.user):
-        return Decision(Course.PASS, f"{act.user} is left alone")
+        return GuardDecision(Course.PASS, f"{act.user} is left alone")
     policies = covering(
         control.policies, act.node.metadata.labels, act.kind.operation, control.fallback
     )
     mode = mode_of(act.kind, policies)
     if mode is GuardMode.OFF:
-        return Decision(Course.PASS, "no policy guards this")
+        return GuardDecision(Course.PASS, "no policy guards this")
     if act.node.metadata.deletion_timestamp is not None:
-        return Decision(Course.PASS, "the node is being deleted already")
+        return GuardDecision(Course.PASS, "the node is being deleted already")
     if gone(act.node):
-        return Decision(Course.PASS, "the machine is out of service")
+        return GuardDecision(Course.PASS, "the machine is out of service")
     if held := charged(act, control, ours=act.user in callers.ours):
-        return Decision(Course.PASS, f"permit {held.name} covers it")
+        return GuardDecision(Course.PASS, f"permit {held.name} covers it")
     if mode is GuardMode.AUDIT:
-        return Decision(Course.AUDIT)
+        return GuardDecision(Course.AUDIT)
     groups = _override_groups(act.kind, policies)
     if act.override and groups.intersection(act.groups):
-        return Decision(Course.OVERRIDDEN, act.override, groups)
-    return Decision(Course.ENFORCE, groups=groups)
+        return GuardDecision(Course.OVERRIDDEN, act.override, groups)
+    return GuardDecision(Course.ENFORCE, groups=groups)
 
 
-def mode_of(kind: Kind, policies: Sequence[Policy]) -> GuardMode:
+def mode_of(kind: GuardedActKind, policies: Sequence[LoadedPolicy]) -> GuardMode:
     """The strictest of the policies that cover the act."""
     modes = [kind.mode(_guard(policy)) for policy in policies]
     return max(modes, key=STRICTNESS.index, default=GuardMode.OFF)
 
 
-def anywhere(kind: Kind, control: RiskControl) -> bool:
+def anywhere(kind: GuardedActKind, control: RiskControl) -> bool:
     """Whether any policy guards such acts."""
     policies = (*control.policies, control.fallback)
     return any(kind.mode(_guard(policy)) is not GuardMode.OFF for policy in policies)
 
 
-def charged(act: Act, control: RiskControl, *, ours: bool) -> Held | None:
+def charged(act: GuardedAct, control: RiskControl, *, ours: bool) -> LedgerPermit | None:
     """The permit that the budget is charged with for this already.
 
     Of our own programs each act needs one; another's cordon or eviction on a node that is under a
     permit anyway costs nothing more. Another's deletion does: it ends what the holder is about.
     """
-    if not ours and act.kind is Kind.DELETION:
+    if not ours and act.kind is GuardedActKind.DELETION:
         return None
     me = holder_of(act.user)
     for held in control.ledger.open_on(act.name):
@@ -87,12 +87,12 @@ def charged(act: Act, control: RiskControl, *, ours: bool) -> Held | None:
     return None
 
 
-def _override_groups(kind: Kind, policies: Sequence[Policy]) -> frozenset[str]:
+def _override_groups(kind: GuardedActKind, policies: Sequence[LoadedPolicy]) -> frozenset[str]:
     """Groups that every policy that enforces lets pass."""
     enforcing = [g for p in policies if kind.mode(g := _guard(p)) is GuardMode.ENFORCE]
     allowed = [frozenset(guard.override_groups) for guard in enforcing]
     return frozenset.intersection(*allowed) if allowed else frozenset()
 
 
-def _guard(policy: Policy) -> Guard:
+def _guard(policy: LoadedPolicy) -> Guard:
     return policy.spec.guard if policy.spec is not None else BY_DEFAULT

@@ -18,16 +18,16 @@ from defender.client import DefenderUnreachable
 from defender.control import RiskControl
 from defender.recorded import UnreadablePermit, read_permit
 from defender.store import LIFE, PERMITS
-from defender.webhook.acts import OVERRIDE, USER, Act, Kind, of_eviction, of_node
+from defender.webhook.acts import OVERRIDE, USER, GuardedAct, GuardedActKind, of_eviction, of_node
 from defender.webhook.callers import Callers
-from defender.webhook.decision import Course, Decision, anywhere, decide
-from defender.webhook.metrics import Metrics, Outcome
+from defender.webhook.decision import Course, GuardDecision, anywhere, decide
+from defender.webhook.metrics import GuardMetrics, GuardOutcome
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Ask, Reason
 from kubenode.api.v1alpha1 import Verdict as Judgement
 from kubenode.api.v1alpha1.permit import PermitState
 from kubenode.runtime.admission.app import CannotJudge
-from kubenode.runtime.admission.review import BadReview, Review, Verdict, answer, read
+from kubenode.runtime.admission.review import AdmissionVerdict, BadReview, Review, answer, read
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -43,11 +43,11 @@ LEAVE_SECONDS = 0.3
 BLIND = (Reason.STALE_DATA, Reason.STORE_UNAVAILABLE, Reason.UNKNOWN)
 PROLONG = LIFE - timedelta(minutes=1)
 """A permit that lasts for less than this is renewed by the next eviction."""
-YES = Verdict(True)
+YES = AdmissionVerdict(True)
 _pod = structs(Pod)
 
 
-class Asked(Protocol):
+class PermitRequester(Protocol):
     """Of `Permits` what the webhook needs."""
 
     async def ask(self, ask: Ask) -> Judgement: ...
@@ -56,10 +56,10 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class GuardContext:
     """What the webhook stands on."""
 
-    permits: Asked
+    permits: PermitRequester
     control: RiskControl
     node: Callable[[str], Node | None]
     kube: Kube
@@ -67,8 +67,8 @@ class World:
     callers: Callers
 
 
-class Guard:
-    def __init__(self, world: World, recorder: EventRecorder, metrics: Metrics) -> None:
+class NodeGuard:
+    def __init__(self, world: GuardContext, recorder: EventRecorder, metrics: GuardMetrics) -> None:
         self._world, self._recorder, self._metrics = world, recorder, metrics
 
     async def nodes(self, raw: bytes, seconds: float) -> dict[str, Any]:
@@ -88,16 +88,16 @@ class Guard:
                 f"request: {review.operation} pods/{review.sub_resource} is no eviction"
             )
         if self._world.callers.left_alone(review.user):
-            return self._passed(Kind.EVICTION, review)
-        if not anywhere(Kind.EVICTION, self._world.control):
-            return self._passed(Kind.EVICTION, review)
+            return self._passed(GuardedActKind.EVICTION, review)
+        if not anywhere(GuardedActKind.EVICTION, self._world.control):
+            return self._passed(GuardedActKind.EVICTION, review)
         return await self._answer(review, await self._evicted(review, seconds), seconds)
 
-    def _passed(self, kind: Kind, review: Review) -> dict[str, Any]:
-        self._count(kind, Outcome.PASSED, review.dry_run)
+    def _passed(self, kind: GuardedActKind, review: Review) -> dict[str, Any]:
+        self._count(kind, GuardOutcome.PASSED, review.dry_run)
         return answer(review.uid, YES)
 
-    async def _evicted(self, review: Review, seconds: float) -> Act | None:
+    async def _evicted(self, review: Review, seconds: float) -> GuardedAct | None:
         """The eviction of a pod that is on a node; None for all others."""
         name = review.name or str(((review.object or {}).get("metadata") or {}).get("name", ""))
         path = paths.pod(review.namespace, name)
@@ -108,12 +108,14 @@ class Guard:
         except NotFound:
             return None
         except KubeError as error:
-            self._count(Kind.EVICTION, Outcome.ERROR, review.dry_run)
+            self._count(GuardedActKind.EVICTION, GuardOutcome.ERROR, review.dry_run)
             raise CannotJudge(f"the pod cannot be read: {error}") from error
         node = self._world.node(pod.spec.node_name) if pod.spec.node_name else None
         return of_eviction(review, node, pod.metadata) if node is not None else None
 
-    async def _answer(self, review: Review, act: Act | None, seconds: float) -> dict[str, Any]:
+    async def _answer(
+        self, review: Review, act: GuardedAct | None, seconds: float
+    ) -> dict[str, Any]:
         if act is None:
             return answer(review.uid, YES)
         with self._metrics.seconds.time():
@@ -121,42 +123,44 @@ class Guard:
                 async with asyncio.timeout(_left(seconds)):
                     outcome, verdict = await self._verdict(act)
             except (CannotJudge, DefenderUnreachable, KubeError, TimeoutError) as error:
-                self._count(act.kind, Outcome.ERROR, act.dry_run)
+                self._count(act.kind, GuardOutcome.ERROR, act.dry_run)
                 why = str(error) or "Kube Defender did not answer in time"
                 log.warning("an act could not be judged", extra=_extra(act) | {"why": why})
                 raise CannotJudge(why) from error
         self._count(act.kind, outcome, act.dry_run)
         return answer(review.uid, verdict)
 
-    def _count(self, kind: Kind, outcome: Outcome, dry_run: bool) -> None:
+    def _count(self, kind: GuardedActKind, outcome: GuardOutcome, dry_run: bool) -> None:
         if not dry_run:
             self._metrics.acts.labels(kind, outcome).inc()
 
     # -- judging ------------------------------------------------------------------------------
 
-    async def _verdict(self, act: Act) -> tuple[Outcome, Verdict]:
+    async def _verdict(self, act: GuardedAct) -> tuple[GuardOutcome, AdmissionVerdict]:
         decision = decide(act, self._world.control, self._world.callers)
         match decision.course:
             case Course.PASS:
-                return Outcome.PASSED, Verdict(True, audit={"passed": decision.why})
+                return GuardOutcome.PASSED, AdmissionVerdict(True, audit={"passed": decision.why})
             case Course.OVERRIDDEN:
-                return Outcome.OVERRIDDEN, await self._overridden(act, decision)
+                return GuardOutcome.OVERRIDDEN, await self._overridden(act, decision)
             case Course.AUDIT:
                 return await self._audited(act)
             case Course.ENFORCE:
                 return await self._enforced(act, decision)
 
-    async def _overridden(self, act: Act, decision: Decision) -> Verdict:
+    async def _overridden(self, act: GuardedAct, decision: GuardDecision) -> AdmissionVerdict:
         why = f"{act.user} overrode Kube Defender to {act.kind} it: {decision.why}"
         log.warning("overridden", extra=_extra(act) | {"why": decision.why})
         await self._tell(act, "GuardOverridden", why)
         warning = f"Kube Defender was overridden; take annotation {OVERRIDE} off when you are done"
-        return Verdict(True, warnings=[warning], audit={"override": decision.why})
+        return AdmissionVerdict(True, warnings=[warning], audit={"override": decision.why})
 
-    async def _audited(self, act: Act) -> tuple[Outcome, Verdict]:
+    async def _audited(self, act: GuardedAct) -> tuple[GuardOutcome, AdmissionVerdict]:
         judged = await self._world.permits.ask(act.ask(dry_run=True))
         if judged.allowed:
-            return Outcome.ALLOWED, Verdict(True, audit={"mode": "Audit", "reason": judged.reason})
+            return GuardOutcome.ALLOWED, AdmissionVerdict(
+                True, audit={"mode": "Audit", "reason": judged.reason}
+            )
         if judged.reason in BLIND:
             raise CannotJudge(judged.message)
         log.info("would be refused", extra=_extra(act) | {"why": judged.message})
@@ -164,16 +168,22 @@ class Guard:
         await self._tell(act, "GuardWouldRefuse", why)
         warning = f"Kube Defender would refuse this ({judged.reason}): {judged.message}"
         audit = {"mode": "Audit", "reason": judged.reason, "message": judged.message}
-        return Outcome.AUDITED, Verdict(True, warnings=[warning], audit=audit)
+        return GuardOutcome.AUDITED, AdmissionVerdict(True, warnings=[warning], audit=audit)
 
-    async def _enforced(self, act: Act, decision: Decision) -> tuple[Outcome, Verdict]:
+    async def _enforced(
+        self, act: GuardedAct, decision: GuardDecision
+    ) -> tuple[GuardOutcome, AdmissionVerdict]:
         if act.user in self._world.callers.ours and (name := await self._live_permit(act)):
-            return Outcome.PASSED, Verdict(True, audit={"passed": f"permit {name} covers it"})
+            return GuardOutcome.PASSED, AdmissionVerdict(
+                True, audit={"passed": f"permit {name} covers it"}
+            )
         judged = await self._world.permits.ask(act.ask(dry_run=act.dry_run))
         audit = {"mode": "Enforce", "reason": str(judged.reason)}
         if judged.allowed:
             await self._keep(judged)
-            return Outcome.ALLOWED, Verdict(True, audit=audit | {"permit": judged.permit or "none"})
+            return GuardOutcome.ALLOWED, AdmissionVerdict(
+                True, audit=audit | {"permit": judged.permit or "none"}
+            )
         if judged.reason in BLIND:
             raise CannotJudge(judged.message)
         log.info("refused", extra=_extra(act) | {"why": judged.message})
@@ -184,7 +194,7 @@ class Guard:
         message = (
             f"Kube Defender ({judged.reason}): {judged.message}{_what_to_do(judged, act, decision)}"
         )
-        return Outcome.DENIED, Verdict(
+        return GuardOutcome.DENIED, AdmissionVerdict(
             False, message, 429, audit=audit | {"message": judged.message}
         )
 
@@ -194,7 +204,7 @@ class Guard:
         if judged.permit and ends is not None and ends < self._world.clock.now() + PROLONG:
             await self._world.permits.renew(judged.permit)
 
-    async def _live_permit(self, act: Act) -> str:
+    async def _live_permit(self, act: GuardedAct) -> str:
         """A permit of our programs on the node that our caches have not heard of yet, "" if none.
 
         Raises KubeError.
@@ -211,7 +221,7 @@ class Guard:
                 return permit.metadata.name
         return ""
 
-    async def _tell(self, act: Act, reason: str, message: str) -> None:
+    async def _tell(self, act: GuardedAct, reason: str, message: str) -> None:
         if act.dry_run:
             return
         meta = act.node.metadata
@@ -230,11 +240,11 @@ def _left(seconds: float) -> float:
     return max(seconds - LEAVE_SECONDS, seconds / 2)
 
 
-def _extra(act: Act) -> dict[str, str]:
+def _extra(act: GuardedAct) -> dict[str, str]:
     return {"act": act.kind, "node": act.name, "user": act.user}
 
 
-def _what_to_do(judged: Judgement, act: Act, decision: Decision) -> str:
+def _what_to_do(judged: Judgement, act: GuardedAct, decision: GuardDecision) -> str:
     later = f"; ask again at {format_time(judged.look_again_at)}" if judged.look_again_at else ""
     if not decision.groups:
         return later

@@ -11,7 +11,7 @@ and never keeps a slot from healing for longer than STUCK.
 
 from datetime import datetime, timedelta
 
-from defender.ledger import Held
+from defender.ledger import LedgerPermit
 from defender.webhook.acts import USER
 from kubenode.api.v1alpha1 import Disruption
 from kubenode.runtime.kube.objects import Node
@@ -22,7 +22,7 @@ STUCK = timedelta(hours=1)
 """A Node that finalizers keep: it counts as leaving, no longer as under a permit."""
 
 
-def over(held: Held, node: Node | None, now: datetime) -> str:
+def over(held: LedgerPermit, node: Node | None, now: datetime) -> str:
     """Why the permit may be released, "" if it may not or is not of this kind."""
     if held.holder.kind != USER:
         return ""

@@ -4,12 +4,12 @@ from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from defender.webhook.acts import Kind
+from defender.webhook.acts import GuardedActKind
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 
 
-class Outcome(StrEnum):
+class GuardOutcome(StrEnum):
     ALLOWED = "allowed"
     AUDITED = "audited"
     DENIED = "denied"
@@ -18,7 +18,7 @@ class Outcome(StrEnum):
     ERROR = "error"
 
 
-class Metrics:
+class GuardMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.acts = Counter(
             "kubenode_defender_guard",
@@ -33,6 +33,6 @@ class Metrics:
             buckets=SECONDS,
             registry=registry,
         )
-        for kind in Kind:
-            for outcome in Outcome:
+        for kind in GuardedActKind:
+            for outcome in GuardOutcome:
                 self.acts.labels(kind, outcome)

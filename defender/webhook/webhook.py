@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry
 
 from defender.service import Defender
 from defender.webhook.callers import Callers
-from defender.webhook.guard import EVICTIONS, NODES, Guard, World
-from defender.webhook.metrics import Metrics
+from defender.webhook.guard import EVICTIONS, NODES, GuardContext, NodeGuard
+from defender.webhook.metrics import GuardMetrics
 from kubenode.runtime.admission.app import SHORT_REVIEW, app
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits
@@ -43,8 +43,10 @@ class GuardWebhook:
         context: LiveContext,
         settings: GuardSettings,
     ) -> None:
-        world = World(service, service.control, service.nodes.get, kube, clock, settings.callers)
-        guard = Guard(world, service.recorder, Metrics(registry))
+        world = GuardContext(
+            service, service.control, service.nodes.get, kube, clock, settings.callers
+        )
+        guard = NodeGuard(world, service.recorder, GuardMetrics(registry))
         self.server = HttpsServer(
             app({NODES: guard.nodes, EVICTIONS: guard.evictions}, {EVICTIONS: SHORT_REVIEW}),
             context,

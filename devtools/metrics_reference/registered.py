@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from defender.service import Defender
-from defender.webhook.metrics import Metrics as GuardMetrics
+from defender.webhook.metrics import GuardMetrics as GuardMetrics
 from kubenode.providers.metered import ProviderMetrics
 from kubenode.providers.metered_instances import InstanceMetrics
 from kubenode.runtime.audit import AuditLog, StandardOutput
@@ -22,14 +22,14 @@ from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.restore import RestoreWatch
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.operator import MachineOperator
-from machine.webhook.metrics import Metrics as MachineWebhookMetrics
-from remedy.hostdoctor.pollers.metrics import Metrics as PollerMetrics
-from remedy.notify.metrics import Metrics as NotifyMetrics
+from machine.webhook.metrics import MachineWebhookMetrics as MachineWebhookMetrics
+from remedy.hostdoctor.pollers.metrics import PollerMetrics as PollerMetrics
+from remedy.notify.metrics import NotificationMetrics as NotifyMetrics
 from remedy.operator import RemedyOperator
 from remedy.registry.revisions import CONTROLLER
-from remedy.webhook.metrics import Metrics as RuleWebhookMetrics
+from remedy.webhook.metrics import RuleWebhookMetrics as RuleWebhookMetrics
 from remedy.webhook.metrics import SigningMetrics
 from rules.diagnose import Diagnoser
 

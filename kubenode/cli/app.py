@@ -197,12 +197,12 @@ def pause(
     What holds a permit goes on, unless --now. Uncordoning, verifying and giving back go on always.
     """
     from kubenode.cli.exits import explained, run
-    from kubenode.cli.pausing import Asked, end_from, pause_command, scope_from
+    from kubenode.cli.pausing import PauseRequest, end_from, pause_command, scope_from
     from kubenode.runtime.clock import SystemClock
 
     with explained():
         end = end_from(for_, until, SystemClock().now())
-        asked = Asked(scope_from(scope), end, why, now, policy, allow_empty)
+        asked = PauseRequest(scope_from(scope), end, why, now, policy, allow_empty)
     raise typer.Exit(run(pause_command(kubeconfig, context, asked)))
 
 
@@ -246,12 +246,12 @@ def diagnose(
     context: Context = None,
 ) -> None:
     """Collect what a person looks at on a host, now and beside any job; say where it is kept."""
-    from kubenode.cli.diagnosing import Wish
+    from kubenode.cli.diagnosing import DiagnosticsRequest
     from kubenode.cli.diagnosing import diagnose as work
     from kubenode.cli.exits import run
 
     longest = duration(wait, "--wait")
-    wish = Wish(node, tuple(part or ()), longest, operator, token_file, ca_file, out)
+    wish = DiagnosticsRequest(node, tuple(part or ()), longest, operator, token_file, ca_file, out)
     raise typer.Exit(run(work(kubeconfig, context, wish)))
 
 
@@ -288,11 +288,11 @@ def explain_node(
 
     With --url Kube Defender is asked for the place in its queue.
     """
-    from kubenode.cli.defender_source import Address
+    from kubenode.cli.defender_source import DefenderAddress
     from kubenode.cli.exits import run
     from kubenode.cli.explaining import explain_node as work
 
-    raise typer.Exit(run(work(name, kubeconfig, context, Address(url, token_file))))
+    raise typer.Exit(run(work(name, kubeconfig, context, DefenderAddress(url, token_file))))
 
 
 @explain_app.command("job")

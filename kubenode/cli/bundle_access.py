@@ -8,9 +8,9 @@ users of the API server, so they download nothing.
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.auth.reviews import Unverified
-from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.audit import Audit, AuditLine
 from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
@@ -24,7 +24,9 @@ class BundleAccess:
 
     def __init__(self, kube: Kube, clock: Clock, audit: Audit, audience: str = "") -> None:
         self._clock, self._audit = clock, audit
-        self._gate = Gate(kube, clock, GateSettings(review_tokens=True, audience=audience))
+        self._gate = RequestAuthenticator(
+            kube, clock, RequestAuthenticatorSettings(review_tokens=True, audience=audience)
+        )
 
     async def check(self, request: Request) -> Response | None:
         """Return None for a caller that may download, else the answer that refuses."""
@@ -40,7 +42,7 @@ class BundleAccess:
             return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
         outcome = "Done" if allowed else "Refused"
         what = f"Download bundle of {agent[:253]}"
-        self._audit.write(Line(self._clock.now(), "hostdoctor", user.name, what, outcome))
+        self._audit.write(AuditLine(self._clock.now(), "hostdoctor", user.name, what, outcome))
         if allowed:
             return None
         text = f"{user.name} may not {VERB} {RESOURCE}.kubenode.io {agent[:253]}\n"

@@ -10,7 +10,7 @@ from kubenode.cli.exits import Refusal, say
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, NotFound
 from kubenode.runtime.kube.paths import custom
-from machine.componentset.rollout import STICKY, Reason, Said
+from machine.componentset.rollout import STICKY, ConditionMessage, RolloutReason
 from machine.componentset.words import named
 
 PLURAL = MachineComponentSet.resource.plural
@@ -49,13 +49,13 @@ async def resume_command(name: str, kubeconfig: str | None, context: str | None)
             _say(name, resumed(before, stop))
 
 
-def stopped(set_: MachineComponentSet) -> Said | None:
+def stopped(set_: MachineComponentSet) -> ConditionMessage | None:
     """Why it stopped by itself; None where it did not."""
     said = _paused(set_)
     return said if said is not None and said.reason in STICKY else None
 
 
-def resumed(before: MachineComponentSet, stop: Said | None) -> str:
+def resumed(before: MachineComponentSet, stop: ConditionMessage | None) -> str:
     """What becomes of it now, by how it was."""
     status, batch = before.status, before.status.batch
     if status.rejected_revision and status.rejected_revision == status.update_revision:
@@ -64,7 +64,7 @@ def resumed(before: MachineComponentSet, stop: Said | None) -> str:
             " is not tried again: ask for another component or other values"
         )
     said = _paused(before)
-    if said is not None and said.reason == Reason.MELTDOWN:
+    if said is not None and said.reason == RolloutReason.MELTDOWN:
         return f"paused false, frozen false; it still waits, {said.reason}: {said.message}"
     if stop is None:
         held = [field for field in ("paused", "frozen") if getattr(before.spec, field)]
@@ -74,12 +74,12 @@ def resumed(before: MachineComponentSet, stop: Said | None) -> str:
     return f"goes on with batch {batch.index}" if batch is not None else "goes on"
 
 
-def _paused(set_: MachineComponentSet) -> Said | None:
+def _paused(set_: MachineComponentSet) -> ConditionMessage | None:
     found = set_.status.conditions
     paused = next((c for c in found if c.type == ComponentSetConditionType.PAUSED), None)
     if paused is None or paused.status != "True":
         return None
-    return Said(paused.reason, paused.message)
+    return ConditionMessage(paused.reason, paused.message)
 
 
 async def noted(kube: Kube, name: str) -> None:

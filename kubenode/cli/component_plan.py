@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.cli.cluster import connected, require_crds
-from kubenode.cli.component_planning import Planned, asked, leaving_how, planned, snapshot
+from kubenode.cli.component_planning import PlannedSet, asked, leaving_how, planned, snapshot
 from kubenode.cli.component_sets import why
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
@@ -17,10 +17,10 @@ from kubenode.cli.tables import table
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.components.wire import ChangeClass
 from kubenode.runtime.kube.errors import Forbidden
-from machine.componentset.access import ServerVersion, Texts
+from machine.componentset.access import ReferencedTexts, ServerVersion
 from machine.componentset.disturbance import Disturbance
-from machine.componentset.forecast import Stage
-from machine.componentset.member import Member
+from machine.componentset.forecast import ForecastStage
+from machine.componentset.member import RolloutMember
 
 COLUMNS = ("BATCH", "MACHINE", "ZONE", "FROM", "TO", "CLASS", "NEEDS", "NOTE")
 SHOWN = 20
@@ -56,7 +56,7 @@ async def plan_command(
             found = await planned(
                 fleet,
                 _asked(set_, component, wanted),
-                Texts(kube, clock),
+                ReferencedTexts(kube, clock),
                 ServerVersion(kube, clock),
                 clock,
             )
@@ -96,7 +96,7 @@ def _asked(
         raise Refusal(f"the set cannot be so: {where}: {first['msg']}", Exit.USAGE) from error
 
 
-def in_full(found: Planned) -> dict[str, Any]:
+def in_full(found: PlannedSet) -> dict[str, Any]:
     set_, now = found.set_, found.forecast.now
     members = {m.name: m for m in found.look.members}
     target = found.aim.target
@@ -129,7 +129,7 @@ def in_full(found: Planned) -> dict[str, Any]:
     }
 
 
-def _warnings(found: Planned) -> list[str]:
+def _warnings(found: PlannedSet) -> list[str]:
     now, seen = found.forecast.now, []
     for said in (now.degraded, now.paused):
         if said is not None:
@@ -143,7 +143,9 @@ def _warnings(found: Planned) -> list[str]:
     return seen
 
 
-def _stage(found: Planned, stage: Stage, members: Mapping[str, Member]) -> dict[str, Any]:
+def _stage(
+    found: PlannedSet, stage: ForecastStage, members: Mapping[str, RolloutMember]
+) -> dict[str, Any]:
     made = {m.name: m.component for m in (found.aim.current, found.aim.target) if m is not None}
     return {
         "batch": stage.index,
@@ -160,7 +162,7 @@ def _stage(found: Planned, stage: Stage, members: Mapping[str, Member]) -> dict[
     }
 
 
-def _machine(member: Member, change: Disturbance, *, shares: bool) -> dict[str, Any]:
+def _machine(member: RolloutMember, change: Disturbance, *, shares: bool) -> dict[str, Any]:
     class_ = change.class_
     return {
         "machine": member.name,
@@ -176,7 +178,7 @@ def _machine(member: Member, change: Disturbance, *, shares: bool) -> dict[str, 
     }
 
 
-def _why_stays(member: Member) -> str:
+def _why_stays(member: RolloutMember) -> str:
     if not member.answers:
         return "its agent does not answer"
     if member.held:

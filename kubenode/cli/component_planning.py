@@ -22,28 +22,28 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import Node, structs
 from machine.bootstrap.agentready import Lifesign
 from machine.componentset import leaving
-from machine.componentset.access import ServerVersion, Texts
+from machine.componentset.access import ReferencedTexts, ServerVersion
 from machine.componentset.aiming import Aim, Aimer
-from machine.componentset.board import Board
+from machine.componentset.board import Assignments
 from machine.componentset.controller import view_of
 from machine.componentset.disturbance import Disturbance, disturbance
 from machine.componentset.forecast import Forecast, forecast
-from machine.componentset.looking import Look, Looker, rivals_of
-from machine.componentset.revisions import Made
-from machine.componentset.rollout import Reason, Said, Seen
+from machine.componentset.looking import Looker, MembershipSnapshot, rivals_of
+from machine.componentset.revisions import AssignableRevision
+from machine.componentset.rollout import ConditionMessage, RolloutObservation, RolloutReason
 from machine.componentset.status import remembered
-from machine.ground import Job
+from machine.ground import RepairJob
 from rules.leaves.window import inside
 
 T = TypeVar("T")
 
 
-class _Nodes(msgspec.Struct):
+class _FetchedNodes(msgspec.Struct):
     items: list[Node]
 
 
 class _Jobs(msgspec.Struct):
-    items: list[Job]
+    items: list[RepairJob]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Cache(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class AssumedLifesigns:
     """Whose agent lives, as the operator says: one look at a Lease does not show it."""
 
     machines: Mapping[str, Machine]
@@ -69,7 +69,7 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ClusterSnapshot:
     """The cluster as it was read once. jobs: Node to the open job that holds it."""
 
     machines: Cache[Machine]
@@ -79,15 +79,15 @@ class Snapshot:
     jobs: Mapping[str, str]
 
     @property
-    def lifesigns(self) -> Signs:
-        return Signs(self.machines.cache)
+    def lifesigns(self) -> AssumedLifesigns:
+        return AssumedLifesigns(self.machines.cache)
 
     def held(self, node: str, /) -> str:
         return self.jobs.get(node, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedSet:
     """changes   of the machines that are given the revision that is asked for
     shared    of these: what of it another component of the machine has, so that it is Blocked
     left_out  machines that the set selects and that are none of its members, and why
@@ -96,7 +96,7 @@ class Planned:
 
     set_: MachineComponentSet
     aim: Aim
-    look: Look
+    look: MembershipSnapshot
     forecast: Forecast
     changes: Mapping[str, Disturbance]
     shared: Mapping[str, str]
@@ -104,10 +104,10 @@ class Planned:
     leaving: Sequence[str]
 
 
-async def snapshot(kube: Kube) -> Snapshot:
+async def snapshot(kube: Kube) -> ClusterSnapshot:
     jobs = await kube.get(paths.custom("remedyoperationjobs"), structs(_Jobs))
-    nodes = await kube.get(paths.nodes(), structs(_Nodes))
-    return Snapshot(
+    nodes = await kube.get(paths.nodes(), structs(_FetchedNodes))
+    return ClusterSnapshot(
         Cache(await _all(kube, Machine)),
         Cache(await _all(kube, MachineComponentSet)),
         Cache(await _all(kube, MachineComponent)),
@@ -135,20 +135,24 @@ def asked(
 
 
 async def planned(
-    fleet: Snapshot, set_: MachineComponentSet, texts: Texts, server: ServerVersion, clock: Clock
-) -> Planned:
+    fleet: ClusterSnapshot,
+    set_: MachineComponentSet,
+    texts: ReferencedTexts,
+    server: ServerVersion,
+    clock: Clock,
+) -> PlannedSet:
     """set_  as `asked`"""
     sets = {**fleet.component_sets.cache, set_.metadata.name: set_}
     aimer = Aimer(fleet.components, texts, server)
     aim = await aimer.aim(set_)
     rivals = rivals_of(set_, aim.family, [(s, aimer.family_of(s)) for s in sets.values()])
-    looker = Looker(fleet, Board(), set_, view_of(set_, aim), aim.target, aim.current, rivals)
+    looker = Looker(fleet, Assignments(), set_, view_of(set_, aim), aim.target, aim.current, rivals)
     look = looker.look()
     found = forecast(
         remembered(set_.status), set_.spec.update_strategy, _seen(set_, aim, look, clock)
     )
     changes, shared = await _changes(fleet, aimer, aim, found)
-    return Planned(
+    return PlannedSet(
         set_,
         aim,
         look,
@@ -160,15 +164,17 @@ async def planned(
     )
 
 
-def _seen(set_: MachineComponentSet, aim: Aim, look: Look, clock: Clock) -> Seen:
+def _seen(
+    set_: MachineComponentSet, aim: Aim, look: MembershipSnapshot, clock: Clock
+) -> RolloutObservation:
     """A meltdown, and what waits for permits, is in the operator's memory alone."""
     window, now = set_.spec.update_strategy.window, clock.now()
-    hole = Said(Reason.MISSING_COMPONENT, look.hole) if look.hole else None
+    hole = ConditionMessage(RolloutReason.MISSING_COMPONENT, look.hole) if look.hole else None
     said = next(
         (c for c in set_.status.conditions if c.type == ComponentSetConditionType.PAUSED), None
     )
-    melts = said is not None and said.status == "True" and said.reason == Reason.MELTDOWN
-    return Seen(
+    melts = said is not None and said.status == "True" and said.reason == RolloutReason.MELTDOWN
+    return RolloutObservation(
         members=look.members,
         target=aim.target.name if aim.target is not None else "",
         now=now,
@@ -188,7 +194,7 @@ class _There:
 
     def __init__(self, aimer: Aimer) -> None:
         self._aimer = aimer
-        self._known: dict[tuple[object, ...], Made | None] = {}
+        self._known: dict[tuple[object, ...], AssignableRevision | None] = {}
 
     async def read(self, machine: Machine, families: Collection[str]) -> None:
         """So that it is `known`."""
@@ -196,7 +202,7 @@ class _There:
             if entry.name in families and (key := _key(entry)) not in self._known:
                 self._known[key] = await _made(self._aimer, entry)
 
-    def known(self, entry: AssignedComponent) -> Made | None:
+    def known(self, entry: AssignedComponent) -> AssignableRevision | None:
         return self._known[_key(entry)]
 
 
@@ -206,7 +212,7 @@ def _key(entry: AssignedComponent) -> tuple[object, ...]:
 
 
 async def _changes(
-    fleet: Snapshot, aimer: Aimer, aim: Aim, found: Forecast
+    fleet: ClusterSnapshot, aimer: Aimer, aim: Aim, found: Forecast
 ) -> tuple[dict[str, Disturbance], dict[str, str]]:
     """How each machine is disturbed, and on which another component has the same file or key."""
     there, made = _There(aimer), {m.name: m for m in (aim.current, aim.target) if m is not None}
@@ -230,12 +236,14 @@ async def _changes(
     return changes, shared
 
 
-async def _made(aimer: Aimer, entry: AssignedComponent) -> Made | None:
+async def _made(aimer: Aimer, entry: AssignedComponent) -> AssignableRevision | None:
     found = await aimer.made(entry.revision, entry.component, entry.values, entry.desired_state)
     return found[0] if found is not None and not found[1] else None
 
 
-def _left_out(fleet: Snapshot, set_: MachineComponentSet, look: Look) -> dict[str, str]:
+def _left_out(
+    fleet: ClusterSnapshot, set_: MachineComponentSet, look: MembershipSnapshot
+) -> dict[str, str]:
     members = {member.name for member in look.members}
     found = {}
     for name, machine in sorted(fleet.machines.cache.items()):
@@ -246,7 +254,7 @@ def _left_out(fleet: Snapshot, set_: MachineComponentSet, look: Look) -> dict[st
 
 def _why_not(machine: Machine, *, conflict: bool) -> str:
     if conflict:
-        return f"{Reason.CONFLICT}: another set has this component there"
+        return f"{RolloutReason.CONFLICT}: another set has this component there"
     if machine.metadata.deletion_timestamp is not None:
         return "it is being deleted"
     if machine.spec.mode is not MachineMode.MANAGE:

@@ -5,11 +5,11 @@ from collections.abc import Collection
 from agent.components.claims import conflicts
 from agent.components.units import FOLDER
 from kubenode.api.v1alpha1 import Machine
-from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import TemplateError
 from kubenode.runtime.components.wire import ComponentSpec
 from machine.componentset.disturbance import MadeOf
-from machine.componentset.revisions import Made
+from machine.componentset.revisions import AssignableRevision
 
 
 def claimed(spec: ComponentSpec) -> set[str]:
@@ -20,7 +20,9 @@ def claimed(spec: ComponentSpec) -> set[str]:
     return {file.path for file in spec.files} | drop_ins
 
 
-def shared_on(machine: Machine, target: Made, rivals: Collection[str], made_of: MadeOf) -> str:
+def shared_on(
+    machine: Machine, target: AssignableRevision, rivals: Collection[str], made_of: MadeOf
+) -> str:
     """What the agent would refuse `target` for, in its words; "" for nothing.
 
     rivals  other components of the machine that may share something with it
@@ -31,7 +33,7 @@ def shared_on(machine: Machine, target: Made, rivals: Collection[str], made_of: 
     return conflicts(forms).get(target.spec.component, "")
 
 
-def _form(made: Made, machine: Machine) -> Form | None:
+def _form(made: AssignableRevision, machine: Machine) -> ComponentForm | None:
     try:
         return made.form_on(machine)
     except TemplateError:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.dashboard.people import Proxy, Writers, networks
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.service import Defender
@@ -14,7 +14,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect_as
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 
 
 def check_dashboard(settings: ApiFlags, *, encrypted: bool) -> None:
@@ -37,8 +37,10 @@ def dashboard_parts(
     if settings.dashboard_port is None:
         return
     context = own if settings.tls else LiveContext() if settings.tls_cert_file else None
-    gate = Gate(
-        kube, clock, GateSettings(token_file=path_of(settings.token_file), review_tokens=True)
+    gate = RequestAuthenticator(
+        kube,
+        clock,
+        RequestAuthenticatorSettings(token_file=path_of(settings.token_file), review_tokens=True),
     )
     connect = partial(connect_as, kubeconfig=settings.kubeconfig, context=settings.context)
     dashboard = Dashboard(
@@ -60,7 +62,7 @@ def dashboard_parts(
     yield from dashboard.ground
     yield dashboard.server
     if context is not None and settings.tls_cert_file:
-        files = Files(path_of(settings.tls_cert_file), path_of(settings.tls_key_file))
+        files = PemFiles(path_of(settings.tls_cert_file), path_of(settings.tls_key_file))
         keeper = FileKeeper(clock, context, files)
         keeper.start("--tls-cert-file and --tls-key-file")
         yield keeper

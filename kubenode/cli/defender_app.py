@@ -48,11 +48,11 @@ def status(
     context: Context = None,
 ) -> None:
     """Breakers, pauses, windows, budgets with their use, and who waits for a permit."""
-    from kubenode.cli.defender_source import Address
+    from kubenode.cli.defender_source import DefenderAddress
     from kubenode.cli.defender_status import status_command
     from kubenode.cli.exits import run
 
-    address = Address(url, token_file, ca_file, cert_file, key_file)
+    address = DefenderAddress(url, token_file, ca_file, cert_file, key_file)
     raise typer.Exit(run(status_command(kubeconfig, context, address, output)))
 
 
@@ -135,10 +135,10 @@ def explain(
     """
     from kubenode.api.v1alpha1 import Disruption, Operation
     from kubenode.cli.defender_explain import explain_command
-    from kubenode.cli.defender_source import Address
+    from kubenode.cli.defender_source import DefenderAddress
     from kubenode.cli.exits import run
 
-    address = Address(url, token_file, ca_file, cert_file, key_file)
+    address = DefenderAddress(url, token_file, ca_file, cert_file, key_file)
     act, weight = Operation(operation.value), Disruption(class_.value)
     raise typer.Exit(run(explain_command(kubeconfig, context, address, node, act, weight, output)))
 
@@ -172,11 +172,11 @@ def simulate(
     kubenode rules replay --policy.
     """
     from kubenode.cli.defender_simulate import policies_from, simulate_command, since_from
-    from kubenode.cli.defender_source import Address
+    from kubenode.cli.defender_source import DefenderAddress
     from kubenode.cli.exits import explained, run
 
     with explained():
         new, back = policies_from(policy), since_from(since)
-    address = Address(url, token_file, ca_file, cert_file, key_file)
+    address = DefenderAddress(url, token_file, ca_file, cert_file, key_file)
     work = simulate_command(kubeconfig, context, address, new, back, output, replace_all=alone)
     raise typer.Exit(run(work))

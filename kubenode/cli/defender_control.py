@@ -8,13 +8,13 @@ from datetime import datetime
 
 from defender.control import RiskControl
 from defender.ledger import held_from
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from defender.store import LIFE
-from kubenode.cli.defender_objects import Objects
+from kubenode.cli.defender_objects import DefenderObjects
 
 
 def risk_control(
-    seen: Objects, now: datetime, policies: Sequence[Policy] | None = None
+    seen: DefenderObjects, now: datetime, policies: Sequence[LoadedPolicy] | None = None
 ) -> RiskControl:
     """Under these `policies`, or the cluster's own."""
     control = RiskControl()

@@ -11,11 +11,11 @@ from typing import Any
 
 import typer
 
-from defender.budgets import Kind, budgets
+from defender.budgets import BudgetKind, budgets
 from defender.client import HttpPermits
 from defender.control import RiskControl
-from defender.eviction import Preview, look
-from defender.limits.case import Refusal as No
+from defender.eviction import EvictionPreview, look
+from defender.limits.case import LimitRefusal as No
 from defender.pauses import lasting, scope_of
 from defender.verdict import judge, refusals
 from kubenode.api.meta import format_time
@@ -23,8 +23,8 @@ from kubenode.api.v1alpha1 import Ask, Disruption, Operation, Reason
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.cli.cluster import connected
 from kubenode.cli.defender_control import risk_control
-from kubenode.cli.defender_objects import Objects, read_objects
-from kubenode.cli.defender_source import Address, asking
+from kubenode.cli.defender_objects import DefenderObjects, read_objects
+from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.defender_why import lines, remedy
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
@@ -32,9 +32,9 @@ from rules.leaves.window import inside
 
 SOMEBODY = Holder(kind="Explanation", name="somebody-new", uid="explanation")
 PARTS = {
-    Reason.CONCURRENCY_LIMIT: Kind.CONCURRENCY,
-    Reason.MIN_HEALTHY: Kind.HEALTHY,
-    Reason.RATE_LIMIT: Kind.RATE,
+    Reason.CONCURRENCY_LIMIT: BudgetKind.CONCURRENCY,
+    Reason.MIN_HEALTHY: BudgetKind.HEALTHY,
+    Reason.RATE_LIMIT: BudgetKind.RATE,
 }
 Report = dict[str, Any]
 
@@ -42,7 +42,7 @@ Report = dict[str, Any]
 async def explain_command(
     kubeconfig: str | None,
     context: str | None,
-    address: Address,
+    address: DefenderAddress,
     node: str,
     operation: Operation,
     class_: Disruption,
@@ -70,7 +70,7 @@ async def explain_command(
 
 
 def explained(
-    seen: Objects,
+    seen: DefenderObjects,
     control: RiskControl,
     node: str,
     operation: Operation,
@@ -216,7 +216,7 @@ def _breakers(control: RiskControl, node: str) -> Iterator[Report]:
             }
 
 
-def _pauses(seen: Objects, node: str, now: datetime) -> Iterator[Report]:
+def _pauses(seen: DefenderObjects, node: str, now: datetime) -> Iterator[Report]:
     labels = seen.nodes[node].metadata.labels
     for policy in seen.policies:
         held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
@@ -250,7 +250,7 @@ def _windows(
             }
 
 
-def _held_jobs(seen: Objects, node: str) -> list[Report]:
+def _held_jobs(seen: DefenderObjects, node: str) -> list[Report]:
     return [
         {
             "holder": f"RemedyOperationJob {job.metadata.name}",
@@ -265,7 +265,7 @@ def _held_jobs(seen: Objects, node: str) -> list[Report]:
     ]
 
 
-def shown_preview(preview: Preview) -> Report:
+def shown_preview(preview: EvictionPreview) -> Report:
     return {
         "problem": preview.problem,
         "pods": len(preview.pods),

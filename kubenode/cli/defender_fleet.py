@@ -2,7 +2,7 @@
 
 import typer
 
-from defender.charge.note import Note
+from defender.charge.note import NoteStore
 from defender.fleet import wire
 from defender.fleet.departure import ANNOTATION as DEPARTURE
 from defender.fleet.departure import Departure
@@ -20,12 +20,12 @@ async def forget_command(
     if not why.strip() or len(why) > LONGEST_WHY:
         raise Refusal(f"--why: write 1 to {LONGEST_WHY} characters", Exit.USAGE)
     async with connected(kubeconfig, context) as kube:
-        groups = wire.read_known(await Note(kube, namespace, NAME, ANNOTATION).read())
+        groups = wire.read_known(await NoteStore(kube, namespace, NAME, ANNOTATION).read())
         there = sorted({name for known in groups.values() for name in known.roster})
         if cluster not in there:
             known = ", ".join(there) or "none"
             raise Refusal(f"no cluster {cluster} is remembered in {namespace}; there are: {known}")
-        note = Note(kube, namespace, NAME, DEPARTURE)
+        note = NoteStore(kube, namespace, NAME, DEPARTURE)
         if await note.read():
             raise Refusal("another cluster is being forgotten: try again in a minute")
         departure = Departure(cluster, await caller(kube), why.strip())

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from defender.jobs import Job
-from defender.policies import Policy, read_policy
+from defender.jobs import ObservedJob
+from defender.policies import LoadedPolicy, read_policy
 from defender.recorded import UnreadablePermit, read_permit
 from kubenode.api.v1alpha1 import DefenderPolicy, Permit, RemedyOperationJob
 from kubenode.cli.cluster import require_crds
@@ -21,23 +21,23 @@ JOBS = paths.custom(RemedyOperationJob.resource.plural)
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class DefenderObjects:
     """`unreadable` are permits that cannot be read, by name with why."""
 
     nodes: Mapping[str, Node]
-    policies: Sequence[Policy]
+    policies: Sequence[LoadedPolicy]
     permits: Sequence[Permit]
-    jobs: Sequence[Job]
+    jobs: Sequence[ObservedJob]
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
-async def read_objects(kube: Kube) -> Objects:
+async def read_objects(kube: Kube) -> DefenderObjects:
     """Raises Refusal without our kinds, KubeError where a right is missing."""
     await require_crds(kube)
     nodes = Informer(kube, paths.nodes(), structs(Node))
     policies = Informer(kube, POLICIES, read_policy)
     permits = Informer(kube, PERMITS, read_permit)
-    jobs = Informer(kube, JOBS, structs(Job))
+    jobs = Informer(kube, JOBS, structs(ObservedJob))
     informers: Sequence[Informer[Any]] = (nodes, policies, permits, jobs)
     for informer in informers:  # an Informer would try again for ever
         await kube.get(informer.path, query={"limit": 1})
@@ -47,7 +47,7 @@ async def read_objects(kube: Kube) -> Objects:
         for name, permit in sorted(permits.cache.items())
         if isinstance(permit, UnreadablePermit)
     }
-    return Objects(
+    return DefenderObjects(
         dict(nodes.cache),
         sorted(policies.cache.values(), key=lambda policy: policy.name),
         list(permits.cache.values()),

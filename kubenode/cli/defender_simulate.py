@@ -16,9 +16,9 @@ import typer
 from defender.client import HttpPermits
 from defender.history import History, history
 from defender.ledger import held_from
-from defender.policies import Policy, read_policy
+from defender.policies import LoadedPolicy, read_policy
 from defender.requests import RequestsPage
-from defender.simulate import Fate, Outcome, reasons, simulate
+from defender.simulate import RequestFate, SimulationOutcome, reasons, simulate
 from defender.store import LIFE
 from kubenode.api.duration import format_duration, parse_duration
 from kubenode.api.meta import format_time
@@ -26,8 +26,8 @@ from kubenode.api.v1alpha1 import DefenderPolicy
 from kubenode.cli import policy_files as replay_files
 from kubenode.cli.cluster import connected
 from kubenode.cli.defender_comparing import lines
-from kubenode.cli.defender_objects import Objects, read_objects
-from kubenode.cli.defender_source import Address, asking
+from kubenode.cli.defender_objects import DefenderObjects, read_objects
+from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
 
@@ -46,7 +46,7 @@ def since_from(text: str) -> timedelta:
     return since
 
 
-def policies_from(files: Sequence[Path]) -> list[Policy]:
+def policies_from(files: Sequence[Path]) -> list[LoadedPolicy]:
     """The DefenderPolicies of YAML files. Raises Refusal for what is none."""
     found = [_as_read(policy) for file in files for policy in replay_files.policies_from(file)]
     broken = [f"{policy.name}: {'; '.join(policy.problems)}" for policy in found if policy.problems]
@@ -58,7 +58,7 @@ def policies_from(files: Sequence[Path]) -> list[Policy]:
     return found
 
 
-def _as_read(policy: DefenderPolicy) -> Policy:
+def _as_read(policy: DefenderPolicy) -> LoadedPolicy:
     """As Kube Defender would read it from the API server."""
     body = policy.to_dict()
     body["metadata"]["name"] = policy.metadata.name or "default"
@@ -68,8 +68,8 @@ def _as_read(policy: DefenderPolicy) -> Policy:
 async def simulate_command(
     kubeconfig: str | None,
     context: str | None,
-    address: Address,
-    new: Sequence[Policy],
+    address: DefenderAddress,
+    new: Sequence[LoadedPolicy],
     since: timedelta,
     output: Plain,
     *,
@@ -105,7 +105,9 @@ async def remembered(defender: HttpPermits, since: datetime) -> RequestsPage:
     return first.model_copy(update={"requests": list(found.values())})
 
 
-def history_of(seen: Objects, page: RequestsPage | None, start: datetime, end: datetime) -> History:
+def history_of(
+    seen: DefenderObjects, page: RequestsPage | None, start: datetime, end: datetime
+) -> History:
     permits = [held_from(permit, LIFE.total_seconds()) for permit in seen.permits]
     return history(list(seen.nodes.values()), permits, seen.jobs, page, start, end)
 
@@ -113,7 +115,7 @@ def history_of(seen: Objects, page: RequestsPage | None, start: datetime, end: d
 # -- the comparison ---------------------------------------------------------------------------
 
 
-def compared(past: History, present: Outcome, new: Outcome) -> Report:
+def compared(past: History, present: SimulationOutcome, new: SimulationOutcome) -> Report:
     """Pure. Times in seconds."""
     return {
         "from": format_time(past.start),
@@ -133,7 +135,7 @@ def _was(past: History) -> Report:
     return {"granted": len(waits), "notGranted": len(past.wishes) - len(waits), **_waits(waits)}
 
 
-def _told(outcome: Outcome) -> Report:
+def _told(outcome: SimulationOutcome) -> Report:
     held = sum(bool(fate.held) for fate in outcome.fates)
     return {
         "granted": len(outcome.granted),
@@ -170,7 +172,7 @@ def percentile(ordered: Sequence[float], percent: int) -> float | None:
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
-def _differences(present: Outcome, new: Outcome) -> list[Report]:
+def _differences(present: SimulationOutcome, new: SimulationOutcome) -> list[Report]:
     """Requests that fare differently, the largest difference first."""
     pairs = zip(present.fates, new.fates, strict=True)
     found = [(one, two) for one, two in pairs if one.granted != two.granted]
@@ -188,13 +190,13 @@ def _differences(present: Outcome, new: Outcome) -> list[Report]:
     ]
 
 
-def _apart(one: Fate, two: Fate) -> float:
+def _apart(one: RequestFate, two: RequestFate) -> float:
     if one.waited is None or two.waited is None:
         return float("inf")
     return abs((one.waited - two.waited).total_seconds())
 
 
-def _fared(fate: Fate) -> str:
+def _fared(fate: RequestFate) -> str:
     if fate.waited is not None:
         wait = format_duration(timedelta(seconds=round(fate.waited.total_seconds())))
         return "at once" if wait == "0s" else f"after {wait}"

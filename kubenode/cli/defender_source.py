@@ -13,7 +13,7 @@ SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DefenderAddress:
     """url  "" for none: what is shown comes from the cluster's objects alone"""
 
     url: str = ""
@@ -23,11 +23,11 @@ class Address:
     key: Path | None = None
 
 
-NOBODY = Address()
+NOBODY = DefenderAddress()
 
 
 @asynccontextmanager
-async def asking(address: Address) -> AsyncIterator[HttpPermits | None]:
+async def asking(address: DefenderAddress) -> AsyncIterator[HttpPermits | None]:
     """Its client. Raises Refusal if no answer comes."""
     if not address.url:
         yield None

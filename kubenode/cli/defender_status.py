@@ -13,18 +13,18 @@ from typing import Any
 import typer
 
 from defender.answers import Waiting
-from defender.budgets import Budget, budgets
+from defender.budgets import LimitBudget, budgets
 from defender.client import HttpPermits
 from defender.control import RiskControl
 from defender.pauses import lasting, scope_of
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
 from kubenode.api.v1alpha1.permit import Reason
 from kubenode.cli.cluster import connected
 from kubenode.cli.defender_control import risk_control
-from kubenode.cli.defender_objects import Objects, read_objects
-from kubenode.cli.defender_source import Address, asking
+from kubenode.cli.defender_objects import DefenderObjects, read_objects
+from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.exits import Exit
 from kubenode.cli.options import Listing
 from kubenode.cli.tables import as_yaml, table
@@ -59,7 +59,7 @@ EMPTY = {
 
 
 async def status_command(
-    kubeconfig: str | None, context: str | None, address: Address, output: Listing
+    kubeconfig: str | None, context: str | None, address: DefenderAddress, output: Listing
 ) -> Exit:
     """FINDING if Kube Defender was asked and cannot answer questions now."""
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
@@ -79,7 +79,7 @@ async def status_command(
     return Exit.FINE if report["ready"] in ("yes", "not asked") else Exit.FINDING
 
 
-def reported(seen: Objects, control: RiskControl, now: datetime) -> Report:
+def reported(seen: DefenderObjects, control: RiskControl, now: datetime) -> Report:
     """All of it from objects. Pure."""
     policies = seen.policies or [control.fallback]
     return {
@@ -122,7 +122,7 @@ def _breaker(policy: str, status: BreakerStatus) -> Row:
     }
 
 
-def _pauses(policy: Policy, now: datetime) -> list[Row]:
+def _pauses(policy: LoadedPolicy, now: datetime) -> list[Row]:
     held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
     return [
         {
@@ -137,7 +137,7 @@ def _pauses(policy: Policy, now: datetime) -> list[Row]:
     ]
 
 
-def _windows(policy: Policy, now: datetime) -> list[Row]:
+def _windows(policy: LoadedPolicy, now: datetime) -> list[Row]:
     found = []
     for window in policy.spec.windows if policy.spec is not None else ():
         is_open, until = inside(window, now)
@@ -154,7 +154,7 @@ def _windows(policy: Policy, now: datetime) -> list[Row]:
     return found
 
 
-def _budget(budget: Budget) -> Row:
+def _budget(budget: LimitBudget) -> Row:
     return {
         "policy": budget.policy,
         "index": budget.index,
@@ -191,7 +191,7 @@ def unreadable_permits(control: RiskControl, why: Mapping[str, str]) -> list[Row
     ]
 
 
-def _held_jobs(seen: Objects) -> list[Row]:
+def _held_jobs(seen: DefenderObjects) -> list[Row]:
     """Who waits by their own word; in which order only Kube Defender knows."""
     return [
         {

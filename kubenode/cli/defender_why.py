@@ -3,7 +3,7 @@
 from typing import Any
 
 from defender.control import RiskControl
-from defender.limits.case import Refusal
+from defender.limits.case import LimitRefusal
 from kubenode.api.v1alpha1 import Reason
 from kubenode.cli.tables import table
 
@@ -30,7 +30,7 @@ REMEDIES = {
 }
 
 
-def remedy(no: Refusal, control: RiskControl) -> str:
+def remedy(no: LimitRefusal, control: RiskControl) -> str:
     text = REMEDIES.get(no.reason, "ask again later").format(scope=no.scope or "the cluster")
     if no.reason is Reason.CONCURRENCY_LIMIT:
         open_ = [held for held in control.ledger.open() if _inside(held.node, no.scope, control)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.http.app import create_app
 from defender.http.owners import Owners
 from defender.http.shown import ShownService
@@ -23,7 +23,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 from kubenode.runtime.tls.keeper import CertificateKeeper
 
 log = logging.getLogger(__name__)
@@ -34,10 +34,10 @@ CHART = "charts/kubenode/defender/webhook.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class DefenderFrontends:
     """`gate` says who may come in; `parts` run on every replica."""
 
-    gate: Gate
+    gate: RequestAuthenticator
     parts: list[Part] = field(default_factory=list)
 
 
@@ -76,9 +76,9 @@ def doors(
     clock: Clock,
     registry: CollectorRegistry,
     settings: ApiFlags,
-) -> Doors:
+) -> DefenderFrontends:
     """Of `checked` settings. Raises CannotStart."""
-    gate = Gate(kube, clock, gate_settings(settings))
+    gate = RequestAuthenticator(kube, clock, gate_settings(settings))
     own = LiveContext()
     parts: list[Part] = []
     if settings.listen_port is not None:
@@ -93,10 +93,10 @@ def doors(
     serves = (settings.listen_port, settings.dashboard_port)
     if settings.guard_port is not None or (settings.tls and any(p is not None for p in serves)):
         parts.append(_keeper(kube, clock, settings, own))
-    return Doors(gate, parts)
+    return DefenderFrontends(gate, parts)
 
 
-def gate_settings(settings: ApiFlags) -> GateSettings:
+def gate_settings(settings: ApiFlags) -> RequestAuthenticatorSettings:
     shown = settings.token_file or settings.client_ca_file or settings.token_review
     anyone = local(settings.listen_address) and not shown
     if anyone and settings.listen_port is not None:
@@ -105,7 +105,7 @@ def gate_settings(settings: ApiFlags) -> GateSettings:
             " change that",
             extra={"address": settings.listen_address},
         )
-    return GateSettings(
+    return RequestAuthenticatorSettings(
         token_file=path_of(settings.token_file),
         review_tokens=settings.token_review is not False,
         audience=settings.token_audience,
@@ -114,7 +114,12 @@ def gate_settings(settings: ApiFlags) -> GateSettings:
 
 
 def _api(
-    service: Defender, kube: Kube, gate: Gate, clock: Clock, settings: ApiFlags, own: LiveContext
+    service: Defender,
+    kube: Kube,
+    gate: RequestAuthenticator,
+    clock: Clock,
+    settings: ApiFlags,
+    own: LiveContext,
 ) -> Iterable[Part]:
     assert settings.listen_port is not None
     owners = Owners(service.ledger, settings.holder_users)
@@ -127,12 +132,12 @@ def _api(
         context=context,
         limits=settings.http_limits,
     )
-    files = Files(
+    files = PemFiles(
         path_of(settings.tls_cert_file),
         path_of(settings.tls_key_file),
         path_of(settings.client_ca_file),
     )
-    if context is not None and files != Files():
+    if context is not None and files != PemFiles():
         keeper = FileKeeper(clock, context, files)
         keeper.start("--tls-cert-file, --tls-key-file and --client-ca-file")
         yield keeper

@@ -34,7 +34,7 @@ SIZES = "_characters"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DiagnosticsRequest:
     """What was typed.
 
     parts     of the bundle; none: all
@@ -52,7 +52,7 @@ class Wish:
     out: Path | None = None
 
 
-async def diagnose(kubeconfig: str | None, context: str | None, wish: Wish) -> Exit:
+async def diagnose(kubeconfig: str | None, context: str | None, wish: DiagnosticsRequest) -> Exit:
     token = _token(wish)
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
@@ -77,7 +77,7 @@ async def diagnose(kubeconfig: str | None, context: str | None, wish: Wish) -> E
     return Exit.FINE
 
 
-def question(wish: Wish, agent: str, by: str, now: datetime) -> dict[str, Any]:
+def question(wish: DiagnosticsRequest, agent: str, by: str, now: datetime) -> dict[str, Any]:
     """The HostProbe. Its name is that of the bundle. Pure."""
     at = now.astimezone(UTC).strftime("%Y%m%dt%H%M%Sz")
     name = f"{wish.node[:80].rstrip('.-')}-{at}"
@@ -127,7 +127,7 @@ def told(probe: HostProbe) -> list[str]:
     return [*lines, f"{'characters':12}{shown}"]
 
 
-def _token(wish: Wish) -> str:
+def _token(wish: DiagnosticsRequest) -> str:
     if wish.operator is None:
         return ""
     if wish.token_file is None:
@@ -138,7 +138,7 @@ def _token(wish: Wish) -> str:
         raise Refusal(f"--token-file {wish.token_file}: {error}") from error
 
 
-async def _fetch(wish: Wish, agent: str, name: str, token: str) -> Path:
+async def _fetch(wish: DiagnosticsRequest, agent: str, name: str, token: str) -> Path:
     """Raises Refusal. What is there already stays until the whole bundle is here."""
     out = wish.out or Path(f"{name}.tar.gz")
     url = f"{wish.operator}/v1/hosts/{agent}/bundles/{name}.tar.gz"

@@ -25,7 +25,7 @@ MOST_VALUES = 300_000
 Field = tuple[str | int, ...]
 
 
-class Unreadable(Exception):
+class UnreadableDocument(Exception):
     """A file that is no YAML, or is not there: `place: what, remedy`."""
 
 
@@ -41,7 +41,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """One YAML document, the `number`th of those that `marks` knows. `data` is plain."""
 
     path: Path
@@ -75,38 +75,40 @@ def files(given: Sequence[Path]) -> list[Path]:
             yaml = (p for p in path.rglob("*") if p.suffix in SUFFIXES)
             inside = sorted(p for p in yaml if not is_test(p))
             if not inside:
-                raise Unreadable(f"{path}: no YAML file in this folder; name files or another one")
+                raise UnreadableDocument(
+                    f"{path}: no YAML file in this folder; name files or another one"
+                )
             found += inside
         elif path.is_file():
             found.append(path)
         else:
-            raise Unreadable(f"{path}: no such file; check the name")
+            raise UnreadableDocument(f"{path}: no such file; check the name")
     return found
 
 
-def read(path: Path) -> Iterator[Document]:
+def read(path: Path) -> Iterator[YamlDocument]:
     """Every document of the file that is not empty. Raises Unreadable."""
     try:
         text = path.read_text(encoding="utf-8")
         plain = _plain(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(
+        raise UnreadableDocument(
             f"{path}: cannot be read: {error}; it must be a text file in UTF-8"
         ) from error
     except MarkedYAMLError as error:
-        raise Unreadable(_broken(path, error)) from error
+        raise UnreadableDocument(_broken(path, error)) from error
     except YAMLError as error:
-        raise Unreadable(f"{path}: no YAML: {error}") from error
+        raise UnreadableDocument(f"{path}: no YAML: {error}") from error
     except (plain_yaml.TooDeep, RecursionError) as error:
-        raise Unreadable(f"{path}: nests too deep: rewrite it flatter") from error
+        raise UnreadableDocument(f"{path}: nests too deep: rewrite it flatter") from error
     marks = Marks(text)
     for number, data in enumerate(plain):
         if data is None:
             continue
         if _too_large(data):
             why = "too large once its aliases are written out: divide it, or use fewer aliases"
-            raise Unreadable(f"{path}: {why}")
-        yield Document(path, data, marks, number)
+            raise UnreadableDocument(f"{path}: {why}")
+        yield YamlDocument(path, data, marks, number)
 
 
 def _too_large(data: Any) -> bool:

@@ -18,7 +18,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Mode, Permit, RemedyOperationJob
 from kubenode.api.v1alpha1.noderecord import DryRunResults, NodeRecordSpec
 from kubenode.cli.cluster import connected, require_crds
-from kubenode.cli.defender_source import NOBODY, Address, asking
+from kubenode.cli.defender_source import NOBODY, DefenderAddress, asking
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.live import Live, read_node
 from kubenode.cli.rules_waiting import lines as lines_of
@@ -30,7 +30,7 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.job.initialwait import waits_until
 from remedy.job.model import Job
-from rules.explain import Explanation, explained
+from rules.explain import RuleExplanation, explained
 from rules.truth import Truth
 
 CLOSED_SHOWN = 3
@@ -39,7 +39,7 @@ FEW_RULES = 12
 
 
 async def explain_node(
-    name: str, kubeconfig: str | None, context: str | None, address: Address = NOBODY
+    name: str, kubeconfig: str | None, context: str | None, address: DefenderAddress = NOBODY
 ) -> Exit:
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
         await require_crds(kube)
@@ -177,7 +177,7 @@ def _of_rules(live: Live, now: datetime) -> list[str]:
     return told
 
 
-def _says_something(found: Explanation) -> bool:
+def _says_something(found: RuleExplanation) -> bool:
     """Whether a leaf of its evidence is true."""
     left = [found.evidence] if found.evidence is not None else []
     while left:

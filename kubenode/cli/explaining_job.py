@@ -12,8 +12,8 @@ from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.job_access import read_job
-from kubenode.cli.job_moments import Beside, Told
-from kubenode.cli.job_story import Story, story
+from kubenode.cli.job_moments import Beside, JobEventSummary
+from kubenode.cli.job_story import JobStory, story
 from kubenode.cli.job_story_text import text
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -40,7 +40,9 @@ async def explain_job(
     return Exit.FINE
 
 
-async def read_story(kube: Kube, name: str, audit: list[Mapping[str, Any]] | None = None) -> Story:
+async def read_story(
+    kube: Kube, name: str, audit: list[Mapping[str, Any]] | None = None
+) -> JobStory:
     """Raises Refusal for a job that is not there."""
     raw = await read_job(kube, name)
     job = RemedyOperationJob.model_validate(raw, extra="ignore")
@@ -56,7 +58,7 @@ async def _node(kube: Kube, name: str) -> Node | None:
         return None
 
 
-async def _events(kube: Kube, job: RemedyOperationJob) -> list[Told]:
+async def _events(kube: Kube, job: RemedyOperationJob) -> list[JobEventSummary]:
     """Events of the job; [] for whoever may not read them: the object tells most of it."""
     uid = job.metadata.uid
     query = {"fieldSelector": f"involvedObject.uid={uid}"}
@@ -71,7 +73,7 @@ async def _events(kube: Kube, job: RemedyOperationJob) -> list[Told]:
         if first is None:
             continue
         message, count = item.get("message", ""), item.get("count") or 1
-        found.append(Told(item.get("reason", ""), message, first, last or first, count))
+        found.append(JobEventSummary(item.get("reason", ""), message, first, last or first, count))
     return found
 
 

@@ -16,13 +16,18 @@ from kubenode.runtime.audit import Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
-from kubenode.runtime.tls.files import Files
+from kubenode.runtime.tls.files import PemFiles
 from remedy.bundles.places import BadPlace, store_at
 from remedy.bundles.port import BundleStore, StoreFailed
 from remedy.bundles.routes import BundleRoutes
-from remedy.hostdoctor.app import Endpoints
-from remedy.hostdoctor.gate import SHORTEST_TOKEN, GateSettings, Unreadable, read_tokens
-from remedy.hostdoctor.server import HostDoctor, HostDoctorSettings
+from remedy.hostdoctor.app import DeliveryEndpoints
+from remedy.hostdoctor.gate import (
+    SHORTEST_TOKEN,
+    CallerUnverified,
+    DeliveryAuthenticatorSettings,
+    read_tokens,
+)
+from remedy.hostdoctor.server import HostDoctorListener, HostDoctorSettings
 from remedy.operator import RemedyOperator
 
 log = logging.getLogger(__name__)
@@ -62,7 +67,7 @@ def checked_host_doctor(settings: HostDoctorFlags) -> None:
 def _check_tokens(files: Sequence[Path]) -> None:
     try:
         tokens = read_tokens(files)
-    except Unreadable as error:
+    except CallerUnverified as error:
         raise CannotStart(f"--host-doctor-token-files: {error}") from error
     if files and not tokens:
         raise CannotStart(
@@ -90,12 +95,12 @@ def host_doctor_parts(
         namespace=settings.namespace,
         names=settings.host_doctor_names,
         tls=not settings.host_doctor_plain_http,
-        files=Files(
+        files=PemFiles(
             path_of(settings.host_doctor_cert_file),
             path_of(settings.host_doctor_key_file),
             path_of(ca),
         ),
-        gate=GateSettings(
+        gate=DeliveryAuthenticatorSettings(
             tokens, settings.host_doctor_allowed, anyone, settings.host_doctor_token_audience
         ),
         limits=settings.http_limits,
@@ -104,10 +109,10 @@ def host_doctor_parts(
     store = bundle_store(settings)
     access = BundleAccess(kube, clock, audit, settings.host_doctor_token_audience)
 
-    def more(ends: Endpoints) -> Sequence[BaseRoute]:
+    def more(ends: DeliveryEndpoints) -> Sequence[BaseRoute]:
         return () if store is None else BundleRoutes(store, ends.may_hand_in, access.check).routes
 
-    parts = HostDoctor(operator.desk, kube, clock, metrics, made, audit, more=more).parts
+    parts = HostDoctorListener(operator.desk, kube, clock, metrics, made, audit, more=more).parts
     return parts if store is None else [*parts, StoreCheck(store)]
 
 

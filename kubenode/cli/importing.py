@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import DefenderPolicy, NodeRemedier
-from kubenode.cli.documents import Document, Unreadable, files, read
+from kubenode.cli.documents import UnreadableDocument, YamlDocument, files, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.lint import parts
 from kubenode.cli.tables import as_yaml
 from rules.importing import CannotImport, Imported, imported
-from rules.lint import Severity, lint
+from rules.lint import LintSeverity, lint
 
 WIDTH = 100
 
@@ -25,7 +25,7 @@ def command(given: Sequence[Path]) -> Exit:
     """FINDING: something could not be imported, or lint would refuse what was."""
     try:
         documents = [document for path in files(given) for document in read(path)]
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise Refusal(str(error), Exit.USAGE) from error
     code, written = Exit.FINE, 0
     for document in documents:
@@ -44,7 +44,7 @@ def command(given: Sequence[Path]) -> Exit:
     return code
 
 
-def _objects(document: Document) -> Iterator[tuple[object, "Where"]]:
+def _objects(document: YamlDocument) -> Iterator[tuple[object, "Where"]]:
     """The object, or the items of a List as `kubectl get -o yaml` writes it."""
     data = document.data
     if isinstance(data, dict) and data.get("kind", "").endswith("List") and "items" in data:
@@ -57,7 +57,7 @@ def _objects(document: Document) -> Iterator[tuple[object, "Where"]]:
 class Where:
     """Place of a field of one object, as `file:line:col`."""
 
-    def __init__(self, document: Document, prefix: str = "") -> None:
+    def __init__(self, document: YamlDocument, prefix: str = "") -> None:
         self._document, self._prefix = document, prefix
 
     def __call__(self, path: str) -> str:
@@ -97,7 +97,7 @@ def _checked(found: Imported) -> NodeRemedier:
 
 
 def _linted(rule: NodeRemedier) -> Exit:
-    errors = [one for one in lint([rule]) if one.severity is Severity.ERROR]
+    errors = [one for one in lint([rule]) if one.severity is LintSeverity.ERROR]
     for one in errors:
         typer.echo(f"kubenode: {one.rule}: {one.path}: {one.message} [{one.code}]", err=True)
     return Exit.FINDING if errors else Exit.FINE

@@ -122,10 +122,10 @@ def run_job(
     """
     from kubenode.api.v1alpha1 import Mode
     from kubenode.cli.exits import run
-    from kubenode.cli.job_starting import Asked, start
+    from kubenode.cli.job_starting import JobRequest, start
 
     wanted = Mode(mode.value) if mode is not None else None
-    asked = Asked(node, remedier, from_, wanted, yes)
+    asked = JobRequest(node, remedier, from_, wanted, yes)
     raise typer.Exit(run(start(kubeconfig, context, asked)))
 
 

@@ -20,7 +20,7 @@ AT_ONCE = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class JobMoment:
     """what  a sentence; `why` beside it; `source` of it: object, event or audit"""
 
     at: datetime
@@ -40,7 +40,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JobEventSummary:
     """One Kubernetes Event of the job: first and last time that it was so."""
 
     reason: str
@@ -54,7 +54,7 @@ class Told:
 class Beside:
     """audit  lines of the job, None: no audit log was given"""
 
-    events: Sequence[Told] = ()
+    events: Sequence[JobEventSummary] = ()
     audit: Sequence[Mapping[str, Any]] | None = None
 
     @property
@@ -71,13 +71,13 @@ class Beside:
         return max((e.first for e in held), default=None)
 
 
-def moments(job: RemedyOperationJob, beside: Beside) -> list[Moment]:
+def moments(job: RemedyOperationJob, beside: Beside) -> list[JobMoment]:
     found = [*_timeline(job), *_steps(job), *_words(job), *_ending(job)]
     if beside.audit is not None:
         found += _audited(beside.audit)
     else:
         found += [
-            Moment(e.first, _held(e), _times(e), "event", AFTER_STEPS)
+            JobMoment(e.first, _held(e), _times(e), "event", AFTER_STEPS)
             for e in beside.events
             if e.reason == "JobHeld"
         ]
@@ -87,7 +87,7 @@ def moments(job: RemedyOperationJob, beside: Beside) -> list[Moment]:
 # -- the object ----------------------------------------------------------------------------------
 
 
-def _timeline(job: RemedyOperationJob) -> Iterator[Moment]:
+def _timeline(job: RemedyOperationJob) -> Iterator[JobMoment]:
     line = job.status.timeline
     created = line.job_created or job.metadata.creation_timestamp
     permit = job.status.permit
@@ -102,24 +102,24 @@ def _timeline(job: RemedyOperationJob) -> Iterator[Moment]:
     )
     for at, what, order in each:
         if at is not None:
-            yield Moment(at, what, order=(order, 0))
+            yield JobMoment(at, what, order=(order, 0))
 
 
-def _steps(job: RemedyOperationJob) -> Iterator[Moment]:
+def _steps(job: RemedyOperationJob) -> Iterator[JobMoment]:
     for place, record in enumerate(job.status.steps):
         name = _named(job, record)
         tries = f", attempt {record.attempts}" if record.attempts > 1 else ""
         began, asked = record.started_at, record.asked_at
         if began is not None and (asked is None or asked - began > AT_ONCE):
-            yield Moment(began, f"{name} begins{tries}", order=(3, 4 * place))
+            yield JobMoment(began, f"{name} begins{tries}", order=(3, 4 * place))
         if asked is not None:
-            yield Moment(asked, f"{name}: {_asked(record)}", order=(3, 4 * place + 1))
+            yield JobMoment(asked, f"{name}: {_asked(record)}", order=(3, 4 * place + 1))
         if (answer := _answer(job, record)) is not None:
             yield replace(answer, order=(3, 4 * place + 2))
         if record.finished_at is not None:
             state = _ENDED.get(record.state, f"ends: {record.state}")
             said = f"{name} {state}"
-            yield Moment(record.finished_at, said, record.message, order=(3, 4 * place + 3))
+            yield JobMoment(record.finished_at, said, record.message, order=(3, 4 * place + 3))
 
 
 _ENDED = {
@@ -150,7 +150,7 @@ def _asked(record: StepStatus) -> str:
     return f"{who} is asked, request {record.request_id}, boot ID {boot}{until}"
 
 
-def _answer(job: RemedyOperationJob, record: StepStatus) -> Moment | None:
+def _answer(job: RemedyOperationJob, record: StepStatus) -> JobMoment | None:
     """What the agent says of the request, if it is a word of its own."""
     agent = job.status.agent
     answer = agent.requests.get(record.request_id) if agent is not None else None
@@ -159,41 +159,41 @@ def _answer(job: RemedyOperationJob, record: StepStatus) -> Moment | None:
     code = f", code {answer.code}" if answer.code is not None else ""
     boot = f", boot ID {answer.boot_id}" if answer.boot_id else ""
     what = f"the agent answers {record.request_id}: {answer.state}{code}{boot}"
-    return Moment(answer.finished_at, what)
+    return JobMoment(answer.finished_at, what)
 
 
-def _words(job: RemedyOperationJob) -> Iterator[Moment]:
+def _words(job: RemedyOperationJob) -> Iterator[JobMoment]:
     for n, word in enumerate(job.spec.approvals):
         if word.at is None:
             continue
         rung = f" (rung {word.rung})" if word.rung is not None else ""
         unheard = "" if n < job.status.words_heard else "; not heard yet"
         said = f"{word.by or 'nobody'} says {word.decision}{rung}{unheard}"
-        yield Moment(word.at, said, word.note, order=(2, 1))
+        yield JobMoment(word.at, said, word.note, order=(2, 1))
 
 
-def _ending(job: RemedyOperationJob) -> Iterator[Moment]:
+def _ending(job: RemedyOperationJob) -> Iterator[JobMoment]:
     for condition in job.status.conditions:
         if condition.type == CLOSING:
             what = f"it is decided to end: {condition.reason}"
-            yield Moment(condition.last_transition_time, what, condition.message, order=(9, 0))
+            yield JobMoment(condition.last_transition_time, what, condition.message, order=(9, 0))
 
 
 # -- Events and audit lines ----------------------------------------------------------------------
 
 
-def _held(event: Told) -> str:
+def _held(event: JobEventSummary) -> str:
     """Without the node, which stands before it in the Event."""
     return f"held: {event.message.partition(': ')[2] or event.message}"
 
 
-def _times(event: Told) -> str:
+def _times(event: JobEventSummary) -> str:
     if event.count < 2:
         return ""
     return f"{event.count} times in {length(event.last - event.first)}"
 
 
-def _audited(lines: Sequence[Mapping[str, Any]]) -> Iterator[Moment]:
+def _audited(lines: Sequence[Mapping[str, Any]]) -> Iterator[JobMoment]:
     for line in lines:
         what, at = str(line.get("what", "")), _read(line.get("at"))
         if at is None or what in QUIET or what.startswith(TOLD_ELSEWHERE):
@@ -211,7 +211,7 @@ def _audited(lines: Sequence[Mapping[str, Any]]) -> Iterator[Moment]:
             text = f"Kube Defender answers: {outcome}{after}"
         else:
             text = f"{what}{after}: {outcome}"
-        yield Moment(at, text, why, "audit", AFTER_STEPS)
+        yield JobMoment(at, text, why, "audit", AFTER_STEPS)
 
 
 def _read(text: Any) -> datetime | None:

@@ -27,18 +27,18 @@ from remedy.job.model import unsupported
 from remedy.noderecord.memory import past_of
 from remedy.remedier.build import build
 from remedy.remedier.choice import trigger
-from remedy.remedier.decide import Candidate, Order, job_name, latest_closed
+from remedy.remedier.decide import Candidate, JobOrder, job_name, latest_closed
 from remedy.remedier.judge import rule_id
 from rules.diagnose import Diagnoser, Match
-from rules.explain import Explanation, explained
-from rules.program import Rule
+from rules.explain import RuleExplanation, explained
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JobRequest:
     """rung  name or number, "" for the first; mode None: the rule's own; yes: whatever is seen"""
 
     node: str
@@ -48,7 +48,7 @@ class Asked:
     yes: bool
 
 
-async def start(kubeconfig: str | None, context: str | None, asked: Asked) -> Exit:
+async def start(kubeconfig: str | None, context: str | None, asked: JobRequest) -> Exit:
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
         live = await read_node(kube, asked.node, kube.clock)
@@ -73,7 +73,7 @@ async def start(kubeconfig: str | None, context: str | None, asked: Asked) -> Ex
 # -- what is refused -----------------------------------------------------------------------------
 
 
-def chosen(live: Live, asked: Asked) -> NodeRemedier:
+def chosen(live: Live, asked: JobRequest) -> NodeRemedier:
     """The rule, which may act on this node. Raises Refusal."""
     rule = live.rule(asked.remedier)
     if rule is None:
@@ -123,7 +123,7 @@ def require_alone(jobs: Sequence[RemedyOperationJob], node: str, mode: Mode) -> 
 
 
 def warned(
-    found: Explanation, rule: NodeRemedier, rung: int, mode: Mode, asked: Asked
+    found: RuleExplanation, rule: NodeRemedier, rung: int, mode: Mode, asked: JobRequest
 ) -> list[str]:
     """What the person should know before. Raises Refusal for what needs --yes."""
     name, node = rule.metadata.name, asked.node
@@ -160,7 +160,7 @@ def made(
     rule: NodeRemedier,
     node: Node,
     live: Live,
-    found: Explanation,
+    found: RuleExplanation,
     mode: Mode,
     rung: int,
     by: str,
@@ -178,7 +178,7 @@ def made(
     candidate = Candidate(id_, rule, Truth.UNKNOWN, disputed=False, since=now)
     facts = trigger(match) if (match := _match(rule, live, now)) is not None else []
     told = live.facts.host_events
-    body = build(Order(job, candidate, rung), node, facts, found.text(), now, told)
+    body = build(JobOrder(job, candidate, rung), node, facts, found.text(), now, told)
     spec = body["spec"]
     spec.pop("remedier", None)
     spec |= {"mode": str(mode), "startRung": rung}
@@ -190,7 +190,7 @@ def made(
 def _match(rule: NodeRemedier, live: Live, now: datetime) -> Match | None:
     diagnoser = Diagnoser()
     id_ = rule_id(rule.metadata.name, rule.metadata.generation)
-    diagnoser.load([Rule(id_, rule)])
+    diagnoser.load([RuleVersion(id_, rule)])
     for diagnosis in diagnoser.diagnose([live.facts], now):
         for match in diagnosis.matches:
             return match

@@ -15,7 +15,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import RemedyOperationJob, Rung, Step
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase, Owned, StepState, StepStatus
 from kubenode.cli.job_means import holds_until, may_do, means
-from kubenode.cli.job_moments import Beside, Moment, moments
+from kubenode.cli.job_moments import Beside, JobMoment, moments
 from kubenode.cli.lengths import length
 from kubenode.runtime.kube.objects import Node
 
@@ -46,7 +46,7 @@ class RungTold:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class JobStory:
     """facts  of the head: (name, value); told: (truth, what was read, by whom and when)"""
 
     job: str
@@ -58,7 +58,7 @@ class Story:
     told: tuple[tuple[str, str, str], ...]
     others: tuple[tuple[str, str], ...]
     ladder: tuple[RungTold, ...]
-    moments: tuple[Moment, ...]
+    moments: tuple[JobMoment, ...]
     hold: HoldTold | None
     proof: tuple[str, ...]
     can: tuple[tuple[str, str], ...]
@@ -103,13 +103,13 @@ class Story:
 
 def story(
     job: RemedyOperationJob, raw: dict[str, Any], beside: Beside, node: Node | None, now: datetime
-) -> Story:
+) -> JobStory:
     """raw     the same job as the API server has it
     beside  Events and audit lines of the job
     node    as it is now; None: it is gone, or could not be read
     """
     told = tuple((_truth(f.value), f.atom, _from(f)) for f in job.spec.trigger.facts)
-    return Story(
+    return JobStory(
         job=job.metadata.name,
         node=job.spec.node_name,
         phase=str(job.status.phase),

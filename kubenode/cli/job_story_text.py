@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
-from kubenode.cli.job_moments import Moment
-from kubenode.cli.job_story import HoldTold, RungTold, Story
+from kubenode.cli.job_moments import JobMoment
+from kubenode.cli.job_story import HoldTold, JobStory, RungTold
 from kubenode.cli.lengths import length
 
 WIDTH = 100
@@ -14,7 +14,7 @@ STATES = len("not tried")
 SHORTEST = timedelta(milliseconds=50)
 
 
-def text(story: Story) -> list[str]:
+def text(story: JobStory) -> list[str]:
     lines = [f"job {story.job} on node {story.node}: {story.phase}"]
     lines += _wrapped("  ", story.message)
     lines += ["", *_pairs(story.facts)]
@@ -49,7 +49,7 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> Iterator[str]:
         yield from _wrapped(f"  {name.ljust(width)}  ", value)
 
 
-def _why(story: Story) -> Iterator[str]:
+def _why(story: JobStory) -> Iterator[str]:
     for line in story.explanation.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 2)
         yield from _wrapped(indent, line, indent + "  ") or [""]
@@ -76,7 +76,7 @@ def _ladder(rungs: tuple[RungTold, ...]) -> Iterator[str]:
         yield from _wrapped(head, ", ".join(rung.steps))
 
 
-def _moments(found: tuple[Moment, ...]) -> Iterator[str]:
+def _moments(found: tuple[JobMoment, ...]) -> Iterator[str]:
     day: date | None = None
     before: datetime | None = None
     for moment in found:

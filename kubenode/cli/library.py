@@ -9,7 +9,7 @@ from pydantic import ValidationError
 import rules
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import NodeRemedier
-from kubenode.cli.documents import Document, Unreadable, files, read
+from kubenode.cli.documents import UnreadableDocument, YamlDocument, files, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.runtime.collector import paused_collector
 
@@ -50,9 +50,9 @@ def rules_from(paths: Sequence[Path]) -> list[NodeRemedier]:
         return library()
     try:
         documents = [document for path in files(paths) for document in read(path)]
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise Refusal(str(error), Exit.USAGE) from error
-    found: dict[str, tuple[Document, NodeRemedier]] = {}
+    found: dict[str, tuple[YamlDocument, NodeRemedier]] = {}
     for document in documents:
         if isinstance(document.data, Mapping) and document.data.get("kind") == "NodeRemedier":
             rule = _valid(document)
@@ -70,7 +70,7 @@ def rules_from(paths: Sequence[Path]) -> list[NodeRemedier]:
     return [rule for _, rule in found.values()]
 
 
-def _valid(document: Document) -> NodeRemedier:
+def _valid(document: YamlDocument) -> NodeRemedier:
     try:
         rule = NodeRemedier.from_user(document.data)
     except ValidationError as error:

@@ -17,12 +17,12 @@ from pydantic import ValidationError
 from kubenode.api.problems import field_path, found
 from kubenode.api.v1alpha1 import API_VERSION, DefenderPolicy, NodeRemedier
 from kubenode.cli.cluster import connected
-from kubenode.cli.documents import Document, Field, Unreadable, files, is_test, read
+from kubenode.cli.documents import Field, UnreadableDocument, YamlDocument, files, is_test, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.fleet_rules import FleetRules, fleet_rules
 from kubenode.cli.options import Findings
-from kubenode.cli.sarif import Told, sarif
-from rules.lint import Severity
+from kubenode.cli.sarif import FileFinding, sarif
+from rules.lint import LintSeverity
 
 LINTED: Mapping[str, type[NodeRemedier] | type[DefenderPolicy]] = {
     "NodeRemedier": NodeRemedier,
@@ -31,18 +31,20 @@ LINTED: Mapping[str, type[NodeRemedier] | type[DefenderPolicy]] = {
 
 
 @dataclass(slots=True)
-class Report:
+class LintReport:
     """What was read: rules that are valid, with their places, and what is wrong with the rest."""
 
-    findings: list[Told] = field(default_factory=list)
-    rules: dict[str, tuple[Document, NodeRemedier]] = field(default_factory=dict)
+    findings: list[FileFinding] = field(default_factory=list)
+    rules: dict[str, tuple[YamlDocument, NodeRemedier]] = field(default_factory=dict)
 
-    def tell(self, document: Document, at: Field, code: str, message: str, rule: str = "") -> None:
+    def tell(
+        self, document: YamlDocument, at: Field, code: str, message: str, rule: str = ""
+    ) -> None:
         line, column = document.place(at)
         path = field_path(at) if at else ""
-        self.findings.append(Told(document.path, line, column, rule, path, code, message))
+        self.findings.append(FileFinding(document.path, line, column, rule, path, code, message))
 
-    def count(self, severity: Severity) -> int:
+    def count(self, severity: LintSeverity) -> int:
         return sum(told.severity is severity for told in self.findings)
 
 
@@ -62,11 +64,11 @@ def lint(
     """
     try:
         paths = files(given)
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise Refusal(str(error), Exit.USAGE) from error
     report = judged(paths, known, conditions)
     _print(report, output)
-    errors, advice = report.count(Severity.ERROR), report.count(Severity.ADVICE)
+    errors, advice = report.count(LintSeverity.ERROR), report.count(LintSeverity.ADVICE)
     typer.echo(_counted(errors, advice, _fine(report)), err=True)
     return Exit.FINDING if errors or (strict and advice) else Exit.FINE
 
@@ -79,9 +81,9 @@ async def beside(kubeconfig: str | None, context: str | None) -> FleetRules:
 
 def judged(
     paths: Sequence[Path], known: Sequence[NodeRemedier] = (), conditions: Sequence[str] = ()
-) -> Report:
+) -> LintReport:
     """Everything that is to be said of these files."""
-    report = Report()
+    report = LintReport()
     for path in paths:
         _file(path, report)
     beside = [rule for rule in known if rule.metadata.name not in report.rules]
@@ -94,27 +96,27 @@ def judged(
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def _file(path: Path, report: Report) -> None:
+def _file(path: Path, report: LintReport) -> None:
     try:
         if is_test(path):
-            raise Unreadable(f"{path}: tests of rules: run `kubenode rules test {path}`")
+            raise UnreadableDocument(f"{path}: tests of rules: run `kubenode rules test {path}`")
         for document in read(path):
             _document(document, report)
-    except Unreadable as error:
+    except UnreadableDocument as error:
         report.findings.append(_unreadable(path, str(error)))
 
 
-def _unreadable(path: Path, text: str) -> Told:
+def _unreadable(path: Path, text: str) -> FileFinding:
     """Its text begins with the place: `file: what` or `file:line:col: what`."""
     rest = text.removeprefix(f"{path}:")
     line, _, more = rest.partition(":")
     column, _, what = more.partition(":")
     if line.isdecimal() and column.isdecimal():
-        return Told(path, int(line), int(column), "", "", "unreadable", what.strip())
-    return Told(path, 1, 1, "", "", "unreadable", rest.strip())
+        return FileFinding(path, int(line), int(column), "", "", "unreadable", what.strip())
+    return FileFinding(path, 1, 1, "", "", "unreadable", rest.strip())
 
 
-def _document(document: Document, report: Report) -> None:
+def _document(document: YamlDocument, report: LintReport) -> None:
     data = document.data
     if not isinstance(data, Mapping):
         text = "no object: write apiVersion, kind, metadata and spec"
@@ -140,7 +142,9 @@ def _document(document: Document, report: Report) -> None:
     _named(document, read_in, report)
 
 
-def _named(document: Document, read_in: NodeRemedier | DefenderPolicy, report: Report) -> None:
+def _named(
+    document: YamlDocument, read_in: NodeRemedier | DefenderPolicy, report: LintReport
+) -> None:
     at, name = ("metadata", "name"), read_in.metadata.name
     if not name:
         report.tell(document, at, "invalid", "missing: give the rule a name")
@@ -161,19 +165,19 @@ def _name(data: Mapping[str, Any]) -> str:
 # -- judging ---------------------------------------------------------------------------------------
 
 
-def _compile(report: Report, known: Sequence[NodeRemedier]) -> None:
+def _compile(report: LintReport, known: Sequence[NodeRemedier]) -> None:
     """Findings of the compiler, over all rules together: derived facts may form a cycle."""
-    from rules.program import Rule, compile_program
+    from rules.program import RuleVersion, compile_program
 
-    own = [Rule(name, rule) for name, (_, rule) in report.rules.items()]
-    beside = [Rule(f"{rule.metadata.name}@0", rule) for rule in known]
+    own = [RuleVersion(name, rule) for name, (_, rule) in report.rules.items()]
+    beside = [RuleVersion(f"{rule.metadata.name}@0", rule) for rule in known]
     for error in compile_program([*own, *beside]).rejected:
         if error.rule in report.rules:
             document, _ = report.rules.pop(error.rule)
             report.tell(document, parts(error.path), "uncompilable", error.message, error.rule)
 
 
-def _lint(report: Report, known: Sequence[NodeRemedier], conditions: Sequence[str]) -> None:
+def _lint(report: LintReport, known: Sequence[NodeRemedier], conditions: Sequence[str]) -> None:
     """Of the rules that compile."""
     from remedy.job.model import ACTING, unsupported
     from rules.lint import lint as look
@@ -199,7 +203,7 @@ def parts(path: str) -> Field:
 # -- telling ---------------------------------------------------------------------------------------
 
 
-def _print(report: Report, output: Findings) -> None:
+def _print(report: LintReport, output: Findings) -> None:
     match output:
         case Findings.TEXT:
             for line in lines(report.findings):
@@ -210,7 +214,7 @@ def _print(report: Report, output: Findings) -> None:
             typer.echo(json.dumps(sarif(report.findings, version("kubenode")), indent=2))
 
 
-def lines(findings: Sequence[Told]) -> Iterator[str]:
+def lines(findings: Sequence[FileFinding]) -> Iterator[str]:
     """`file:line:col: error: field: what, what to do [code]`, as compilers write."""
     for told in findings:
         field = f"{told.field}: " if told.field else ""
@@ -218,7 +222,7 @@ def lines(findings: Sequence[Told]) -> Iterator[str]:
         yield f"{place}: {told.severity}: {field}{told.message} [{told.code}]"
 
 
-def _as_json(report: Report) -> dict[str, Any]:
+def _as_json(report: LintReport) -> dict[str, Any]:
     return {
         "findings": [
             {
@@ -233,15 +237,15 @@ def _as_json(report: Report) -> dict[str, Any]:
             }
             for told in report.findings
         ],
-        "errors": report.count(Severity.ERROR),
-        "advice": report.count(Severity.ADVICE),
+        "errors": report.count(LintSeverity.ERROR),
+        "advice": report.count(LintSeverity.ADVICE),
         "fine": _fine(report),
     }
 
 
-def _fine(report: Report) -> int:
+def _fine(report: LintReport) -> int:
     """Valid rules without an error."""
-    bad = {told.rule for told in report.findings if told.severity is Severity.ERROR}
+    bad = {told.rule for told in report.findings if told.severity is LintSeverity.ERROR}
     taken = {told.rule for told in report.findings if told.code == "taken-name"}
     return sum(name not in bad - taken for name in report.rules)
 

@@ -23,7 +23,7 @@ from kubenode.api.v1alpha1 import (
 from kubenode.api.v1alpha1.noderecord import EventMemory, NodeRecordSpec
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.controller.controller import Source
+from kubenode.runtime.controller.controller import KeySource
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, NotFound
@@ -37,7 +37,7 @@ from remedy.remedier.judge import rule_id
 from remedy.remedier.leases import NODE_LEASES
 from rules.diagnose import Diagnoser
 from rules.facts import FactSet
-from rules.program import Program, Rule, compile_program, stored_facts
+from rules.program import RuleProgram, RuleVersion, compile_program, stored_facts
 
 LIST_SECONDS = 60.0
 NODES_OF = "node"
@@ -56,7 +56,7 @@ class Live:
     facts: FactSet
     jobs: Sequence[RemedyOperationJob]
     rules: Sequence[NodeRemedier]
-    program: Program
+    program: RuleProgram
     record: NodeRecordSpec = field(default_factory=NodeRecordSpec)
     node: Node | None = None
     booted_at: datetime | None = None
@@ -74,7 +74,7 @@ async def read_node(
 
     Raises Refusal for a node that is not there.
     """
-    reader = _Reader(kube, name, clock)
+    reader = _LiveReader(kube, name, clock)
     rules = await reader.list_rules(instead)
     program = compile_program(list(rules.values()))
     groups = any(r.same_fault for r in program.rules) or bool(stored_facts(rules.values()))
@@ -91,7 +91,7 @@ async def read_node(
     return Live(facts, jobs, everything, program, reader.record(name), reader.node(), booted_at)
 
 
-class _Reader:
+class _LiveReader:
     """The caches, filled once, and the store of facts that they feed."""
 
     def __init__(self, kube: Kube, name: str, clock: Clock) -> None:
@@ -131,7 +131,7 @@ class _Reader:
         """What is remembered of the node that was asked for; nothing of others."""
         return self._records.get(node, NodeRecordSpec())
 
-    async def list_rules(self, instead: Sequence[NodeRemedier]) -> Mapping[str, Rule]:
+    async def list_rules(self, instead: Sequence[NodeRemedier]) -> Mapping[str, RuleVersion]:
         """By id those that are not Off."""
         await once(self._rules)
         known = {rule.metadata.name: rule for rule in self._rules.cache.values()}
@@ -139,7 +139,7 @@ class _Reader:
         self.all_rules = list(known.values())
         on = (rule for rule in known.values() if rule.spec.mode is not Mode.OFF)
         ids = ((rule_id(rule.metadata.name, rule.metadata.generation), rule) for rule in on)
-        return {id_: Rule(id_, rule) for id_, rule in ids}
+        return {id_: RuleVersion(id_, rule) for id_, rule in ids}
 
     async def list_the_rest(self, *, everywhere: bool) -> None:
         """`everywhere` lists the Events of all nodes: others are counted."""
@@ -160,7 +160,7 @@ class _Reader:
         )
         attach_events = AttachEvents(self._kube, volumes, self._clock)
         # An Event of a node that is not known yet is passed over: only now.
-        sources: tuple[Source, ...] = (*events, attach_events)
+        sources: tuple[KeySource, ...] = (*events, attach_events)
         for source in sources:
             source.add_handler(lambda _, old, new: _done(store.event_changed(old, new)))
         self._host_events.add_handler(lambda _, old, new: _done(store.host_event_changed(old, new)))
@@ -171,7 +171,7 @@ class _Reader:
                 await attach_events.reconcile(key)
         await self._lease.read(self._kube)
 
-    def learn(self, rules: Mapping[str, Rule]) -> None:
+    def learn(self, rules: Mapping[str, RuleVersion]) -> None:
         """Ask the rules about every node: only so it is known how many have the same fault."""
         self.store.rules_loaded({id_: rule.remedier for id_, rule in rules.items()})
         diagnoser = Diagnoser()

@@ -260,9 +260,9 @@ def export(
 ) -> None:
     """Let a host go: delete its Machine, then take the agent off it; say what stays."""
     from kubenode.cli.exits import run
-    from kubenode.cli.machine_export import Way, export_command
+    from kubenode.cli.machine_export import SshAddress, export_command
 
     longest = duration(timeout, "--timeout").total_seconds()
-    way = Way(ssh, identity, known_hosts)
+    way = SshAddress(ssh, identity, known_hosts)
     work = export_command(name, way, longest, kubeconfig, context, uninstall=uninstall)
     raise typer.Exit(run(work))

@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1.machine import MachineOrigin
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.machine_host import Host, Left
+from kubenode.cli.machine_host import HostLeftovers, ImportHost
 from kubenode.cli.machine_import_rows import ImportRow, row_of
 from kubenode.cli.machine_importing import Reach, Tell
 from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
@@ -47,7 +47,7 @@ class Exporter:
         """FINDING if something of ours stays. Raises Refusal."""
         name = row.machine_name
         async with self.reach(row) as remote:
-            host = Host(remote, row.host, self.kube.clock)
+            host = ImportHost(remote, row.host, self.kube.clock)
             facts, _ = await host.look()
             machine = await machine_of(self.kube, name)
             _is_its_host(row, machine, facts)
@@ -124,7 +124,7 @@ class Exporter:
             return [f"Lease {LEASES}/{name}: not deleted, a right is missing: delete leases"]
         return []
 
-    def _report(self, name: str, left: Left, marks: list[str]) -> Exit:
+    def _report(self, name: str, left: HostLeftovers, marks: list[str]) -> Exit:
         self.tell(f"{name}: agent: taken off")
         for path in left.paths:
             typer.echo(f"stays: {path}")
@@ -164,7 +164,7 @@ def _is_its_host(row: ImportRow, machine: Machine | None, facts: HostFacts) -> N
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SshAddress:
     """ssh  USER@HOST:PORT; "" is the Machine's first address"""
 
     ssh: str = ""
@@ -174,7 +174,7 @@ class Way:
 
 async def export_command(
     name: str,
-    way: Way,
+    way: SshAddress,
     seconds: float,
     kubeconfig: str | None,
     context: str | None,
@@ -189,7 +189,7 @@ async def export_command(
         return await exporter.run(row)
 
 
-async def _row(kube: Kube, name: str, way: Way) -> ImportRow:
+async def _row(kube: Kube, name: str, way: SshAddress) -> ImportRow:
     """Raises Refusal."""
     host = ImportRow(host=name, ssh=way.ssh).way[1] if way.ssh else ""
     if not host or host == name:

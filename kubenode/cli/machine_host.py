@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_import_package import AgentPackage
-from kubenode.cli.machine_ssh import Ran, Remote
+from kubenode.cli.machine_ssh import Remote, SshResult
 from kubenode.runtime.clock import Clock
 from machine.importing.components import LeftOf, left_of, program
 from machine.importing.joining import BROUGHT, CACHE, PACKAGE, SERVICE, STATE, TOKEN_FILE
-from machine.importing.preflight import Clock as Offset
+from machine.importing.preflight import ClockOffset as Offset
 from machine.importing.probe import HostFacts, parse, probe_script
 
 FOLDER = "/var/lib/kubenode-import"
@@ -33,7 +33,7 @@ OURS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class HostLeftovers:
     """What stays on a host that was let go: paths of ours, packages that came with the agent and
     that others need by now, components and what of them could not be made as it was."""
 
@@ -42,7 +42,7 @@ class Left:
     components: tuple[LeftOf, ...]
 
 
-class Host:
+class ImportHost:
     def __init__(self, remote: Remote, name: str, clock: Clock) -> None:
         self._remote, self._name, self._clock = remote, name, clock
 
@@ -84,7 +84,7 @@ class Host:
         """It is of no more use once the agent has its certificate."""
         await self._root(f"rm -f {TOKEN_FILE}")
 
-    async def leave(self) -> Left:
+    async def leave(self) -> HostLeftovers:
         """Take the agent off with all that is its own, and say what stays. Raises Refusal.
 
         The caller has seen that the host is not another Machine's.
@@ -108,7 +108,7 @@ class Host:
         await self._root(f"rm -rf {FOLDER}")
         look = "; ".join(f"[ ! -e {path} ] || echo {path}" for path in OURS)
         paths = (await self._root(look)).out.split()
-        return Left(tuple(paths), stay, left_of(records.out))
+        return HostLeftovers(tuple(paths), stay, left_of(records.out))
 
     async def _take_along(self, brought: list[str]) -> tuple[str, ...]:
         """Purge what came with the agent and nothing else needs; the others' names."""
@@ -131,7 +131,7 @@ class Host:
     async def _put(self, path: str, content: bytes) -> None:
         await self._root(f"umask 077; cat > {path}", content, INSTALL_SECONDS)
 
-    async def _root(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> Ran:
+    async def _root(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> SshResult:
         """Raises Refusal with the last words of a command that fails."""
         quoted = shlex.quote(command)
         shell = f'if [ "$(id -u)" = 0 ]; then exec sh -c {quoted}; fi; exec sudo -n sh -c {quoted}'

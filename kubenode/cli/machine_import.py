@@ -13,7 +13,13 @@ from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.cli.machine_import_cluster import cluster_findings, cluster_of, made
 from kubenode.cli.machine_import_package import read_package
 from kubenode.cli.machine_import_rows import ImportRow, read_rows, row_of
-from kubenode.cli.machine_importing import TOKEN_SECONDS, Importer, Outcome, Result, import_all
+from kubenode.cli.machine_importing import (
+    TOKEN_SECONDS,
+    Importer,
+    ImportOutcome,
+    ImportResult,
+    import_all,
+)
 from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
 from kubenode.cli.machine_tokens import live_token, not_wanted, refusals
 from kubenode.cli.options import Plain
@@ -92,7 +98,7 @@ async def import_command(
         importer = Importer(kube, cluster, over_ssh, _tell, package, how.download, how.seconds)
         outcomes = await import_all(importer, rows, how.at_once)
     report(outcomes, how.output)
-    return Exit.FINE if all(o.result is Result.RUNNING for o in outcomes) else Exit.FINDING
+    return Exit.FINE if all(o.result is ImportResult.RUNNING for o in outcomes) else Exit.FINDING
 
 
 async def _look_at_cluster(kube: Kube, namespace: str) -> None:
@@ -109,14 +115,14 @@ def _tell(line: str) -> None:
     typer.echo(line, err=True)
 
 
-def report(outcomes: Sequence[Outcome], output: Plain) -> None:
+def report(outcomes: Sequence[ImportOutcome], output: Plain) -> None:
     if output is Plain.JSON:
         typer.echo(json.dumps([outcome.to_dict() for outcome in outcomes], indent=2))
         return
     rows = [[o.host, o.machine, o.result, o.step, o.why] for o in outcomes]
     for line in table(["HOST", "MACHINE", "RESULT", "STEP", "WHY"], rows):
         typer.echo(line)
-    running = sum(o.result is Result.RUNNING for o in outcomes)
+    running = sum(o.result is ImportResult.RUNNING for o in outcomes)
     if running < len(outcomes):
         typer.echo(f"\n{running} of {len(outcomes)} are Running: run it again to go on", err=True)
 

@@ -16,7 +16,7 @@ from kubenode.runtime.kube.objects import Lease, structs
 from kubenode.runtime.kube.paths import custom
 from machine.access import PLURAL
 from machine.certificates.wire import SigningRequest, requests
-from machine.importing.preflight import Finding, Level
+from machine.importing.preflight import Level, PreflightFinding
 from machine.importing.signing import AGENT_SIGNER, operator_findings, signer_findings
 
 LEADER = "kubenode-machine"
@@ -43,12 +43,12 @@ async def cluster_of(
     return Cluster(url, await authority(kube))
 
 
-async def cluster_findings(kube: Kube, namespace: str) -> list[Finding]:
+async def cluster_findings(kube: Kube, namespace: str) -> list[PreflightFinding]:
     """Whether tokens are made and certificates signed, once for all hosts."""
     return [*await _signer(kube), *await _operator(kube, namespace)]
 
 
-async def _signer(kube: Kube) -> list[Finding]:
+async def _signer(kube: Kube) -> list[PreflightFinding]:
     query = {"fieldSelector": f"spec.signerName={AGENT_SIGNER}", "limit": "500"}
     try:
         found = await kube.get(requests(), structs(RequestList), query)
@@ -57,7 +57,7 @@ async def _signer(kube: Kube) -> list[Finding]:
     return signer_findings(found.items, kube.clock.now())
 
 
-async def _operator(kube: Kube, namespace: str) -> list[Finding]:
+async def _operator(kube: Kube, namespace: str) -> list[PreflightFinding]:
     lease: Lease | None = None
     try:
         lease = await kube.get(paths.lease(namespace, LEADER), structs(Lease))
@@ -68,9 +68,9 @@ async def _operator(kube: Kube, namespace: str) -> list[Finding]:
     return operator_findings(lease, kube.clock.now())
 
 
-def _unknown(what: str, right: str) -> Finding:
+def _unknown(what: str, right: str) -> PreflightFinding:
     how = "role kubenode-machine-operator of charts/kubenode/people.yaml has the right"
-    return Finding(Level.WARNING, what, f"not looked at: you may not {right}", how)
+    return PreflightFinding(Level.WARNING, what, f"not looked at: you may not {right}", how)
 
 
 async def made(kube: Kube, row: ImportRow) -> tuple[Machine, bool]:

@@ -22,7 +22,7 @@ from kubenode.api.meta import LabelValue
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import NODE_NAME, is_address
-from kubenode.cli.documents import Unreadable, read
+from kubenode.cli.documents import UnreadableDocument, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.lint import parts
 
@@ -122,7 +122,7 @@ def read_rows(path: Path, flags: Mapping[str, Any]) -> list[ImportRow]:
     """
     try:
         documents = list(read(path))
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise Refusal(str(error), Exit.USAGE) from error
     if len(documents) != 1:
         raise Refusal(f"{path}: {len(documents)} documents; write one with `hosts:`", Exit.USAGE)

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.cli.exits import Refusal
-from kubenode.cli.machine_host import Host
+from kubenode.cli.machine_host import ImportHost
 from kubenode.cli.machine_import_cluster import Cluster, made
 from kubenode.cli.machine_import_package import AgentPackage
 from kubenode.cli.machine_import_rows import ImportRow
@@ -25,10 +25,10 @@ from machine.access import PLURAL
 from machine.bootstrap.controller import need_of
 from machine.bootstrap.step import Need
 from machine.importing.joining import Download, Joining
-from machine.importing.preflight import Level, Wanted, findings
+from machine.importing.preflight import ImportTarget, Level, findings
 from machine.importing.probe import HostFacts
 from machine.importing.script import join_script
-from machine.importing.steps import Mark, Name, Step, missing, steps
+from machine.importing.steps import ImportStep, Name, StepMark, missing, steps
 
 LOOK_SECONDS = 1.0
 TOKEN_SECONDS = 60.0
@@ -42,7 +42,7 @@ Reach = Callable[[ImportRow], AbstractAsyncContextManager[Remote]]
 Tell = Callable[[str], None]
 
 
-class Result(StrEnum):
+class ImportResult(StrEnum):
     """REFUSED before anything was changed; the others are resumed by running it again."""
 
     RUNNING = "Running"
@@ -52,12 +52,12 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ImportOutcome:
     """`step` is where it ended, and `why` what is missing there."""
 
     host: str
     machine: str
-    result: Result
+    result: ImportResult
     step: str = ""
     why: str = ""
     findings: tuple[str, ...] = ()
@@ -88,16 +88,18 @@ class Importer:
     download: Download = field(default_factory=Download)
     seconds: float = 1200.0
 
-    async def run(self, row: ImportRow) -> Outcome:
+    async def run(self, row: ImportRow) -> ImportOutcome:
         """Never raises for what is wrong with this host or its Machine: the outcome says it."""
         told: list[str] = []
         try:
             async with self.reach(row) as remote:
-                return await self._import(row, Host(remote, row.host, self.kube.clock), told)
+                return await self._import(row, ImportHost(remote, row.host, self.kube.clock), told)
         except (Refusal, KubeError) as error:
-            return Outcome(row.host, row.machine_name, Result.FAILED, "", str(error), tuple(told))
+            return ImportOutcome(
+                row.host, row.machine_name, ImportResult.FAILED, "", str(error), tuple(told)
+            )
 
-    async def _import(self, row: ImportRow, host: Host, told: list[str]) -> Outcome:
+    async def _import(self, row: ImportRow, host: ImportHost, told: list[str]) -> ImportOutcome:
         name = row.machine_name
         facts, offset = await host.look(self.cluster.server, self.cluster.ca)
         found = findings(facts, self._wanted(row), offset)
@@ -106,18 +108,20 @@ class Importer:
             self._say(name, f"{one.level.lower()}: {one}")
         if refused := [one for one in found if one.level is Level.REFUSED]:
             why = "; ".join(map(str, refused))
-            return Outcome(row.host, name, Result.REFUSED, "preflight", why, tuple(told))
+            return ImportOutcome(
+                row.host, name, ImportResult.REFUSED, "preflight", why, tuple(told)
+            )
         self._say(name, "preflight: done")
         with refusals(name):
             machine, new = await made(self.kube, row)
             self._say(name, "Machine: made" if new else "Machine: there already, it goes on")
             installed = await self._let_in(machine, host, facts)
             outcome = await self._follow(row, host, installed)
-        return Outcome(row.host, name, outcome.result, outcome.step, outcome.why, tuple(told))
+        return ImportOutcome(row.host, name, outcome.result, outcome.step, outcome.why, tuple(told))
 
-    def _wanted(self, row: ImportRow) -> Wanted:
+    def _wanted(self, row: ImportRow) -> ImportTarget:
         package, name = self.package, row.machine_name
-        return Wanted(
+        return ImportTarget(
             machine=name,
             node=row.node_name or name,
             expects_node=row.node == "Expected",
@@ -126,7 +130,7 @@ class Importer:
             pythons=None if package is None else package.pythons,
         )
 
-    async def _let_in(self, machine: Machine, host: Host, facts: HostFacts) -> bool:
+    async def _let_in(self, machine: Machine, host: ImportHost, facts: HostFacts) -> bool:
         """Whether the agent was put on the host now: only one that may still join is."""
         name = machine.metadata.name
         if need_of(machine, joined=False) is not Need.WANTED:
@@ -145,9 +149,9 @@ class Importer:
         cluster = self.cluster
         return Joining(machine.metadata.name, machine.node_name, cluster.server, cluster.ca)
 
-    async def _follow(self, row: ImportRow, host: Host, installed: bool) -> Outcome:
+    async def _follow(self, row: ImportRow, host: ImportHost, installed: bool) -> ImportOutcome:
         name, clock = row.machine_name, self.kube.clock
-        shown: dict[Name, Step] = {}
+        shown: dict[Name, ImportStep] = {}
         end, bad_since = clock.monotonic() + self.seconds, None
         while True:
             machine = await self.kube.get(custom(PLURAL, name), Machine.from_server)
@@ -158,22 +162,22 @@ class Importer:
                 await self._forget_token(name, host)
             gap, now = missing(found), clock.monotonic()
             if gap is None:
-                return Outcome(row.host, name, Result.RUNNING)
-            bad_since = (bad_since or now) if gap.mark is Mark.FAILED else None
+                return ImportOutcome(row.host, name, ImportResult.RUNNING)
+            bad_since = (bad_since or now) if gap.mark is StepMark.FAILED else None
             if bad_since is not None and now - bad_since >= FAILED_SECONDS:
-                return Outcome(row.host, name, Result.FAILED, gap.name, gap.why)
+                return ImportOutcome(row.host, name, ImportResult.FAILED, gap.name, gap.why)
             if now >= end:
-                return Outcome(row.host, name, Result.TIMED_OUT, gap.name, gap.why)
+                return ImportOutcome(row.host, name, ImportResult.TIMED_OUT, gap.name, gap.why)
             await clock.sleep(LOOK_SECONDS)
 
-    async def _forget_token(self, name: str, host: Host) -> None:
+    async def _forget_token(self, name: str, host: ImportHost) -> None:
         """Revoked by now; a file that stays is untidy, and no reason to fail."""
         try:
             await host.forget_token()
         except Refusal as error:
             self._say(name, f"warning: the used token stays on the host: {error}")
 
-    def _show(self, name: str, found: list[Step], shown: dict[Name, Step]) -> None:
+    def _show(self, name: str, found: list[ImportStep], shown: dict[Name, ImportStep]) -> None:
         """Of each step what is new; of those that wait the first alone."""
         gap = missing(found)
         for step in found:
@@ -186,23 +190,25 @@ class Importer:
         self.tell(f"{name}: {text}")
 
 
-def _words(step: Step) -> str:
+def _words(step: ImportStep) -> str:
     match step.mark:
-        case Mark.DONE:
+        case StepMark.DONE:
             return f"done, {step.why}" if step.why else "done"
-        case Mark.SKIPPED:
+        case StepMark.SKIPPED:
             return f"none, {step.why}"
-        case Mark.WAITING:
+        case StepMark.WAITING:
             return f"waiting, {step.why}"
-        case Mark.FAILED:
+        case StepMark.FAILED:
             return f"failed, {step.why}"
 
 
-async def import_all(importer: Importer, rows: Sequence[ImportRow], at_once: int) -> list[Outcome]:
+async def import_all(
+    importer: Importer, rows: Sequence[ImportRow], at_once: int
+) -> list[ImportOutcome]:
     """Some at a time, in the order of `rows`; one that fails does not hold the others."""
     gate = asyncio.Semaphore(at_once)
 
-    async def one(row: ImportRow) -> Outcome:
+    async def one(row: ImportRow) -> ImportOutcome:
         async with gate:
             return await importer.run(row)
 

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from kubenode.cli.settings import AskerFlags, MachineMakingFlags, PrometheusFlags
-from machine.webhook.webhook import WebhookSettings
+from machine.webhook.webhook import MachineWebhookSettings
 
 
 class MachineFlags(AskerFlags, PrometheusFlags, MachineMakingFlags):
@@ -22,11 +22,11 @@ class MachineFlags(AskerFlags, PrometheusFlags, MachineMakingFlags):
     )
 
     @property
-    def webhook(self) -> WebhookSettings | None:
+    def webhook(self) -> MachineWebhookSettings | None:
         """None: there shall be no webhook."""
         if self.webhook_port is None:
             return None
-        return WebhookSettings(
+        return MachineWebhookSettings(
             self.webhook_port,
             address=self.webhook_address,
             namespace=self.namespace,

@@ -25,14 +25,16 @@ MOST_ANSWER = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class SshResult:
     code: int
     out: str
     err: str
 
 
 class Remote(Protocol):
-    async def run(self, command: str, stdin: bytes = b"", seconds: float = COMMAND_SECONDS) -> Ran:
+    async def run(
+        self, command: str, stdin: bytes = b"", seconds: float = COMMAND_SECONDS
+    ) -> SshResult:
         """`command` for the host's shell. Raises Refusal when the host does not answer."""
         ...
 
@@ -55,7 +57,9 @@ class SshRemote:
     def __init__(self, connection: "asyncssh.SSHClientConnection", host: str) -> None:
         self._connection, self._host = connection, host
 
-    async def run(self, command: str, stdin: bytes = b"", seconds: float = COMMAND_SECONDS) -> Ran:
+    async def run(
+        self, command: str, stdin: bytes = b"", seconds: float = COMMAND_SECONDS
+    ) -> SshResult:
         import asyncssh
 
         try:
@@ -72,7 +76,7 @@ class SshRemote:
             raise Refusal(text) from error
         if done.returncode is None:
             raise Refusal(f"{self._host}: the SSH connection broke: no answer; run it again")
-        return Ran(done.returncode, *_texts(done))
+        return SshResult(done.returncode, *_texts(done))
 
 
 def _texts(done: "asyncssh.SSHCompletedProcess") -> tuple[str, str]:

@@ -22,7 +22,7 @@ from kubenode.runtime.kube.paths import custom
 from machine.access import PLURAL
 from machine.bootstrap.controller import HAVE_FAILED, has_failed, need_of
 from machine.bootstrap.step import Need
-from machine.bootstrap.tokens import Kept, Tokens
+from machine.bootstrap.tokens import StoredToken, Tokens
 from machine.importing.joining import Joining, agent_toml
 from machine.machine.model import Starting
 from machine.names import TOKEN_NAMESPACE
@@ -134,7 +134,9 @@ async def _machine(kube: Kube, name: str) -> Machine:
     return await kube.get(custom(PLURAL, name), Machine.from_server)
 
 
-async def live_token(kube: Kube, name: str, clock: Clock, seconds: float = MADE_SECONDS) -> Kept:
+async def live_token(
+    kube: Kube, name: str, clock: Clock, seconds: float = MADE_SECONDS
+) -> StoredToken:
     """The Machine's live token, waited for so long. Raises Refusal."""
     tokens, deadline = Tokens(kube), clock.monotonic() + seconds
     while clock.monotonic() < deadline:

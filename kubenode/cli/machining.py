@@ -11,7 +11,7 @@ from kubenode.cli.exits import explained, run
 from kubenode.cli.machine_settings import MachineFlags
 from kubenode.cli.providing import check_file
 from kubenode.cli.provisioning import provisioned
-from kubenode.cli.running import Flags, Ground, defender_client, standing
+from kubenode.cli.running import Flags, ProgramContext, defender_client, standing
 from kubenode.cli.settings import EverythingFlags, PrometheusFlags
 from kubenode.providers.class_configs import config_problems
 from kubenode.runtime.kube.errors import NotFound
@@ -21,7 +21,7 @@ from machine.certificates.wire import BASE as CERTIFICATES
 from machine.ground import MachineSettings
 from machine.operator import MachineOperator
 from machine.provisioning import Provisioning
-from machine.webhook.webhook import Webhook, WebhookSettings
+from machine.webhook.webhook import MachineWebhook, MachineWebhookSettings
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,13 @@ async def _machine(settings: MachineFlags) -> None:
 
 @contextmanager
 def _admission(
-    operator: MachineOperator, settings: WebhookSettings | None
+    operator: MachineOperator, settings: MachineWebhookSettings | None
 ) -> Iterator[Sequence[Part]]:
     """The parts of the webhook, none without settings. Followers answer too."""
     if settings is None:
         yield ()
         return
-    webhook = Webhook(operator.grounds, config_problems, settings)
+    webhook = MachineWebhook(operator.grounds, config_problems, settings)
     try:
         yield webhook.parts
     finally:
@@ -75,7 +75,7 @@ def _admission(
 
 
 def operator_on(
-    ground: Ground, permits: Permits, settings: PrometheusFlags, provisioning: Provisioning
+    ground: ProgramContext, permits: Permits, settings: PrometheusFlags, provisioning: Provisioning
 ) -> MachineOperator:
     operator = MachineOperator(
         ground.kube,
@@ -96,7 +96,7 @@ def operator_on(
 
 @asynccontextmanager
 async def operator_if_served(
-    ground: Ground, permits: Permits, settings: EverythingFlags
+    ground: ProgramContext, permits: Permits, settings: EverythingFlags
 ) -> AsyncIterator[MachineOperator | None]:
     """For a program that does more: None where the API server knows no certificate requests."""
     try:

@@ -13,13 +13,13 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
-from defender.pauses import Outcome, Scope, lasting, read_scope, scope_of
-from defender.pausing import Written, pause, resume
+from defender.pauses import PausedScope, PauseOutcome, lasting, read_scope, scope_of
+from defender.pausing import PauseEdit, pause, resume
 from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import PermitState
 from kubenode.cli.cluster import connected
-from kubenode.cli.defender_objects import Objects, read_objects
+from kubenode.cli.defender_objects import DefenderObjects, read_objects
 from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, NotFound
@@ -30,10 +30,10 @@ REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PauseRequest:
     """until  None: until resumed"""
 
-    scope: Scope
+    scope: PausedScope
     until: datetime | None
     why: str
     now: bool
@@ -41,7 +41,7 @@ class Asked:
     allow_empty: bool
 
 
-def scope_from(text: str) -> Scope:
+def scope_from(text: str) -> PausedScope:
     try:
         return read_scope(text)
     except ValueError as error:
@@ -88,7 +88,7 @@ def shown(at: datetime | None) -> str:
     return "resumed" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-async def pause_command(kubeconfig: str | None, context: str | None, asked: Asked) -> Exit:
+async def pause_command(kubeconfig: str | None, context: str | None, asked: PauseRequest) -> Exit:
     if len(asked.why) > LONGEST_WHY:
         raise Refusal(f"--why: longer than {LONGEST_WHY} characters: cut it", Exit.USAGE)
     async with connected(kubeconfig, context) as kube:
@@ -111,7 +111,7 @@ async def pause_command(kubeconfig: str | None, context: str | None, asked: Aske
 
 
 async def resume_command(
-    kubeconfig: str | None, context: str | None, scope: Scope | None, policy: str | None
+    kubeconfig: str | None, context: str | None, scope: PausedScope | None, policy: str | None
 ) -> Exit:
     """scope  None: every pause"""
     async with connected(kubeconfig, context) as kube:
@@ -128,7 +128,7 @@ async def resume_command(
     return Exit.FINDING if failed else Exit.FINE
 
 
-def _no_such_policy(name: str | None, seen: Objects) -> Refusal:
+def _no_such_policy(name: str | None, seen: DefenderObjects) -> Refusal:
     there = ", ".join(policy.name for policy in seen.policies) or "none"
     return Refusal(f"--policy: there is no DefenderPolicy {name}; there are: {there}")
 
@@ -143,7 +143,7 @@ async def caller(kube: Kube) -> str:
         return f"{getpass.getuser()}@{socket.gethostname()} (as the machine says)"
 
 
-def require_nodes(seen: Objects, scope: Scope) -> None:
+def require_nodes(seen: DefenderObjects, scope: PausedScope) -> None:
     """Raises Refusal if the scope is of no node: a person who mistypes believes it is paused."""
     if scope.kind == "Cluster" or _inside(seen, scope):
         return
@@ -161,11 +161,11 @@ def require_nodes(seen: Objects, scope: Scope) -> None:
     raise Refusal(f"--scope: no node has {scope}; {has}{anyway}")
 
 
-def _inside(seen: Objects, scope: Scope) -> list[str]:
+def _inside(seen: DefenderObjects, scope: PausedScope) -> list[str]:
     return [name for name, node in seen.nodes.items() if scope.has(name, node.metadata.labels)]
 
 
-def tell(written: Sequence[Written], scope: Scope | None) -> bool:
+def tell(written: Sequence[PauseEdit], scope: PausedScope | None) -> bool:
     """Say what was done to each policy. Whether something could not be."""
     if not written:
         typer.echo("nothing is paused: there is no DefenderPolicy")
@@ -180,18 +180,18 @@ def tell(written: Sequence[Written], scope: Scope | None) -> bool:
     return any(one.edit is None for one in written)
 
 
-def _told(one: Written, scope: Scope | None) -> list[str]:
+def _told(one: PauseEdit, scope: PausedScope | None) -> list[str]:
     edit = one.edit
     assert edit is not None
     held = next((pause for pause in edit.pauses if scope_of(pause) == scope), None)
     match edit.outcome:
-        case Outcome.PAUSED if held is not None:
+        case PauseOutcome.PAUSED if held is not None:
             return [f"paused {said(held)}"]
-        case Outcome.PROLONGED if held is not None:
+        case PauseOutcome.PROLONGED if held is not None:
             return [f"prolonged: {said(held)}; it was {said(edit.before[0])}"]
-        case Outcome.SHARPENED if held is not None:
+        case PauseOutcome.SHARPENED if held is not None:
             return [f"already paused, and permits are taken back now: {said(held)}"]
-        case Outcome.RESUMED:
+        case PauseOutcome.RESUMED:
             return [f"resumed; it was {said(pause)}" for pause in edit.before]
         case _ if edit.before:
             text = f"unchanged: already paused for as long: {said(edit.before[0])}"
@@ -207,7 +207,7 @@ def said(pause: Pause) -> str:
     return f"{scope_of(pause)} until {shown(pause.until)}{by}{why}"
 
 
-def reach(seen: Objects, asked: Asked) -> list[str]:
+def reach(seen: DefenderObjects, asked: PauseRequest) -> list[str]:
     """How many nodes it is about, and which permits are open there."""
     inside = set(_inside(seen, asked.scope))
     covered = inside

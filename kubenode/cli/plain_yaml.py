@@ -47,7 +47,7 @@ class Otherwise(Exception):
     """The text must be read by ruamel.yaml: it is wrong, or libyaml might read it otherwise."""
 
 
-class _Loader(BASE):  # type: ignore[misc]  # of a module without types
+class _PlainLoader(BASE):  # type: ignore[misc]  # of a module without types
     """YAML 1.2 in which no key stands twice."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
@@ -96,17 +96,17 @@ def _doubtful(loader: Any, node: Any) -> Any:
 
 
 for _name, _pattern, _first in RESOLVED:
-    _Loader.add_implicit_resolver(
+    _PlainLoader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_name}", re.compile(f"(?:{_pattern})$"), list(_first.replace("\0", ""))
     )
-_Loader.yaml_implicit_resolvers.setdefault("", []).append(
+_PlainLoader.yaml_implicit_resolvers.setdefault("", []).append(
     ("tag:yaml.org,2002:null", re.compile(r"$"))
 )
-_Loader.add_constructor("tag:yaml.org,2002:map", _construct_map)
-_Loader.add_constructor("tag:yaml.org,2002:int", _construct_number)
-_Loader.add_constructor("tag:yaml.org,2002:float", _construct_number)
+_PlainLoader.add_constructor("tag:yaml.org,2002:map", _construct_map)
+_PlainLoader.add_constructor("tag:yaml.org,2002:int", _construct_number)
+_PlainLoader.add_constructor("tag:yaml.org,2002:float", _construct_number)
 for _name in ("timestamp", "value"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_name}", _doubtful)
+    _PlainLoader.add_constructor(f"tag:yaml.org,2002:{_name}", _doubtful)
 
 
 def load_all(text: str) -> list[Any]:
@@ -116,7 +116,7 @@ def load_all(text: str) -> list[Any]:
     if RARE.search(text):
         raise Otherwise("tags, or ends of documents")
     try:
-        return list(yaml.load_all(text, Loader=_Loader))
+        return list(yaml.load_all(text, Loader=_PlainLoader))
     except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         raise Otherwise(str(error)) from error
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import DefenderPolicy
-from kubenode.cli.documents import Unreadable, read
+from kubenode.cli.documents import UnreadableDocument, read
 from kubenode.cli.exits import Exit, Refusal
 
 
@@ -23,7 +23,7 @@ def policies_from(path: Path) -> list[DefenderPolicy]:
                 except ValidationError as error:
                     lines = problems(error, DefenderPolicy, document.where)
                     raise Refusal("\n".join(lines)) from error
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise Refusal(str(error), Exit.USAGE) from error
     if not found:
         raise Refusal(f"{path}: no DefenderPolicy in this file; name another", Exit.USAGE)

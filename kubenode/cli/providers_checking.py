@@ -17,7 +17,7 @@ from kubenode.cli.providing import listened, provided
 from kubenode.cli.tables import table
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.events import EventSource
-from kubenode.providers.port import Machine
+from kubenode.providers.port import ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
@@ -26,7 +26,7 @@ AT_A_TIME = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProviderRow:
     """power  "" if it is not known
     about  the provider's own words, or why the power is not known
     """
@@ -70,7 +70,7 @@ async def checked(
     return Exit.FINE if fine else Exit.FINDING
 
 
-def _print(rows: Sequence[Row], events: Sequence[EventRow], output: Plain) -> None:
+def _print(rows: Sequence[ProviderRow], events: Sequence[EventRow], output: Plain) -> None:
     if output is Plain.JSON:
         told = [asdict(row) for row in rows] + [asdict(event) for event in events]
         typer.echo(json.dumps(told, indent=2))
@@ -98,11 +98,11 @@ async def _source(source: EventSource, room: asyncio.Semaphore) -> EventRow:
 
 async def _machines(
     wanted: Sequence[str], kubeconfig: str | None, context: str | None
-) -> list[Machine]:
+) -> list[ProviderMachine]:
     async with connected(kubeconfig, context) as kube:
         nodes = (await kube.get(paths.nodes()))["items"]
     machines = [
-        Machine(
+        ProviderMachine(
             node["spec"].get("providerID", ""),
             node["metadata"]["name"],
             node["metadata"].get("annotations", {}),
@@ -114,14 +114,18 @@ async def _machines(
     return [machine for machine in machines if not wanted or machine.node in wanted]
 
 
-async def _row(providers: Providers, machine: Machine, room: asyncio.Semaphore) -> Row:
+async def _row(
+    providers: Providers, machine: ProviderMachine, room: asyncio.Semaphore
+) -> ProviderRow:
     provider = providers.of(machine)
     if provider is None:
         named = machine.provider_id or "no providerID and no BMC"
-        return Row(machine.node, "", "", f"nobody's machine: {named}")
+        return ProviderRow(machine.node, "", "", f"nobody's machine: {named}")
     async with room:
         try:
             power = await provider.power(machine)
         except ProviderError as error:
-            return Row(machine.node, provider.name, "", f"{type(error).__name__}: {error.told}")
-    return Row(machine.node, provider.name, power.state.value, power.raw)
+            return ProviderRow(
+                machine.node, provider.name, "", f"{type(error).__name__}: {error.told}"
+            )
+    return ProviderRow(machine.node, provider.name, power.state.value, power.raw)

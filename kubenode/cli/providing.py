@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from kubenode.api.base import Model
 from kubenode.api.problems import field_path, found
-from kubenode.cli.documents import Document, Unreadable, read
+from kubenode.cli.documents import UnreadableDocument, YamlDocument, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.providers.events import Sources
 from kubenode.providers.instances import InstanceProviders, Instances
@@ -130,7 +130,7 @@ def configured(path: Path) -> list[Configured]:
     """What the file says. Raises Refusal with one line for each thing that is wrong."""
     try:
         documents = list(read(path))
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise Refusal(str(error), Exit.USAGE) from error
     if len(documents) != 1 or not isinstance(documents[0].data, list):
         raise Refusal(
@@ -194,7 +194,7 @@ def _sdk(entry: Configured, module: str) -> Any:
         ) from error
 
 
-def _entry(document: Document, number: int, data: Any, wrong: list[str]) -> Configured | None:
+def _entry(document: YamlDocument, number: int, data: Any, wrong: list[str]) -> Configured | None:
     where = document.where((number,))
     kind = data.get("type") if isinstance(data, dict) else None
     model = MODELS.get(kind) if isinstance(kind, str) else None

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_tokens import authority, server_url
 from kubenode.cli.providing import made_by
-from kubenode.cli.running import Ground
+from kubenode.cli.running import ProgramContext
 from kubenode.cli.settings import MachineMakingFlags
 from kubenode.providers.instances import InstanceProviders
 from kubenode.runtime.kube import paths
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def provisioned(
-    settings: MachineMakingFlags, ground: Ground, *, needed: bool
+    settings: MachineMakingFlags, ground: ProgramContext, *, needed: bool
 ) -> AsyncIterator[Provisioning]:
     """Nothing is asked of the cluster without a provider that makes machines.
 

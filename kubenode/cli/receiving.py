@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kubenode.api.problems import field_path, problems
-from kubenode.cli.documents import Document, Unreadable, read
+from kubenode.cli.documents import UnreadableDocument, YamlDocument, read
 from kubenode.cli.exits import Exit, Refusal
 from remedy.outside import Outside, faults
 
@@ -22,14 +22,14 @@ def received(path: str | None) -> Outside | None:
         return None
     try:
         documents = list(read(Path(path)))
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise Refusal(str(error), Exit.USAGE) from error
     if len(documents) != 1 or not isinstance(documents[0].data, dict):
         raise Refusal(f"{path}: {REMEDY}", Exit.USAGE)
     return checked(documents[0])
 
 
-def checked(document: Document) -> Outside:
+def checked(document: YamlDocument) -> Outside:
     """Raises Refusal."""
     try:
         outside = Outside.model_validate(document.data)

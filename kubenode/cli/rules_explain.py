@@ -1,7 +1,7 @@
 """`kubenode rules explain`: one node, one rule: each leaf with its value, source and age.
 
-Here of a live cluster; simulation.replay.explain_recorded does it of a recording. The rule may be
-one of a file: so a person sees what a rule would find before it is loaded.
+It reads a live cluster; simulation.replay.recorded_explanation reads a recording. The rule may come
+from a file, so that a person sees what it would match before it is loaded.
 """
 
 import difflib
@@ -16,8 +16,8 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
 from kubenode.cli.live import read_node
 from kubenode.cli.options import Plain
-from kubenode.cli.rules_waiting import Standing, lines, of_live
-from rules.explain import Explanation, explained
+from kubenode.cli.rules_waiting import RuleOutlook, lines, of_live
+from rules.explain import RuleExplanation, explained
 from rules.rule import CompileError
 
 
@@ -45,7 +45,7 @@ async def of_cluster(
     return Exit.FINE
 
 
-def show(explanation: Explanation, output: Plain, standing: Standing | None) -> None:
+def show(explanation: RuleExplanation, output: Plain, standing: RuleOutlook | None) -> None:
     """`standing`: what becomes of the rule now, if it matches."""
     if output is Plain.JSON:
         now = {} if standing is None else {"now": standing.to_json()}

@@ -16,15 +16,15 @@ from kubenode.cli.live import Live
 from remedy.noderecord.memory import past_of
 from remedy.registry.status import is_crowded
 from remedy.remedier.choice import Mind
-from remedy.remedier.decide import Decision, Waiting, Why
+from remedy.remedier.decide import Decision, RuleWait, WaitReason
 from remedy.remedier.judge import rule_id
 from remedy.remedier.words import sentence
 from rules.diagnose import Diagnoser
-from rules.program import Rule
+from rules.program import RuleVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RuleOutlook:
     """What becomes of a rule that matches.
 
     why    the reason, `Acts` for one that makes its job now, `Job` for one whose job has begun
@@ -41,7 +41,7 @@ class Standing:
         return {"why": self.why, "text": self.text, **until}
 
 
-def of_live(live: Live, now: datetime) -> Mapping[str, Standing]:
+def of_live(live: Live, now: datetime) -> Mapping[str, RuleOutlook]:
     """By name what becomes of each rule that matches the node now."""
     if live.node is None or not live.facts.fresh:
         return {}
@@ -50,7 +50,7 @@ def of_live(live: Live, now: datetime) -> Mapping[str, Standing]:
         for rule in (compiled.rule for compiled in live.program.rules)
     }
     diagnoser = Diagnoser()
-    diagnoser.load([Rule(id_, rule) for id_, rule in active.items()])
+    diagnoser.load([RuleVersion(id_, rule) for id_, rule in active.items()])
     (diagnosis,) = diagnoser.diagnose([live.facts], now)
     past = past_of(live.record, live.jobs)
     crowded = [id_ for id_, rule in active.items() if is_crowded(rule)]
@@ -66,45 +66,49 @@ def of_live(live: Live, now: datetime) -> Mapping[str, Standing]:
     return found
 
 
-def waits_of(waiting: Sequence[Waiting]) -> dict[str, Standing]:
+def waits_of(waiting: Sequence[RuleWait]) -> dict[str, RuleOutlook]:
     """By rule."""
-    return {wait.rule: Standing(str(wait.why), sentence(wait), wait.until) for wait in waiting}
+    return {wait.rule: RuleOutlook(str(wait.why), sentence(wait), wait.until) for wait in waiting}
 
 
 def with_job(
-    found: dict[str, Standing], rule: str, name: str, phase: JobPhase, held: tuple[str, str] | None
+    found: dict[str, RuleOutlook],
+    rule: str,
+    name: str,
+    phase: JobPhase,
+    held: tuple[str, str] | None,
 ) -> None:
     """Tell of an open job of the rule, unless it waits before it begins, which is told already.
 
     held  reason and sentence of its hold
     """
     standing = found.get(rule)
-    if standing is None or standing.why != Why.OPEN_JOB:
+    if standing is None or standing.why != WaitReason.OPEN_JOB:
         return
     why = f", held: {held[0]}: {held[1]}" if held is not None else ""
-    found[rule] = Standing("Job", f"its job {name} is {phase}{why}")
+    found[rule] = RuleOutlook("Job", f"its job {name} is {phase}{why}")
 
 
-def _of_decision(decision: Decision) -> dict[str, Standing]:
+def _of_decision(decision: Decision) -> dict[str, RuleOutlook]:
     found = waits_of(decision.waiting)
     for order in decision.orders:
         found[order.candidate.name] = _ordered(order.wait)
     for order in decision.dry_runs:
         text = "in DryRun it would make its job now"
-        found[order.candidate.name] = Standing("Acts", text)
+        found[order.candidate.name] = RuleOutlook("Acts", text)
     if decision.stronger is not None:
         job, rule = decision.stronger
-        found[rule] = Standing("Acts", f"it supersedes job {job} and makes its own")
+        found[rule] = RuleOutlook("Acts", f"it supersedes job {job} and makes its own")
     return found
 
 
-def _ordered(wait: InitialWait | None) -> Standing:
+def _ordered(wait: InitialWait | None) -> RuleOutlook:
     if wait is None:
-        return Standing("Acts", "its job is made now")
-    waiting = Waiting("", Why(wait.reason), wait.not_before)
-    return Standing(str(wait.reason), f"its job is made now and waits: {sentence(waiting)}")
+        return RuleOutlook("Acts", "its job is made now")
+    waiting = RuleWait("", WaitReason(wait.reason), wait.not_before)
+    return RuleOutlook(str(wait.reason), f"its job is made now and waits: {sentence(waiting)}")
 
 
-def lines(standing: Standing | None) -> Sequence[str]:
+def lines(standing: RuleOutlook | None) -> Sequence[str]:
     """Below the explanation of a rule; none for one that does not match."""
     return () if standing is None else (f"  now: {standing.text}",)

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from defender.charge.making import Shares
 from defender.client import HttpPermits, Permits
-from defender.endpoints import Endpoints
+from defender.endpoints import EndpointPublisher
 from defender.service import Defender
 from kubenode.cli.asking import checked_client
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
@@ -53,15 +53,15 @@ from kubenode.runtime.restore import KnownFile, RestoreWatch
 from kubenode.runtime.settings import load
 from kubenode.runtime.telemetry import logging as logs
 from kubenode.runtime.telemetry.health import HealthServer
-from kubenode.runtime.telemetry.metrics import Metrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics
 from remedy.hostdoctor.pollers.build import event_pollers
 from remedy.operator import RemedyOperator
 from remedy.registry.revisions import CONTROLLER, Revisions
 from remedy.registry.sizes import FleetSizeLimit
-from remedy.webhook.webhook import CachedFleet, Webhook, WebhookSettings
+from remedy.webhook.webhook import CachedFleet, RuleWebhook, RuleWebhookSettings
 
 if TYPE_CHECKING:
-    from kubenode.cli.defending import Doors
+    from kubenode.cli.defending import DefenderFrontends
 
 Flags = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ KEEP_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ProgramContext:
     """What every program stands on."""
 
     settings: Central
@@ -79,7 +79,7 @@ class Ground:
     fence: Fence
     election: LeaderElection | None
     clock: SystemClock
-    metrics: Metrics
+    metrics: RuntimeMetrics
     health: HealthServer
     lease_kube: Kube
     audit: Audit
@@ -146,7 +146,7 @@ def defender(flags: Flags) -> None:
 
 
 @asynccontextmanager
-async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
+async def standing(settings: Central, program: str) -> AsyncIterator[ProgramContext]:
     """The ground of `program`, checked. Raises Refusal, KubeconfigError."""
     logs.setup(settings.log_level, settings.log_json)
     with traced(settings.traces_url, program):
@@ -155,10 +155,10 @@ async def standing(settings: Central, program: str) -> AsyncIterator[Ground]:
 
 
 @asynccontextmanager
-async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
+async def _standing(settings: Central, program: str) -> AsyncIterator[ProgramContext]:
     clock = SystemClock()
     registry = CollectorRegistry()
-    metrics = Metrics(registry)
+    metrics = RuntimeMetrics(registry)
     audit = _audit(settings, registry, clock)
     kube, lease_kube = clients(settings, metrics, clock)
     try:
@@ -172,7 +172,7 @@ async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
         where = settings.health_address, settings.health_port
         health = HealthServer(*where, registry, limits=settings.http_limits)
         fence: Fence = AlwaysLeader() if election is None else election
-        yield Ground(
+        yield ProgramContext(
             settings,
             kube,
             fence,
@@ -191,7 +191,7 @@ async def _standing(settings: Central, program: str) -> AsyncIterator[Ground]:
         await lease_kube.close()
 
 
-def clients(settings: Central, metrics: Metrics, clock: Clock) -> tuple[Kube, Kube]:
+def clients(settings: Central, metrics: RuntimeMetrics, clock: Clock) -> tuple[Kube, Kube]:
     """One for everything, one for the Lease. That one asks every 2 s, so it is the first to hear
     the end of an outage, and tells the other.
     """
@@ -272,11 +272,11 @@ async def _defender(settings: DefenderFlags) -> None:
         await ground.serve(parts, [*service.ground, *opened.parts])
 
 
-def _endpoints(ground: Ground, settings: DefenderFlags) -> list[Part]:
+def _endpoints(ground: ProgramContext, settings: DefenderFlags) -> list[Part]:
     address = settings.leader_address
     if address is None:
         return []
-    return [Endpoints(ground.kube, ground.clock, ground.fence, address, settings.namespace)]
+    return [EndpointPublisher(ground.kube, ground.clock, ground.fence, address, settings.namespace)]
 
 
 async def _everything(settings: EverythingFlags) -> None:
@@ -299,13 +299,13 @@ def _checked(settings: ApiFlags) -> None:
     checked(settings)
 
 
-def _doors(service: Defender, ground: Ground, settings: ApiFlags) -> "Doors":
+def _doors(service: Defender, ground: ProgramContext, settings: ApiFlags) -> "DefenderFrontends":
     from kubenode.cli.defending import doors
 
     return doors(service, ground.kube, ground.clock, ground.metrics.registry, settings)
 
 
-def _service(ground: Ground, shares: Shares | None = None) -> Defender:
+def _service(ground: ProgramContext, shares: Shares | None = None) -> Defender:
     service = Defender(
         ground.kube,
         ground.fence,
@@ -323,7 +323,7 @@ def _service(ground: Ground, shares: Shares | None = None) -> Defender:
 
 
 async def _operate(
-    ground: Ground,
+    ground: ProgramContext,
     permits: Permits,
     settings: WebhookFlags,
     more: Sequence[Part] = (),
@@ -372,7 +372,7 @@ async def _operate(
                 operator.close()
 
 
-def _revisions(operator: RemedyOperator, ground: Ground) -> Controller:
+def _revisions(operator: RemedyOperator, ground: ProgramContext) -> Controller:
     """Keeps the last good version of each rule in our namespace."""
     rules, namespace = operator.rules, ground.settings.namespace
     revisions = Revisions(ground.kube, namespace, ground.fence, rules.good)
@@ -392,13 +392,13 @@ def _revisions(operator: RemedyOperator, ground: Ground) -> Controller:
 
 @contextmanager
 def _admission(
-    operator: RemedyOperator, ground: Ground, settings: WebhookSettings | None
+    operator: RemedyOperator, ground: ProgramContext, settings: RuleWebhookSettings | None
 ) -> Iterator[Sequence[Part]]:
     """The parts of the webhook, none without settings. Followers answer too."""
     if settings is None:
         yield ()
         return
-    webhook = Webhook(operator, ground.kube, ground.clock, ground.metrics.registry, settings)
+    webhook = RuleWebhook(operator, ground.kube, ground.clock, ground.metrics.registry, settings)
     try:
         yield webhook.parts
     finally:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rules.lint import CODES, Code, Severity
+from rules.lint import CODES, LintCode, LintSeverity
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-LEVELS = {Severity.ERROR: "error", Severity.ADVICE: "warning"}
+LEVELS = {LintSeverity.ERROR: "error", LintSeverity.ADVICE: "warning"}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FileFinding:
     """A finding in a file. Line and column count from 1; `field` is "" for the file as a whole."""
 
     file: Path
@@ -29,11 +29,11 @@ class Told:
     message: str
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> LintSeverity:
         return CODES[self.code].severity
 
 
-def sarif(findings: Sequence[Told], version: str) -> dict[str, Any]:
+def sarif(findings: Sequence[FileFinding], version: str) -> dict[str, Any]:
     """The whole log: one run of one tool."""
     codes = list(CODES)
     return {
@@ -55,7 +55,7 @@ def sarif(findings: Sequence[Told], version: str) -> dict[str, Any]:
     }
 
 
-def _rule(code: Code) -> dict[str, Any]:
+def _rule(code: LintCode) -> dict[str, Any]:
     return {
         "id": code.name,
         "shortDescription": {"text": code.title},
@@ -65,7 +65,7 @@ def _rule(code: Code) -> dict[str, Any]:
     }
 
 
-def _result(told: Told, index: int) -> dict[str, Any]:
+def _result(told: FileFinding, index: int) -> dict[str, Any]:
     text = f"{told.field}: {told.message}" if told.field else told.message
     return {
         "ruleId": told.code,
@@ -93,7 +93,7 @@ def uri(path: Path) -> str:
     return quote(near.as_posix())
 
 
-def _fingerprint(told: Told) -> str:
+def _fingerprint(told: FileFinding) -> str:
     """The same for the same finding after lines have moved."""
     parts = (told.code, told.rule, told.field, told.file.name)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

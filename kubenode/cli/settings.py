@@ -15,10 +15,10 @@ from defender.webhook.callers import Callers, callers
 from kubenode.api.share import PATTERN as SHARE
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.settings import Settings
-from kubenode.runtime.tls.files import Files
+from kubenode.runtime.tls.files import PemFiles
 from remedy.operator import RemedySettings
 from remedy.registry.radius import MOST_MATCHING
-from remedy.webhook.webhook import WebhookSettings
+from remedy.webhook.webhook import RuleWebhookSettings
 from rules.nodekeys import ALLOWED, NodeKeys
 
 HEADER = "^[A-Za-z0-9-]*$"
@@ -248,11 +248,11 @@ class WebhookFlags(HostDoctorFlags):
         return RemedySettings(node_keys=keys)
 
     @property
-    def webhook(self) -> WebhookSettings | None:
+    def webhook(self) -> RuleWebhookSettings | None:
         """None: there shall be no webhook."""
         if self.webhook_port is None:
             return None
-        return WebhookSettings(
+        return RuleWebhookSettings(
             self.webhook_port,
             address=self.webhook_address,
             namespace=self.namespace,
@@ -260,7 +260,7 @@ class WebhookFlags(HostDoctorFlags):
             hosts=(self.webhook_host,) if self.webhook_host else (),
             most=self.max_matching,
             spokesmen=tuple(_entries(self.webhook_spokesmen)),
-            files=Files(path_of(self.webhook_cert_file), path_of(self.webhook_key_file)),
+            files=PemFiles(path_of(self.webhook_cert_file), path_of(self.webhook_key_file)),
             limits=self.http_limits,
         )
 

@@ -38,7 +38,7 @@ async def sharing(
         yield None
         return
     from defender.charge.making import shared_by
-    from defender.redis.client import Address, BadUrl, connect
+    from defender.redis.client import BadUrl, RedisAddress, connect
 
     if flags.no_lease:
         raise Refusal(
@@ -46,7 +46,9 @@ async def sharing(
             " leave out --no-lease"
         )
     try:
-        redis = connect(Address(flags.redis_url, flags.redis_password_file, flags.redis_ca_file))
+        redis = connect(
+            RedisAddress(flags.redis_url, flags.redis_password_file, flags.redis_ca_file)
+        )
     except BadUrl as error:
         raise Refusal(f"--redis-url: {error}") from error
     try:

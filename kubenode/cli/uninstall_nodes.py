@@ -23,7 +23,7 @@ _node = structs(Node)
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class NodeCleanup:
     """node    merge patch of the Node, empty for nothing
     status  strategic merge patch of its status, likewise
     """
@@ -32,7 +32,7 @@ class Left:
     status: Mapping[str, Any] = field(default_factory=dict)
 
 
-def left_on(found: Mapping[str, Any]) -> Left:
+def left_on(found: Mapping[str, Any]) -> NodeCleanup:
     """`found` is the Node as the API server shows it, with its managedFields."""
     node = _node(msgspec.json.encode(found))
     notes = node.metadata.annotations
@@ -51,7 +51,7 @@ def left_on(found: Mapping[str, Any]) -> Left:
     metadata = {k: v for k, v in (("annotations", gone), ("labels", labels)) if v}
     body = {k: v for k, v in (("metadata", metadata), ("spec", spec)) if v}
     lost = [{"$patch": "delete", "type": kind} for kind in sorted(set(told_by_agent(found)))]
-    return Left(body, {"status": {"conditions": lost}} if lost else {})
+    return NodeCleanup(body, {"status": {"conditions": lost}} if lost else {})
 
 
 def told_by_agent(found: Mapping[str, Any]) -> Iterator[str]:

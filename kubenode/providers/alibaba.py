@@ -34,7 +34,7 @@ from darabonba.policy.retry import RetryOptions
 from kubenode.providers import ids
 from kubenode.providers.alibaba_errors import NAME, explain
 from kubenode.providers.errors import Busy, NoSuchMachine, ProviderError, Refused
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs_on_ecs
 from kubenode.providers.settings import AlibabaSettings, StopInGroup
 from kubenode.providers.threaded import Once, still_wanted
@@ -65,7 +65,7 @@ _NAMESPACE = uuid.UUID("0b3a4b8e-58ab-5a40-9c55-9a7d9f0d6b1e")
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class AlibabaClients:
     ecs: Any
     ess: Any
 
@@ -83,17 +83,17 @@ class Alibaba:
         self._clock = clock
         self._clients = Once(lambda: _clients(settings, credentials))
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         try:
             return ids.ecs(machine.provider_id).region == self._settings.region
         except ids.BadID:
             return False
 
-    def power(self, machine: Machine) -> Power:
+    def power(self, machine: ProviderMachine) -> Power:
         raw = str(self._instance(machine).status)
         return Power(STATES.get(raw, PowerState.UNKNOWN), raw, self._clock.now())
 
-    def off(self, machine: Machine, request: str) -> None:
+    def off(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         if instance.status == "Stopped":
             return
@@ -105,7 +105,7 @@ class Alibaba:
         still_wanted(NAME)
         self._clients.get().ecs.stop_instance(asked)
 
-    def on(self, machine: Machine, request: str) -> None:
+    def on(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         match STATES.get(instance.status):
             case PowerState.ON | PowerState.STARTING:
@@ -117,7 +117,7 @@ class Alibaba:
             case _:
                 raise Busy(NAME, f"the instance is {instance.status}")
 
-    def reset(self, machine: Machine, request: str) -> None:
+    def reset(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         if instance.status != "Running":
             raise Refused(NAME, f"the instance is {instance.status}, not Running")
@@ -125,7 +125,7 @@ class Alibaba:
         still_wanted(NAME)
         self._clients.get().ecs.reboot_instance(asked)
 
-    def replace(self, machine: Machine, request: str) -> None:
+    def replace(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         member = self._member(instance.instance_id)
         if member is None:
@@ -147,7 +147,7 @@ class Alibaba:
             )
         )
 
-    def approve(self, machine: Machine, event: str) -> None:
+    def approve(self, machine: ProviderMachine, event: str) -> None:
         instance, region = self._checked(machine), self._settings.region
         asked = DescribeInstanceHistoryEventsRequest(
             region_id=region,
@@ -176,7 +176,7 @@ class Alibaba:
     def close(self) -> None:
         """The SDK keeps its connections for the whole process."""
 
-    def _instance(self, machine: Machine) -> Any:
+    def _instance(self, machine: ProviderMachine) -> Any:
         wanted, region = ids.ecs(machine.provider_id).instance, self._settings.region
         asked = DescribeInstancesRequest(region_id=region, instance_ids=json.dumps([wanted]))
         body = self._clients.get().ecs.describe_instances(asked).body
@@ -199,7 +199,7 @@ class Alibaba:
             if error.code != ALLOWED:
                 raise
 
-    def _checked(self, machine: Machine) -> Any:
+    def _checked(self, machine: ProviderMachine) -> Any:
         """The instance, which is surely the Node's. Raises Refused."""
         instance = self._instance(machine)
         inside = instance.vpc_attributes.private_ip_address if instance.vpc_attributes else None
@@ -258,11 +258,11 @@ class Alibaba:
             )
 
 
-def _clients(settings: AlibabaSettings, given: Credentials | None) -> Clients:
+def _clients(settings: AlibabaSettings, given: Credentials | None) -> AlibabaClients:
     """Without retries, which the SDK does only when told to."""
     credentials = given or Credentials()
     ess = EssClient(_config(settings, settings.ess_endpoint, credentials))
-    return Clients(ecs_client(settings, credentials), ess)
+    return AlibabaClients(ecs_client(settings, credentials), ess)
 
 
 def ecs_client(

@@ -16,7 +16,7 @@ from darabonba.policy.retry import ExponentialBackoffPolicy, RetryCondition, Ret
 from kubenode.providers.alibaba import OVER, ecs_client
 from kubenode.providers.alibaba_errors import BROKEN, NAME, THROTTLED, explain
 from kubenode.providers.errors import ProviderError, Unreachable
-from kubenode.providers.events import MOST_PAGES, Listing, Sources
+from kubenode.providers.events import MOST_PAGES, EventListing, Sources
 from kubenode.providers.settings import AlibabaSettings
 from kubenode.providers.threaded import Once
 from kubenode.providers.threaded_events import ThreadedList
@@ -49,15 +49,17 @@ class SystemEvents:
         self._region, self._clock = settings.region, clock
         self._client = Once(lambda: ecs_client(settings, credentials, _retries()))
 
-    def look(self) -> Sequence[Listing]:
+    def look(self) -> Sequence[EventListing]:
         scope = f"{NAME}/{self._region}"
         found = [
-            Listing(HISTORY, scope, _joined(self._history(), "InstanceSystemEvent")),
-            Listing(INSTANCES, f"{scope}/instances", _joined(self._open(), "InstanceFullStatus")),
+            EventListing(HISTORY, scope, _joined(self._history(), "InstanceSystemEvent")),
+            EventListing(
+                INSTANCES, f"{scope}/instances", _joined(self._open(), "InstanceFullStatus")
+            ),
         ]
         if self._disks:
             disks = _joined(self._faults(), "DiskFullStatus")
-            found.append(Listing(DISKS, f"{scope}/disks", disks))
+            found.append(EventListing(DISKS, f"{scope}/disks", disks))
         return found
 
     def check(self) -> str:

@@ -25,12 +25,12 @@ from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.instances import (
     CLUSTER_TAG,
     TOKEN_TAG,
-    Code,
     Deletion,
+    ErrorCode,
     Instance,
     InstanceError,
+    InstanceOrder,
     InstanceState,
-    Order,
     several,
 )
 from kubenode.providers.settings import AlibabaSettings
@@ -85,7 +85,7 @@ class AlibabaInstances:
         except ids.BadID:
             return False
 
-    def create(self, order: Order) -> Instance:
+    def create(self, order: InstanceOrder) -> Instance:
         wanted = _request(self._region, order)
         if found := self.find(order.cluster, order.token):
             return found
@@ -99,10 +99,12 @@ class AlibabaInstances:
             if found := self.find(order.cluster, order.token):
                 return found
             told = f"{error.code}: {order.token} was asked for before and is not seen yet"
-            raise InstanceError(NAME, Code.ABORTED, told) from error
+            raise InstanceError(NAME, ErrorCode.ABORTED, told) from error
         names = list((made.instance_id_sets and made.instance_id_sets.instance_id_set) or ())
         if len(names) != 1:
-            raise InstanceError(NAME, Code.UNKNOWN, f"ECS names {len(names)} instances for one")
+            raise InstanceError(
+                NAME, ErrorCode.UNKNOWN, f"ECS names {len(names)} instances for one"
+            )
         return Instance(
             provider_id=str(ids.Ecs(self._region, names[0])),
             token=order.token,
@@ -117,7 +119,7 @@ class AlibabaInstances:
         found = self._pages(instance_ids=f'["{wanted}"]')
         if found and found[0].instance_id != wanted:
             told = f"asked for {wanted}, ECS answers {found[0].instance_id}"
-            raise InstanceError(NAME, Code.INTERNAL, told)
+            raise InstanceError(NAME, ErrorCode.INTERNAL, told)
         return self._instance(found[0]) if found else None
 
     def find(self, cluster: str, token: str) -> Instance | None:
@@ -187,7 +189,7 @@ class AlibabaInstances:
                 break
         else:
             told = f"more than {MOST_PAGES * PAGE} instances: nobody has so many"
-            raise InstanceError(NAME, Code.INTERNAL, told)
+            raise InstanceError(NAME, ErrorCode.INTERNAL, told)
         if not found:
             self._may_describe(which)
         return found
@@ -204,7 +206,7 @@ class AlibabaInstances:
     def _checked(self, instance: Instance, cluster: str) -> None:
         if instance.cluster != cluster:
             told = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
-            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+            raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
 
     def _instance(self, found: Any) -> Instance:
         listed = (found.tags.tag if found.tags else None) or ()
@@ -232,20 +234,20 @@ def explain(error: Exception) -> ProviderError | None:
     return kind if code is None else InstanceError(NAME, code, kind.told)
 
 
-def _meaning(error: AlibabaCloudException) -> Code | None:
+def _meaning(error: AlibabaCloudException) -> ErrorCode | None:
     code = str(error.code or "")
     if isinstance(error, ClientException) and not error.status_code:
-        return Code.UNAUTHENTICATED
+        return ErrorCode.UNAUTHENTICATED
     if _is(code, UNAUTHENTICATED):
-        return Code.UNAUTHENTICATED
+        return ErrorCode.UNAUTHENTICATED
     if _is(code, NO_ROOM):
-        return Code.RESOURCE_EXHAUSTED
+        return ErrorCode.RESOURCE_EXHAUSTED
     if _is(code, (*UNDER_WAY, *MISMATCH)):
-        return Code.ABORTED
+        return ErrorCode.ABORTED
     if code.endswith(".NotFound"):
-        return Code.NOT_FOUND
+        return ErrorCode.NOT_FOUND
     if code.startswith(("Invalid", "Missing")):
-        return Code.INVALID_ARGUMENT
+        return ErrorCode.INVALID_ARGUMENT
     return None
 
 
@@ -257,12 +259,12 @@ def _asked(tags: dict[str, str]) -> list[Any]:
     return [ecs.DescribeInstancesRequestTag(key=key, value=value) for key, value in tags.items()]
 
 
-def _request(region: str, order: Order) -> Any:
+def _request(region: str, order: InstanceOrder) -> Any:
     """Of RunInstances. Raises InstanceError."""
     config = AlibabaConfig.model_validate(dict(order.config))
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
         told = f"user data of {size} bytes: ECS takes {MOST_USER_DATA}; shorten the class's"
-        raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
+        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, told)
     return ecs.RunInstancesRequest(
         region_id=region,
         client_token=order.token,

@@ -25,7 +25,7 @@ from kubenode.providers.errors import (
     Refused,
     Unsupported,
 )
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs_on_ec2
 from kubenode.providers.settings import AwsSettings, StopInGroup
 from kubenode.providers.threaded import Once, still_wanted
@@ -66,20 +66,20 @@ class Aws:
         self._clock = clock
         self._clients = Once(lambda: _clients(settings))
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         try:
             return ids.in_region(ids.ec2(machine.provider_id).zone, self._settings.region)
         except ids.BadID:
             return False
 
-    def power(self, machine: Machine) -> Power:
+    def power(self, machine: ProviderMachine) -> Power:
         instance = self._instance(machine)
         raw, why = str(instance["State"]["Name"]), instance.get("StateReason", {}).get("Code", "")
         if raw == "stopped" and why == HIBERNATED:
             return Power(PowerState.UNKNOWN, "hibernated", self._clock.now())
         return Power(_state(instance), raw, self._clock.now())
 
-    def off(self, machine: Machine, request: str) -> None:
+    def off(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         if _state(instance).dark or _ending(instance):
             return
@@ -91,7 +91,7 @@ class Aws:
             InstanceIds=[instance["InstanceId"]], Force=True, SkipOsShutdown=True
         )
 
-    def on(self, machine: Machine, request: str) -> None:
+    def on(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         match _state(instance):
             case PowerState.ON | PowerState.STARTING:
@@ -106,14 +106,14 @@ class Aws:
             case _:
                 raise Busy(NAME, f"the instance is {instance['State']['Name']}")
 
-    def reset(self, machine: Machine, request: str) -> None:
+    def reset(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         if _state(instance) is not PowerState.ON:
             raise Refused(NAME, f"the instance is {instance['State']['Name']}, not running")
         still_wanted(NAME)
         self._ec2.reboot_instances(InstanceIds=[instance["InstanceId"]])
 
-    def replace(self, machine: Machine, request: str) -> None:
+    def replace(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         if _state(instance) is PowerState.GONE or _ending(instance):
             return
@@ -130,7 +130,7 @@ class Aws:
             InstanceId=instance["InstanceId"], ShouldDecrementDesiredCapacity=False
         )
 
-    def approve(self, machine: Machine, event: str) -> None:
+    def approve(self, machine: ProviderMachine, event: str) -> None:
         """A lifecycle action of its group, which ends the instance then; asked again it is over."""
         kind, _, rest = event.partition("/")
         hook, _, token = rest.partition("/")
@@ -168,7 +168,7 @@ class Aws:
     def _scaling(self) -> "AutoScalingClient":
         return self._clients.get()[1]
 
-    def _instance(self, machine: Machine) -> Instance:
+    def _instance(self, machine: ProviderMachine) -> Instance:
         wanted = ids.ec2(machine.provider_id).instance
         answer = self._ec2.describe_instances(InstanceIds=[wanted])
         found = [i for r in answer["Reservations"] for i in r["Instances"]]
@@ -178,7 +178,7 @@ class Aws:
             raise Refused(NAME, f"asked for {wanted}, EC2 answers {found[0]['InstanceId']}")
         return found[0]
 
-    def _checked(self, machine: Machine) -> Instance:
+    def _checked(self, machine: ProviderMachine) -> Instance:
         """The instance, which is surely the Node's. Raises Refused."""
         instance = self._instance(machine)
         dns, known = instance.get("PrivateDnsName", ""), instance["InstanceId"]

@@ -13,7 +13,7 @@ from botocore.config import Config
 from kubenode.providers.aws import boto_session
 from kubenode.providers.aws_errors import NAME, explain
 from kubenode.providers.errors import ProviderError, Unreachable
-from kubenode.providers.events import MOST_PAGES, Listing, Message, Sources
+from kubenode.providers.events import MOST_PAGES, EventListing, QueueMessage, Sources
 from kubenode.providers.settings import AwsSettings
 from kubenode.providers.threaded import Once
 from kubenode.providers.threaded_events import ThreadedList, ThreadedQueue
@@ -44,7 +44,7 @@ class InstanceStatuses:
         self._scope = scope(settings)
         self._client: Once[EC2Client] = Once(lambda: _ec2(settings))
 
-    def look(self) -> Sequence[Listing]:
+    def look(self) -> Sequence[EventListing]:
         """Only instances with something to tell are kept: the others are most of them."""
         found = [
             {
@@ -56,7 +56,7 @@ class InstanceStatuses:
             for one in _bounded(number, page)["InstanceStatuses"]
             if one.get("Events") or one.get("SystemStatus", {}).get("Status") == "impaired"
         ]
-        return [Listing(STATUS, self._scope, {"InstanceStatuses": found})]
+        return [EventListing(STATUS, self._scope, {"InstanceStatuses": found})]
 
     def check(self) -> str:
         next(iter(self._pages(5)), None)
@@ -75,7 +75,7 @@ class InstanceStatuses:
         return paginator.paginate(IncludeAllInstances=True, PaginationConfig={"PageSize": size})
 
 
-class Queue:
+class SqsQueue:
     """The SQS queue of a region."""
 
     name = f"{NAME}-queue"
@@ -85,7 +85,7 @@ class Queue:
         self.where = self._url = settings.events.queue_url
         self._client: Once[SQSClient] = Once(lambda: _sqs(settings))
 
-    def receive(self) -> Sequence[Message]:
+    def receive(self) -> Sequence[QueueMessage]:
         answer = self._client.get().receive_message(
             QueueUrl=self._url,
             MaxNumberOfMessages=MESSAGES,
@@ -93,11 +93,11 @@ class Queue:
             VisibilityTimeout=HIDDEN,
         )
         return [
-            Message(one["MessageId"], one["ReceiptHandle"], QUEUE, one.get("Body", ""))
+            QueueMessage(one["MessageId"], one["ReceiptHandle"], QUEUE, one.get("Body", ""))
             for one in answer.get("Messages", ())
         ]
 
-    def delete(self, messages: Sequence[Message]) -> None:
+    def delete(self, messages: Sequence[QueueMessage]) -> None:
         """Raises Unreachable if one was kept: it comes again, which does no harm."""
         if not messages:
             return
@@ -173,5 +173,5 @@ def _sqs(settings: AwsSettings) -> "SQSClient":
 
 def sources(settings: AwsSettings, clock: Clock) -> Sources:
     assert settings.events is not None
-    queues = [ThreadedQueue(Queue(settings))] if settings.events.queue_url else []
+    queues = [ThreadedQueue(SqsQueue(settings))] if settings.events.queue_url else []
     return Sources([ThreadedList(InstanceStatuses(settings))], queues)

@@ -19,12 +19,12 @@ from kubenode.providers.errors import ProviderError
 from kubenode.providers.instances import (
     CLUSTER_TAG,
     TOKEN_TAG,
-    Code,
     Deletion,
+    ErrorCode,
     Instance,
     InstanceError,
+    InstanceOrder,
     InstanceState,
-    Order,
     several,
 )
 from kubenode.providers.settings import AwsSettings
@@ -78,7 +78,7 @@ class AwsInstances:
         except ids.BadID:
             return False
 
-    def create(self, order: Order) -> Instance:
+    def create(self, order: InstanceOrder) -> Instance:
         request = _request(order)
         if found := self._one(order.cluster, order.token):
             return _alive(found, order)
@@ -92,7 +92,7 @@ class AwsInstances:
             if found := self._one(order.cluster, order.token):
                 return _alive(found, order)
             told = f"{MISMATCH}: {order.token} was asked for before and is not seen yet"
-            raise InstanceError(NAME, Code.ABORTED, told) from error
+            raise InstanceError(NAME, ErrorCode.ABORTED, told) from error
         return _alive(answer["Instances"][0], order)
 
     def get(self, provider_id: str) -> Instance | None:
@@ -123,7 +123,7 @@ class AwsInstances:
     def operate(
         self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
     ) -> None:
-        raise InstanceError(NAME, Code.UNIMPLEMENTED, f"EC2 has no {operation} of an instance")
+        raise InstanceError(NAME, ErrorCode.UNIMPLEMENTED, f"EC2 has no {operation} of an instance")
 
     def explain(self, error: Exception) -> ProviderError | None:
         return explain(error)
@@ -147,7 +147,7 @@ class AwsInstances:
         found = [i for r in answer["Reservations"] for i in r["Instances"]]
         if found and found[0]["InstanceId"] != wanted:
             told = f"asked for {wanted}, EC2 answers {found[0]['InstanceId']}"
-            raise InstanceError(NAME, Code.INTERNAL, told)
+            raise InstanceError(NAME, ErrorCode.INTERNAL, told)
         return found[0] if found else None
 
     def _one(self, cluster: str, token: str) -> Mapping[str, Any] | None:
@@ -169,36 +169,36 @@ class AwsInstances:
 def explain(error: Exception) -> ProviderError | None:
     """As `aws_errors`, with a code where the kind does not tell it."""
     if isinstance(error, sdk.ParamValidationError):
-        return InstanceError(NAME, Code.INVALID_ARGUMENT, plain(str(error)))
+        return InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, plain(str(error)))
     kind = explain_kind(error)
     code = None
     if isinstance(error, NO_CREDENTIALS):
-        code = Code.UNAUTHENTICATED
+        code = ErrorCode.UNAUTHENTICATED
     elif isinstance(error, sdk.ClientError):
         code = _meaning(_code(error))
     return InstanceError(NAME, code, kind.told) if kind is not None and code is not None else kind
 
 
-def _meaning(code: str) -> Code | None:
+def _meaning(code: str) -> ErrorCode | None:
     if code in UNAUTHENTICATED:
-        return Code.UNAUTHENTICATED
+        return ErrorCode.UNAUTHENTICATED
     if code.startswith("Insufficient"):
-        return Code.RESOURCE_EXHAUSTED
+        return ErrorCode.RESOURCE_EXHAUSTED
     if code.endswith("LimitExceeded") and not code.startswith(("Request", "Bandwidth")):
-        return Code.RESOURCE_EXHAUSTED
+        return ErrorCode.RESOURCE_EXHAUSTED
     if code.endswith((".NotFound", ".Unavailable")):
-        return Code.NOT_FOUND
+        return ErrorCode.NOT_FOUND
     if code.startswith(("Invalid", "Missing", "UnknownParameter")):
-        return Code.INVALID_ARGUMENT
+        return ErrorCode.INVALID_ARGUMENT
     return None
 
 
-def _request(order: Order) -> dict[str, Any]:
+def _request(order: InstanceOrder) -> dict[str, Any]:
     """Of RunInstances. Raises InstanceError."""
     config = AwsConfig.model_validate(dict(order.config))
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
         told = f"user data of {size} bytes: EC2 takes {MOST_USER_DATA}; shorten the class's"
-        raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
+        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, told)
     tags = {"Name": order.name, **config.tags, **order.tags}
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     request: dict[str, Any] = {
@@ -247,11 +247,11 @@ def _instance(found: Mapping[str, Any]) -> Instance:
     )
 
 
-def _alive(found: Mapping[str, Any], order: Order) -> Instance:
+def _alive(found: Mapping[str, Any], order: InstanceOrder) -> Instance:
     raw = found["State"]["Name"]
     if _ended(found) or STATES.get(raw) is InstanceState.ENDING:
         told = f"{found['InstanceId']}, made with token {order.token}, is {raw}"
-        raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+        raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
     return _instance(found)
 
 
@@ -261,7 +261,7 @@ def _ended(found: Mapping[str, Any]) -> bool:
 
 def _foreign(instance: Instance, cluster: str) -> InstanceError:
     told = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
-    return InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+    return InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
 
 
 def _code(error: sdk.ClientError) -> str:

@@ -17,7 +17,7 @@ from azure.mgmt.compute import ComputeManagementClient
 from kubenode.providers import ids
 from kubenode.providers.azure_errors import NAME, explain
 from kubenode.providers.errors import Busy, ProviderError, Refused, Unsupported
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import AzureCloud, AzureReplace, AzureSettings
 from kubenode.providers.threaded import Once, still_wanted
@@ -45,7 +45,7 @@ CLOUDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AzureInstance:
     """names  as the resource manager and the system's setup have them
     codes  of the instance view
     """
@@ -79,22 +79,22 @@ class Azure:
         self._clock = clock
         self._client = Once(lambda: compute_client(settings, credential))
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         try:
             subscription = ids.azure(machine.provider_id).subscription
         except ids.BadID:
             return False
         return subscription.lower() == self._settings.subscription.lower()
 
-    def power(self, machine: Machine) -> Power:
+    def power(self, machine: ProviderMachine) -> Power:
         seen = self._seen(machine)
         return Power(seen.state, ", ".join(seen.codes), self._clock.now())
 
-    def off(self, machine: Machine, request: str) -> None:
+    def off(self, machine: ProviderMachine, request: str) -> None:
         if not self._checked(machine).state.dark:
             self._ask(machine, "begin_power_off", skip_shutdown=True)
 
-    def on(self, machine: Machine, request: str) -> None:
+    def on(self, machine: ProviderMachine, request: str) -> None:
         match self._checked(machine).state:
             case PowerState.ON | PowerState.STARTING:
                 return
@@ -103,20 +103,20 @@ class Azure:
             case _:
                 self._ask(machine, "begin_start")
 
-    def reset(self, machine: Machine, request: str) -> None:
+    def reset(self, machine: ProviderMachine, request: str) -> None:
         seen = self._checked(machine)
         if seen.state.dark:
             raise Refused(NAME, f"the machine is off ({', '.join(seen.codes)}): switch it on")
         self._ask(machine, "begin_restart")
 
-    def replace(self, machine: Machine, request: str) -> None:
+    def replace(self, machine: ProviderMachine, request: str) -> None:
         self._checked(machine)
         if not ids.azure(machine.provider_id).scale_set:
             raise Refused(NAME, "the machine is in no scale set of uniform mode: none would follow")
         reimage = self._settings.replace is AzureReplace.REIMAGE
         self._ask(machine, "begin_reimage" if reimage else "begin_delete")
 
-    def approve(self, machine: Machine, event: str) -> None:
+    def approve(self, machine: ProviderMachine, event: str) -> None:
         raise Unsupported(NAME, "scheduled events are approved from inside the machine only")
 
     def explain(self, error: Exception) -> ProviderError | None:
@@ -126,7 +126,7 @@ class Azure:
         if (client := self._client.made) is not None:
             client.close()
 
-    def _ask(self, machine: Machine, what: str, **how: bool) -> None:
+    def _ask(self, machine: ProviderMachine, what: str, **how: bool) -> None:
         """One request to the operations that the machine belongs to, not waited for."""
         wanted, client = ids.azure(machine.provider_id), self._client.get()
         still_wanted(NAME)
@@ -137,7 +137,7 @@ class Azure:
             ask = getattr(client.virtual_machines, what)
             ask(wanted.group, wanted.name, polling=False, **how)
 
-    def _seen(self, machine: Machine) -> Seen:
+    def _seen(self, machine: ProviderMachine) -> AzureInstance:
         wanted, client = ids.azure(machine.provider_id), self._client.get()
         answer: Mapping[str, Any]
         if wanted.scale_set:
@@ -152,7 +152,7 @@ class Azure:
             raise Refused(NAME, f"asked for {wanted.name}, Azure answers {answered!r}")
         about = answer.get("properties") or {}
         named = (about.get("osProfile") or {}).get("computerName") or ""
-        return Seen(
+        return AzureInstance(
             names=(named,) if named or wanted.scale_set else (answered,),
             codes=tuple(
                 str(status.get("code", ""))
@@ -160,7 +160,7 @@ class Azure:
             ),
         )
 
-    def _checked(self, machine: Machine) -> Seen:
+    def _checked(self, machine: ProviderMachine) -> AzureInstance:
         """What is seen of a machine that is surely the Node's. Raises Refused."""
         seen = self._seen(machine)
         if wrong := differs(machine.node, seen.names):

@@ -14,7 +14,7 @@ from azure.mgmt.resourcehealth import ResourceHealthMgmtClient
 from kubenode.providers.azure import CLOUDS
 from kubenode.providers.azure_errors import NAME, explain
 from kubenode.providers.errors import ProviderError, Unreachable
-from kubenode.providers.events import MOST_PAGES, Listing, Sources
+from kubenode.providers.events import MOST_PAGES, EventListing, Sources
 from kubenode.providers.settings import AzureSettings
 from kubenode.providers.threaded import Once
 from kubenode.providers.threaded_events import ThreadedList
@@ -35,7 +35,7 @@ class ResourceHealth:
         self._scope = f"{NAME}/{settings.subscription.lower()}"
         self._client = Once(lambda: _client(settings, credential))
 
-    def look(self) -> Sequence[Listing]:
+    def look(self) -> Sequence[EventListing]:
         """Only machines with something to tell are kept: all others are available."""
         found = [
             status
@@ -44,7 +44,7 @@ class ResourceHealth:
             if MACHINES in str(status.get("id", "")).lower()
             and (status.get("properties") or {}).get("availabilityState") != "Available"
         ]
-        return [Listing(TRANSPORT, self._scope, {"value": found})]
+        return [EventListing(TRANSPORT, self._scope, {"value": found})]
 
     def check(self) -> str:
         next(self._pages(), None)

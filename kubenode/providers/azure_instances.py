@@ -26,12 +26,12 @@ from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.instances import (
     CLUSTER_TAG,
     TOKEN_TAG,
-    Code,
     Deletion,
+    ErrorCode,
     Instance,
     InstanceError,
+    InstanceOrder,
     InstanceState,
-    Order,
     several,
 )
 from kubenode.providers.settings import AzureSettings
@@ -81,7 +81,7 @@ class AzureInstances:
         ours = found.subscription.lower() == self._settings.subscription.lower()
         return ours and not found.scale_set
 
-    def create(self, order: Order) -> Instance:
+    def create(self, order: InstanceOrder) -> Instance:
         group = AzureConfig.model_validate(dict(order.config)).resource_group
         wanted = request(order)
         if found := self._named(group, order.name):
@@ -161,10 +161,10 @@ class AzureInstances:
             return None
         if str(found.get("name") or "").lower() != name.lower():
             told = f"asked for {name}, Azure answers {found.get('name')!r}"
-            raise InstanceError(NAME, Code.INTERNAL, told)
+            raise InstanceError(NAME, ErrorCode.INTERNAL, told)
         return found
 
-    def _ordered(self, found: Mapping[str, Any], order: Order) -> Instance:
+    def _ordered(self, found: Mapping[str, Any], order: InstanceOrder) -> Instance:
         """The instance that has the name, if it is the one that was ordered."""
         instance = self._instance(found)
         same = (instance.cluster, instance.token) == (order.cluster, order.token)
@@ -173,18 +173,18 @@ class AzureInstances:
                 return instance
             case True, True:
                 told = f"{order.name}, made with token {order.token}, is being deleted"
-                raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+                raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
             case False, True:
                 told = f"another machine {order.name} is still being deleted"
-                raise InstanceError(NAME, Code.ABORTED, told)
+                raise InstanceError(NAME, ErrorCode.ABORTED, told)
             case _:
                 told = f"a machine {order.name} is there and was not made with token {order.token}"
-                raise InstanceError(NAME, Code.ALREADY_EXISTS, told)
+                raise InstanceError(NAME, ErrorCode.ALREADY_EXISTS, told)
 
     def _checked(self, instance: Instance, cluster: str) -> None:
         if instance.cluster != cluster:
             told = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
-            raise InstanceError(NAME, Code.FAILED_PRECONDITION, told)
+            raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
 
     def _instance(self, found: Mapping[str, Any]) -> Instance:
         tags = {str(key): str(value) for key, value in (found.get("tags") or {}).items()}
@@ -233,19 +233,19 @@ def explain(error: Exception) -> ProviderError | None:
     return kind if code is None else InstanceError(NAME, code, kind.told)
 
 
-def _meaning(error: sdk.AzureError) -> Code | None:
+def _meaning(error: sdk.AzureError) -> ErrorCode | None:
     if isinstance(error, sdk.ClientAuthenticationError):
-        return Code.UNAUTHENTICATED
+        return ErrorCode.UNAUTHENTICATED
     if not isinstance(error, sdk.HttpResponseError):
         return None
     code, status = str(getattr(error.error, "code", None) or ""), error.status_code
     quota = code == "OperationNotAllowed" and "quota" in str(error.message).lower()
     if code in NO_ROOM or quota:
-        return Code.RESOURCE_EXHAUSTED
+        return ErrorCode.RESOURCE_EXHAUSTED
     if code in MISSING:
-        return Code.NOT_FOUND
+        return ErrorCode.NOT_FOUND
     if status == 412:
-        return Code.ALREADY_EXISTS
+        return ErrorCode.ALREADY_EXISTS
     if status == 400 and code != "OperationNotAllowed":
-        return Code.INVALID_ARGUMENT
+        return ErrorCode.INVALID_ARGUMENT
     return None

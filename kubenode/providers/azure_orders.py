@@ -5,7 +5,7 @@ from typing import Any
 
 from kubenode.providers.azure_errors import NAME
 from kubenode.providers.class_configs import AzureConfig
-from kubenode.providers.instances import Code, InstanceError, Order
+from kubenode.providers.instances import ErrorCode, InstanceError, InstanceOrder
 
 MOST_USER_DATA = 49152
 """Bytes: encoded they are 64 KiB, which customData may have."""
@@ -14,15 +14,15 @@ NETWORK_API = "2022-11-01"
 """Of the network card that is made with the machine."""
 
 
-def request(order: Order) -> dict[str, Any]:
+def request(order: InstanceOrder) -> dict[str, Any]:
     """The machine, as the resource manager writes it. Raises InstanceError."""
     config = AzureConfig.model_validate(dict(order.config))
     if len(order.name) > LONGEST_NAME:
         told = f"name {order.name!r}: Azure takes {LONGEST_NAME} characters"
-        raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
+        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, told)
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
         told = f"user data of {size} bytes: Azure takes {MOST_USER_DATA}; shorten the class's"
-        raise InstanceError(NAME, Code.INVALID_ARGUMENT, told)
+        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, told)
     wanted: dict[str, Any] = {
         "location": config.location,
         "tags": {**config.tags, **order.tags},
@@ -53,7 +53,7 @@ def _storage(config: AzureConfig) -> dict[str, Any]:
     return {"imageReference": image, "osDisk": disk}
 
 
-def _system(config: AzureConfig, order: Order) -> dict[str, Any]:
+def _system(config: AzureConfig, order: InstanceOrder) -> dict[str, Any]:
     user = config.admin_username
     key = {"path": f"/home/{user}/.ssh/authorized_keys", "keyData": config.ssh_public_key}
     return {

@@ -40,7 +40,7 @@ class Ended:
         return f"the command ended with {self.code}: {about}"
 
 
-class Command:
+class ProviderCommand:
     """words    that every call begins with, not interpreted by a shell
     timeout  for one run
     """

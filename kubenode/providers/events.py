@@ -15,7 +15,7 @@ MOST_PAGES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class EventListing:
     """transport  the payload's form
     scope      whose list it is, the same at each look
     whole      False: parts of the cloud did not answer, so what it lacks may still be
@@ -28,7 +28,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class QueueMessage:
     """Of a queue. `receipt` is what it is deleted by."""
 
     id: str
@@ -60,17 +60,17 @@ class EventList(EventSource, Protocol):
 
     every: timedelta
 
-    async def look(self) -> Sequence[Listing]:
+    async def look(self) -> Sequence[EventListing]:
         """All pages. What cannot be read to the end is an error, never a short list."""
         ...
 
 
 class EventQueue(EventSource, Protocol):
-    async def receive(self) -> Sequence[Message]:
+    async def receive(self) -> Sequence[QueueMessage]:
         """Waits for messages; none after a while. They come again unless they are deleted."""
         ...
 
-    async def delete(self, messages: Sequence[Message]) -> None: ...
+    async def delete(self, messages: Sequence[QueueMessage]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from google.cloud import compute_v1
 from kubenode.providers import ids
 from kubenode.providers.errors import Busy, ProviderError, Refused, Unsupported
 from kubenode.providers.gcp_errors import NAME, explain
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import GcpSettings, StopInGroup
 from kubenode.providers.threaded import Once, still_wanted
@@ -50,7 +50,7 @@ _CREATOR = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ManagedGroup:
     """A managed instance group; `zone` or `region` is ""."""
 
     name: str
@@ -59,7 +59,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class GcpClients:
     instances: compute_v1.InstancesClient
     zonal: compute_v1.InstanceGroupManagersClient
     regional: compute_v1.RegionInstanceGroupManagersClient
@@ -80,19 +80,19 @@ class Gcp:
         self._how: Any = {"retry": None, "timeout": settings.read_timeout.total_seconds()}
         self._clients = Once(lambda: _clients(settings, credentials))
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         try:
             return ids.gce(machine.provider_id).project == self._settings.project
         except ids.BadID:
             return False
 
-    def power(self, machine: Machine) -> Power:
+    def power(self, machine: ProviderMachine) -> Power:
         instance = self._instance(machine)
         if other := _namesake(machine, instance):
             return Power(PowerState.UNKNOWN, other, self._clock.now())
         return Power(_state(instance), instance.status, self._clock.now())
 
-    def off(self, machine: Machine, request: str) -> None:
+    def off(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         if _state(instance).dark:
             return
@@ -106,7 +106,7 @@ class Gcp:
         still_wanted(NAME)
         self._clients.get().instances.stop_unary(asked, **self._how)
 
-    def on(self, machine: Machine, request: str) -> None:
+    def on(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         match _state(instance):
             case PowerState.ON | PowerState.STARTING:
@@ -122,7 +122,7 @@ class Gcp:
             case _:
                 raise Refused(NAME, f"the instance is {instance.status}: it cannot be started")
 
-    def reset(self, machine: Machine, request: str) -> None:
+    def reset(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         if _state(instance).dark:
             raise Refused(NAME, f"the instance is off ({instance.status}): switch it on")
@@ -132,7 +132,7 @@ class Gcp:
         still_wanted(NAME)
         self._clients.get().instances.reset_unary(asked, **self._how)
 
-    def replace(self, machine: Machine, request: str) -> None:
+    def replace(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
         group = _group(instance)
         if group is None:
@@ -170,7 +170,7 @@ class Gcp:
                 **self._how,
             )
 
-    def approve(self, machine: Machine, event: str) -> None:
+    def approve(self, machine: ProviderMachine, event: str) -> None:
         """The upcoming maintenance, now instead of in its window."""
         if event != UPCOMING:
             raise Unsupported(NAME, f"event {event} waits for nobody: Compute Engine just does it")
@@ -198,18 +198,18 @@ class Gcp:
             for client in (clients.instances, clients.zonal, clients.regional):
                 client.transport.close()  # type: ignore[no-untyped-call]
 
-    def _named(self, machine: Machine) -> dict[str, str]:
+    def _named(self, machine: ProviderMachine) -> dict[str, str]:
         wanted = ids.gce(machine.provider_id)
         return {"project": wanted.project, "zone": wanted.zone, "instance": wanted.name}
 
-    def _instance(self, machine: Machine) -> compute_v1.Instance:
+    def _instance(self, machine: ProviderMachine) -> compute_v1.Instance:
         asked = compute_v1.GetInstanceRequest(**self._named(machine))
         instance = self._clients.get().instances.get(asked, **self._how)
         if instance.name != asked.instance:
             raise Refused(NAME, f"asked for {asked.instance}, Google answers {instance.name!r}")
         return instance
 
-    def _checked(self, machine: Machine) -> compute_v1.Instance:
+    def _checked(self, machine: ProviderMachine) -> compute_v1.Instance:
         """The instance, which is surely the Node's. Raises Refused."""
         instance = self._instance(machine)
         wrong = differs(machine.node, (instance.name, instance.hostname))
@@ -251,7 +251,7 @@ def _state(instance: compute_v1.Instance) -> PowerState:
     return STATES.get(instance.status, PowerState.UNKNOWN)
 
 
-def _namesake(machine: Machine, instance: compute_v1.Instance) -> str:
+def _namesake(machine: ProviderMachine, instance: compute_v1.Instance) -> str:
     """What is wrong if the instance only bears the name of the Node's; "" is fine."""
     number = machine.annotations.get(NUMBER, "")
     if not number or number == str(instance.id):
@@ -259,23 +259,23 @@ def _namesake(machine: Machine, instance: compute_v1.Instance) -> str:
     return f"instance {instance.id} bears the name now, and the Node was made by {number}"
 
 
-def _group(instance: compute_v1.Instance) -> Group | None:
+def _group(instance: compute_v1.Instance) -> ManagedGroup | None:
     created_by = (item.value for item in instance.metadata.items if item.key == "created-by")
     found = _CREATOR.fullmatch(next(created_by, ""))
     if found is None:
         return None
     kind, place, name = found.groups()
-    return Group(name, zone=place) if kind == "zones" else Group(name, region=place)
+    return ManagedGroup(name, zone=place) if kind == "zones" else ManagedGroup(name, region=place)
 
 
 def _unique(request: str, what: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{what}/{request}"))
 
 
-def _clients(settings: GcpSettings, given: Credentials | None) -> Clients:
+def _clients(settings: GcpSettings, given: Credentials | None) -> GcpClients:
     credentials = given or google.auth.default(scopes=SCOPES)[0]
     options = ClientOptions(api_endpoint=settings.endpoint or None)
-    return Clients(
+    return GcpClients(
         compute_v1.InstancesClient(credentials=credentials, client_options=options),
         compute_v1.InstanceGroupManagersClient(credentials=credentials, client_options=options),
         compute_v1.RegionInstanceGroupManagersClient(

@@ -15,7 +15,7 @@ from google.auth.credentials import Credentials
 from google.cloud import compute_v1
 
 from kubenode.providers.errors import ProviderError, Unreachable
-from kubenode.providers.events import MOST_PAGES, Listing, Sources
+from kubenode.providers.events import MOST_PAGES, EventListing, Sources
 from kubenode.providers.gcp import SCOPES
 from kubenode.providers.gcp_errors import NAME, explain
 from kubenode.providers.settings import GcpSettings
@@ -52,14 +52,14 @@ class Maintenance:
         self._how: Any = {"retry": AGAIN, "timeout": settings.read_timeout.total_seconds()}
         self._client = Once(lambda: _client(settings, credentials))
 
-    def look(self) -> Sequence[Listing]:
+    def look(self) -> Sequence[EventListing]:
         found: list[dict[str, Any]] = []
         whole = True
         for _, zone in self._zones(PAGE):
             whole &= _code(zone) in NO_RESULTS
             found += (_described(one) for one in zone.instances if _has_maintenance(one))
         scope = f"{NAME}/{self._project}"
-        return [Listing(TRANSPORT, scope, {"items": found}, whole)]
+        return [EventListing(TRANSPORT, scope, {"items": found}, whole)]
 
     def check(self) -> str:
         next(self._zones(1), None)

@@ -12,16 +12,16 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.instances import Code, InstanceError
+from kubenode.providers.instances import ErrorCode, InstanceError
 
-CODES: dict[type[ProviderError], Code] = {
-    Busy: Code.ABORTED,
-    Denied: Code.PERMISSION_DENIED,
-    NoSuchMachine: Code.NOT_FOUND,
-    Refused: Code.FAILED_PRECONDITION,
-    Throttled: Code.UNAVAILABLE,
-    Unreachable: Code.UNKNOWN,
-    Unsupported: Code.UNIMPLEMENTED,
+CODES: dict[type[ProviderError], ErrorCode] = {
+    Busy: ErrorCode.ABORTED,
+    Denied: ErrorCode.PERMISSION_DENIED,
+    NoSuchMachine: ErrorCode.NOT_FOUND,
+    Refused: ErrorCode.FAILED_PRECONDITION,
+    Throttled: ErrorCode.UNAVAILABLE,
+    Unreachable: ErrorCode.UNKNOWN,
+    Unsupported: ErrorCode.UNIMPLEMENTED,
 }
 
 
@@ -34,8 +34,8 @@ def coded(error: ProviderError, name: str, *, changes: bool) -> InstanceError:
     if isinstance(error, InstanceError):
         code, after = error.code, error.after
     else:
-        code = CODES.get(type(error), Code.INTERNAL)
+        code = CODES.get(type(error), ErrorCode.INTERNAL)
         after = error.after if isinstance(error, Throttled) else None
-    if code is Code.UNKNOWN and not changes:
-        code = Code.UNAVAILABLE
+    if code is ErrorCode.UNKNOWN and not changes:
+        code = ErrorCode.UNAVAILABLE
     return InstanceError(name, code, error.told, after)

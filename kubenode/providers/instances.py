@@ -30,7 +30,7 @@ LONGEST_WAIT = timedelta(seconds=300)
 NO_ROOM_WAIT = timedelta(seconds=600)
 
 
-class Code(StrEnum):
+class ErrorCode(StrEnum):
     """gRPC's names, so that they mean what people know."""
 
     OK = "OK"
@@ -62,7 +62,7 @@ class InstanceError(ProviderError):
     """
 
     def __init__(
-        self, provider: str, code: Code, told: str, after: timedelta | None = None
+        self, provider: str, code: ErrorCode, told: str, after: timedelta | None = None
     ) -> None:
         super().__init__(provider, f"{code}: {told}")
         self.code, self.told, self.after = code, told, after
@@ -71,7 +71,9 @@ class InstanceError(ProviderError):
 def several(provider: str, token: str, names: Sequence[str]) -> InstanceError:
     """More than one instance carries a token that is for one: a person ends the others."""
     told = f"{len(names)} instances carry token {token}: end all but one of"
-    return InstanceError(provider, Code.FAILED_PRECONDITION, f"{told} {', '.join(sorted(names))}")
+    return InstanceError(
+        provider, ErrorCode.FAILED_PRECONDITION, f"{told} {', '.join(sorted(names))}"
+    )
 
 
 class On(StrEnum):
@@ -95,12 +97,12 @@ class Next:
     look: bool = False
 
 
-_SHORT = frozenset({Code.UNAVAILABLE, Code.ABORTED, Code.INTERNAL})
-_OPEN = frozenset({Code.UNKNOWN, Code.DEADLINE_EXCEEDED})
-_CREDENTIALS = frozenset({Code.UNAUTHENTICATED, Code.PERMISSION_DENIED})
+_SHORT = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.ABORTED, ErrorCode.INTERNAL})
+_OPEN = frozenset({ErrorCode.UNKNOWN, ErrorCode.DEADLINE_EXCEEDED})
+_CREDENTIALS = frozenset({ErrorCode.UNAUTHENTICATED, ErrorCode.PERMISSION_DENIED})
 
 
-def next_try(code: Code, attempt: int, told: timedelta | None = None) -> Next:
+def next_try(code: ErrorCode, attempt: int, told: timedelta | None = None) -> Next:
     """What follows from the `attempt`-th failure in a row (1 is the first).
 
     told  the provider's own word for when to come again: never sooner than that
@@ -109,7 +111,7 @@ def next_try(code: Code, attempt: int, told: timedelta | None = None) -> Next:
         doubled = FIRST_WAIT * 2 ** min(max(attempt - 1, 0), 16)
         wait = max(min(doubled, LONGEST_WAIT), told or timedelta())
         return Next(On.TIME, wait, look=code in _OPEN)
-    if code is Code.RESOURCE_EXHAUSTED:
+    if code is ErrorCode.RESOURCE_EXHAUSTED:
         return Next(On.TIME, max(NO_ROOM_WAIT, told or timedelta()))
     if code in _CREDENTIALS:
         return Next(On.CREDENTIALS, LONGEST_WAIT)
@@ -135,7 +137,7 @@ class Deletion(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class InstanceOrder:
     """An instance that is wanted.
 
     token      `client_token`; at most 64 of `A-Za-z0-9-`
@@ -199,7 +201,7 @@ class Instances(Protocol):
         """Whether the ID is of the form, and the place, of this provider's. Pure."""
         ...
 
-    async def create(self, order: Order) -> Instance:
+    async def create(self, order: InstanceOrder) -> Instance:
         """The instance with this token, made if it is not there yet: equal tokens, one instance.
 
         FAILED_PRECONDITION if one was made with this token and has ended, or ends: as long as the
@@ -275,14 +277,14 @@ class InstanceProviders:
             names = ", ".join(one.name for one in found)
             raise InstanceError(
                 provider,
-                Code.UNAUTHENTICATED,
+                ErrorCode.UNAUTHENTICATED,
                 f"the operator's providers file has {len(found)} of type {provider}: name one of"
                 f" {names} in credentialsRef",
             )
         wanted = f"{credentials!r} of type {provider}" if credentials else f"of type {provider}"
         raise InstanceError(
             provider,
-            Code.UNAUTHENTICATED,
+            ErrorCode.UNAUTHENTICATED,
             f"the operator's providers file has no entry {wanted}: add one (docs/providers.md)",
         )
 

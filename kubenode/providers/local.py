@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 
-from kubenode.providers.commands import Command
+from kubenode.providers.commands import ProviderCommand
 from kubenode.providers.errors import (
     Busy,
     Denied,
@@ -26,7 +26,7 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.words import plain
 from kubenode.runtime.clock import Clock, SystemClock
 
@@ -64,38 +64,38 @@ class Local:
         timeout: timedelta = TIMEOUT,
         clock: Clock | None = None,
     ) -> None:
-        self._command = Command(NAME, command, timeout)
+        self._command = ProviderCommand(NAME, command, timeout)
         self._prefix = prefix
         self._clock = clock or SystemClock()
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return machine.provider_id.startswith(self._prefix)
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         said = await self._run("state", machine, "")
         word = next(iter(said.split()), "")
         state = _STATES.get(word.lower(), PowerState.UNKNOWN)
         return Power(state, plain(said) or "no word", self._clock.now())
 
-    async def off(self, machine: Machine, request: str) -> None:
+    async def off(self, machine: ProviderMachine, request: str) -> None:
         await self._run("off", machine, request)
 
-    async def on(self, machine: Machine, request: str) -> None:
+    async def on(self, machine: ProviderMachine, request: str) -> None:
         await self._run("on", machine, request)
 
-    async def reset(self, machine: Machine, request: str) -> None:
+    async def reset(self, machine: ProviderMachine, request: str) -> None:
         await self._run("reset", machine, request)
 
-    async def replace(self, machine: Machine, request: str) -> None:
+    async def replace(self, machine: ProviderMachine, request: str) -> None:
         raise Unsupported(self.name, "machines switched by a command are not replaced")
 
-    async def approve(self, machine: Machine, event: str) -> None:
+    async def approve(self, machine: ProviderMachine, event: str) -> None:
         raise Unsupported(self.name, "machines switched by a command have no planned events")
 
     async def close(self) -> None:
         """Nothing is kept open."""
 
-    def _machine(self, machine: Machine) -> str:
+    def _machine(self, machine: ProviderMachine) -> str:
         """The command's word for a machine. Raises Refused where it could be another Node's."""
         name = machine_name(machine.provider_id, self._prefix)
         if name is None:
@@ -106,7 +106,7 @@ class Local:
             raise Refused(self.name, told)
         return name
 
-    async def _run(self, verb: str, machine: Machine, request: str) -> str:
+    async def _run(self, verb: str, machine: ProviderMachine, request: str) -> str:
         """What the command printed. Raises ProviderError."""
         ended = await self._command.run(
             verb, self._machine(machine), request, env={"KUBENODE_NODE": machine.node}

@@ -23,19 +23,19 @@ import msgspec
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
 from kubenode.providers.class_configs import config_problems
-from kubenode.providers.commands import Command, Ended
+from kubenode.providers.commands import Ended, ProviderCommand
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.instance_errors import coded
 from kubenode.providers.instances import (
     CLUSTER_TAG,
     MACHINE_TAG,
     TOKEN_TAG,
-    Code,
     Deletion,
+    ErrorCode,
     Instance,
     InstanceError,
+    InstanceOrder,
     InstanceState,
-    Order,
     several,
 )
 from kubenode.providers.local import NAME, PREFIX, TIMEOUT, machine_name
@@ -44,14 +44,14 @@ from kubenode.providers.words import plain
 T = TypeVar("T")
 
 ENDS = {
-    64: Code.UNIMPLEMENTED,
-    65: Code.INVALID_ARGUMENT,
-    68: Code.NOT_FOUND,
-    69: Code.UNKNOWN,
-    73: Code.RESOURCE_EXHAUSTED,
-    75: Code.ABORTED,
-    77: Code.PERMISSION_DENIED,
-    78: Code.FAILED_PRECONDITION,
+    64: ErrorCode.UNIMPLEMENTED,
+    65: ErrorCode.INVALID_ARGUMENT,
+    68: ErrorCode.NOT_FOUND,
+    69: ErrorCode.UNKNOWN,
+    73: ErrorCode.RESOURCE_EXHAUSTED,
+    75: ErrorCode.ABORTED,
+    77: ErrorCode.PERMISSION_DENIED,
+    78: ErrorCode.FAILED_PRECONDITION,
 }
 """Exit codes, as sysexits.h has them; 0 is done."""
 VERBS = {MachineOperationType.REDEPLOY: "redeploy", MachineOperationType.REIMAGE: "reimage"}
@@ -60,7 +60,7 @@ OUTPUT = 16 << 20
 """Bytes of a list; a longer one is refused, not cut."""
 
 
-class Printed(msgspec.Struct, rename="camel", frozen=True):
+class PrintedInstance(msgspec.Struct, rename="camel", frozen=True):
     """An instance as the command prints it."""
 
     id: str
@@ -91,7 +91,7 @@ class LocalInstances:
         timeout: timedelta = TIMEOUT,
     ) -> None:
         self.name = name or NAME
-        self._command = Command(NAME, command, timeout)
+        self._command = ProviderCommand(NAME, command, timeout)
         self._prefix = prefix
 
     def validate(self, config: Mapping[str, Any]) -> list[str]:
@@ -100,9 +100,9 @@ class LocalInstances:
     def owns(self, provider_id: str) -> bool:
         return machine_name(provider_id, self._prefix) is not None
 
-    async def create(self, order: Order) -> Instance:
+    async def create(self, order: InstanceOrder) -> Instance:
         if wrong := self.validate(order.config):
-            raise self._error(Code.INVALID_ARGUMENT, f"config: {'; '.join(wrong)}")
+            raise self._error(ErrorCode.INVALID_ARGUMENT, f"config: {'; '.join(wrong)}")
         wanted = {
             "token": order.token,
             "cluster": order.cluster,
@@ -112,22 +112,22 @@ class LocalInstances:
             "userData": order.user_data,
         }
         said = await self._run("create", order.name, order.token, stdin=json.dumps(wanted))
-        made = self._instance(self._read(said, Printed))
+        made = self._instance(self._read(said, PrintedInstance))
         asked = (order.token, order.cluster, order.name)
         if (made.token, made.cluster, made.provider_id.rpartition("/")[2]) != asked:
             told = f"asked for {order.name} with token {order.token}, it made {made.provider_id}"
-            raise self._error(Code.INTERNAL, f"{told} with token {made.token!r}")
+            raise self._error(ErrorCode.INTERNAL, f"{told} with token {made.token!r}")
         return made
 
     async def get(self, provider_id: str) -> Instance | None:
         name = self._machine(provider_id)
         ended = await self._ended("get", name)
-        if ENDS.get(ended.code) is Code.NOT_FOUND:
+        if ENDS.get(ended.code) is ErrorCode.NOT_FOUND:
             return None
-        found = self._instance(self._read(self._done(ended), Printed))
+        found = self._instance(self._read(self._done(ended), PrintedInstance))
         if found.provider_id != provider_id:
             told = f"asked for {provider_id}, the command answers {found.provider_id}"
-            raise self._error(Code.INTERNAL, told)
+            raise self._error(ErrorCode.INTERNAL, told)
         return found
 
     async def find(self, cluster: str, token: str) -> Instance | None:
@@ -140,7 +140,7 @@ class LocalInstances:
         if not await self._ours(provider_id, cluster):
             return Deletion.GONE
         ended = await self._ended("delete", self._machine(provider_id), changes=True)
-        if ENDS.get(ended.code) is Code.NOT_FOUND:
+        if ENDS.get(ended.code) is ErrorCode.NOT_FOUND:
             return Deletion.GONE
         match self._done(ended):
             case "gone":
@@ -149,22 +149,22 @@ class LocalInstances:
                 return Deletion.IN_PROGRESS
             case said:
                 told = f"delete printed {plain(said)!r}: it must be `gone` or `in-progress`"
-                raise self._error(Code.UNKNOWN, told)
+                raise self._error(ErrorCode.UNKNOWN, told)
 
     async def list(self, cluster: str) -> Sequence[Instance]:
         said = await self._run("list", cluster)
         if len(said.encode()) >= OUTPUT:
-            raise self._error(Code.INTERNAL, f"the list is longer than {OUTPUT} bytes")
-        found = [self._instance(one) for one in self._read(said, tuple[Printed, ...])]
+            raise self._error(ErrorCode.INTERNAL, f"the list is longer than {OUTPUT} bytes")
+        found = [self._instance(one) for one in self._read(said, tuple[PrintedInstance, ...])]
         return [one for one in found if one.cluster == cluster]
 
     async def operate(
         self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
     ) -> None:
         if operation not in VERBS:
-            raise self._error(Code.UNIMPLEMENTED, f"a command has no {operation} of a machine")
+            raise self._error(ErrorCode.UNIMPLEMENTED, f"a command has no {operation} of a machine")
         if not await self._ours(provider_id, cluster):
-            raise self._error(Code.NOT_FOUND, f"{provider_id} is not there")
+            raise self._error(ErrorCode.NOT_FOUND, f"{provider_id} is not there")
         machine = self._machine(provider_id)
         self._done(await self._ended(VERBS[operation], machine, request, changes=True))
 
@@ -176,14 +176,14 @@ class LocalInstances:
         found = await self.get(provider_id)
         if found is not None and found.cluster != cluster:
             told = f"{provider_id} was not made for cluster {cluster}: it is left alone"
-            raise self._error(Code.FAILED_PRECONDITION, told)
+            raise self._error(ErrorCode.FAILED_PRECONDITION, told)
         return found is not None
 
     def _machine(self, provider_id: str) -> str:
         name = machine_name(provider_id, self._prefix)
         if name is None:
             told = f"providerID {provider_id[:100]!r} is not {self._prefix}PLACE/NODE"
-            raise self._error(Code.INVALID_ARGUMENT, told)
+            raise self._error(ErrorCode.INVALID_ARGUMENT, told)
         return name
 
     async def _run(self, *arguments: str, stdin: str = "") -> str:
@@ -197,7 +197,7 @@ class LocalInstances:
 
     def _done(self, ended: Ended) -> str:
         if ended.code != 0:
-            raise self._error(ENDS.get(ended.code, Code.UNKNOWN), ended.words)
+            raise self._error(ENDS.get(ended.code, ErrorCode.UNKNOWN), ended.words)
         return ended.said
 
     def _read(self, said: str, kind: type[T]) -> T:
@@ -205,13 +205,13 @@ class LocalInstances:
             return msgspec.json.decode(said, type=kind)
         except msgspec.MsgspecError as error:
             told = f"the command printed {plain(said)[:80]!r}: {plain(str(error))}"
-            raise self._error(Code.UNKNOWN, told) from error
+            raise self._error(ErrorCode.UNKNOWN, told) from error
 
-    def _instance(self, printed: Printed) -> Instance:
+    def _instance(self, printed: PrintedInstance) -> Instance:
         provider_id = f"{self._prefix}{printed.id}"
         if not self.owns(provider_id):
             told = f"the command printed id {plain(printed.id)!r}: it must be PLACE/NODE"
-            raise self._error(Code.UNKNOWN, told)
+            raise self._error(ErrorCode.UNKNOWN, told)
         states = {state.value.lower(): state for state in InstanceState}
         return Instance(
             provider_id=provider_id,
@@ -228,5 +228,5 @@ class LocalInstances:
             },
         )
 
-    def _error(self, code: Code, told: str) -> InstanceError:
+    def _error(self, code: ErrorCode, told: str) -> InstanceError:
         return InstanceError(self.name, code, told)

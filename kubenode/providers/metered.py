@@ -15,7 +15,7 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.port import Machine, Power, Provider
+from kubenode.providers.port import Power, Provider, ProviderMachine
 from kubenode.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -71,25 +71,25 @@ class Metered:
         self._clock = clock
         metrics.announce(inner.name)
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return self._inner.owns(machine)
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         return await self._measured("power", self._inner.power(machine))
 
-    async def off(self, machine: Machine, request: str) -> None:
+    async def off(self, machine: ProviderMachine, request: str) -> None:
         await self._measured("off", self._inner.off(machine, request))
 
-    async def on(self, machine: Machine, request: str) -> None:
+    async def on(self, machine: ProviderMachine, request: str) -> None:
         await self._measured("on", self._inner.on(machine, request))
 
-    async def reset(self, machine: Machine, request: str) -> None:
+    async def reset(self, machine: ProviderMachine, request: str) -> None:
         await self._measured("reset", self._inner.reset(machine, request))
 
-    async def replace(self, machine: Machine, request: str) -> None:
+    async def replace(self, machine: ProviderMachine, request: str) -> None:
         await self._measured("replace", self._inner.replace(machine, request))
 
-    async def approve(self, machine: Machine, event: str) -> None:
+    async def approve(self, machine: ProviderMachine, event: str) -> None:
         await self._measured("approve", self._inner.approve(machine, event))
 
     async def close(self) -> None:

@@ -6,7 +6,14 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
-from kubenode.providers.instances import Code, Deletion, Instance, InstanceError, Instances, Order
+from kubenode.providers.instances import (
+    Deletion,
+    ErrorCode,
+    Instance,
+    InstanceError,
+    InstanceOrder,
+    Instances,
+)
 from kubenode.providers.metered import BUCKETS
 from kubenode.runtime.clock import Clock
 
@@ -36,7 +43,7 @@ class InstanceMetrics:
     def announce(self, provider: str) -> None:
         """Let every series of the provider begin at zero."""
         for operation in OPERATIONS:
-            for code in (OTHER, *Code):
+            for code in (OTHER, *ErrorCode):
                 self.requests.labels(provider, operation, code)
             self.seconds.labels(provider, operation)
 
@@ -55,7 +62,7 @@ class MeteredInstances:
     def owns(self, provider_id: str) -> bool:
         return self._inner.owns(provider_id)
 
-    async def create(self, order: Order) -> Instance:
+    async def create(self, order: InstanceOrder) -> Instance:
         return await self._measured("create", self._inner.create(order))
 
     async def get(self, provider_id: str) -> Instance | None:
@@ -83,7 +90,7 @@ class MeteredInstances:
         begun, code = self._clock.monotonic(), OTHER
         try:
             answer = await asked
-            code = Code.OK
+            code = ErrorCode.OK
             return answer
         except InstanceError as error:
             code = error.code

@@ -35,7 +35,7 @@ class PowerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ProviderMachine:
     """The machine of a Node.
 
     provider_id  `spec.providerID`, as it is
@@ -86,30 +86,30 @@ class Provider(Protocol):
     name: str
     can: Can
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         """Whether the machine is one of this provider's. Pure."""
         ...
 
-    async def power(self, machine: Machine) -> Power: ...
+    async def power(self, machine: ProviderMachine) -> Power: ...
 
-    async def off(self, machine: Machine, request: str) -> None:
+    async def off(self, machine: ProviderMachine, request: str) -> None:
         """By force: a system that hangs does not hear anything else. `power` shows the end."""
         ...
 
-    async def on(self, machine: Machine, request: str) -> None: ...
+    async def on(self, machine: ProviderMachine, request: str) -> None: ...
 
-    async def reset(self, machine: Machine, request: str) -> None:
+    async def reset(self, machine: ProviderMachine, request: str) -> None:
         """Boot it anew without its system's help. Only a new boot ID proves it."""
         ...
 
-    async def replace(self, machine: Machine, request: str) -> None:
+    async def replace(self, machine: ProviderMachine, request: str) -> None:
         """Give this machine back; its group makes another. `power` says GONE in the end.
 
         Where `can.renews`, it comes back anew under the same ID.
         """
         ...
 
-    async def approve(self, machine: Machine, event: str) -> None:
+    async def approve(self, machine: ProviderMachine, event: str) -> None:
         """Tell the cloud that its planned act `event` (HostEvent's externalID) may start."""
         ...
 

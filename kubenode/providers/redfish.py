@@ -20,7 +20,7 @@ from sushy.exceptions import SushyError
 
 from kubenode.providers.bmc import BadBmc, Bmc, inside, parse
 from kubenode.providers.errors import Denied, ProviderError, Refused, Unsupported
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.redfish_errors import NAME, explain
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import RedfishAuth, RedfishSettings
@@ -49,26 +49,26 @@ class Redfish:
         self._settings = settings
         self._clock = clock
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return bool(self._address(machine))
 
-    def power(self, machine: Machine) -> Power:
+    def power(self, machine: ProviderMachine) -> Power:
         with self._checked(machine) as system:
             raw = system.power_state
         named = raw.value if raw is not None else "not told"
         return Power(STATES.get(raw, PowerState.UNKNOWN), named, self._clock.now())
 
-    def off(self, machine: Machine, request: str) -> None:
+    def off(self, machine: ProviderMachine, request: str) -> None:
         with self._checked(machine) as system:
             if system.power_state is not sushy.PowerState.OFF:
                 _switch(system, sushy.ResetType.FORCE_OFF)
 
-    def on(self, machine: Machine, request: str) -> None:
+    def on(self, machine: ProviderMachine, request: str) -> None:
         with self._checked(machine) as system:
             if system.power_state not in (sushy.PowerState.ON, sushy.PowerState.POWERING_ON):
                 _switch(system, sushy.ResetType.ON)
 
-    def reset(self, machine: Machine, request: str) -> None:
+    def reset(self, machine: ProviderMachine, request: str) -> None:
         with self._checked(machine) as system:
             if system.power_state is not sushy.PowerState.ON:
                 raise Refused(NAME, f"the system is {system.power_state}, not on")
@@ -78,10 +78,10 @@ class Redfish:
                 wanted = sushy.ResetType.POWER_CYCLE
             _switch(system, wanted)
 
-    def replace(self, machine: Machine, request: str) -> None:
+    def replace(self, machine: ProviderMachine, request: str) -> None:
         raise Unsupported(NAME, "no BMC makes another machine")
 
-    def approve(self, machine: Machine, event: str) -> None:
+    def approve(self, machine: ProviderMachine, event: str) -> None:
         raise Unsupported(NAME, "no BMC plans events")
 
     def explain(self, error: Exception) -> ProviderError | None:
@@ -90,10 +90,10 @@ class Redfish:
     def close(self) -> None:
         """Nothing is kept between calls."""
 
-    def _address(self, machine: Machine) -> str:
+    def _address(self, machine: ProviderMachine) -> str:
         return self._settings.bmcs.get(machine.node) or machine.annotations.get(BMC, "")
 
-    def _bmc(self, machine: Machine) -> Bmc:
+    def _bmc(self, machine: ProviderMachine) -> Bmc:
         """Raises Refused: an address that is none, or outside of the settings."""
         try:
             bmc = parse(self._address(machine))
@@ -105,7 +105,7 @@ class Redfish:
         raise Refused(NAME, f"BMC {bmc.host} of {machine.node} is not within {places}")
 
     @contextmanager
-    def _system(self, machine: Machine) -> Iterator[Any]:
+    def _system(self, machine: ProviderMachine) -> Iterator[Any]:
         """The machine's ComputerSystem, read now."""
         bmc, settings = self._bmc(machine), self._settings
         connect, read = settings.seconds
@@ -130,7 +130,7 @@ class Redfish:
             connector.close()
 
     @contextmanager
-    def _checked(self, machine: Machine) -> Iterator[Any]:
+    def _checked(self, machine: ProviderMachine) -> Iterator[Any]:
         """The system, which is surely the Node's. Raises Refused."""
         with self._system(machine) as system:
             if wrong := self._wrong(machine.node, str(system.hostname or "").lower()):

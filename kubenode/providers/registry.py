@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kubenode.providers.port import Machine, Provider
+from kubenode.providers.port import Provider, ProviderMachine
 
 
 class Providers:
@@ -11,7 +11,7 @@ class Providers:
     def __init__(self, providers: Sequence[Provider] = ()) -> None:
         self._providers = tuple(providers)
 
-    def of(self, machine: Machine) -> Provider | None:
+    def of(self, machine: ProviderMachine) -> Provider | None:
         """None: nobody can do anything with it."""
         return next((p for p in self._providers if p.owns(machine)), None)
 

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kubenode.providers.absences import Absences
 from kubenode.providers.errors import NoSuchMachine, ProviderError, Throttled, Unreachable
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -48,19 +48,19 @@ class Blocking(Protocol):
     name: str
     can: Can
 
-    def owns(self, machine: Machine) -> bool: ...
+    def owns(self, machine: ProviderMachine) -> bool: ...
 
-    def power(self, machine: Machine) -> Power: ...
+    def power(self, machine: ProviderMachine) -> Power: ...
 
-    def off(self, machine: Machine, request: str) -> None: ...
+    def off(self, machine: ProviderMachine, request: str) -> None: ...
 
-    def on(self, machine: Machine, request: str) -> None: ...
+    def on(self, machine: ProviderMachine, request: str) -> None: ...
 
-    def reset(self, machine: Machine, request: str) -> None: ...
+    def reset(self, machine: ProviderMachine, request: str) -> None: ...
 
-    def replace(self, machine: Machine, request: str) -> None: ...
+    def replace(self, machine: ProviderMachine, request: str) -> None: ...
 
-    def approve(self, machine: Machine, event: str) -> None: ...
+    def approve(self, machine: ProviderMachine, event: str) -> None: ...
 
     def explain(self, error: Exception) -> ProviderError | None:
         """What an exception of the SDK means to us; None if it is not known."""
@@ -69,7 +69,7 @@ class Blocking(Protocol):
     def close(self) -> None: ...
 
 
-class Calls:
+class ThreadedCalls:
     """Runs what blocks in a few threads, each call for at most `within`.
 
     explain  what an exception of the SDK means to us; None if it is not known
@@ -144,12 +144,12 @@ class Threaded:
         self._inner = inner
         self._clock = clock
         self._absences = Absences()
-        self._calls = Calls(inner.name, inner.explain, within, threads)
+        self._calls = ThreadedCalls(inner.name, inner.explain, within, threads)
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return self._inner.owns(machine)
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         try:
             power = await self._calls.run(lambda: self._inner.power(machine))
         except NoSuchMachine as error:
@@ -159,19 +159,19 @@ class Threaded:
         self._absences.seen(machine.provider_id)
         return power
 
-    async def off(self, machine: Machine, request: str) -> None:
+    async def off(self, machine: ProviderMachine, request: str) -> None:
         await self._calls.run(lambda: self._inner.off(machine, request))
 
-    async def on(self, machine: Machine, request: str) -> None:
+    async def on(self, machine: ProviderMachine, request: str) -> None:
         await self._calls.run(lambda: self._inner.on(machine, request))
 
-    async def reset(self, machine: Machine, request: str) -> None:
+    async def reset(self, machine: ProviderMachine, request: str) -> None:
         await self._calls.run(lambda: self._inner.reset(machine, request))
 
-    async def replace(self, machine: Machine, request: str) -> None:
+    async def replace(self, machine: ProviderMachine, request: str) -> None:
         await self._calls.run(lambda: self._inner.replace(machine, request))
 
-    async def approve(self, machine: Machine, event: str) -> None:
+    async def approve(self, machine: ProviderMachine, event: str) -> None:
         await self._calls.run(lambda: self._inner.approve(machine, event))
 
     async def close(self) -> None:

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Protocol
 
 from kubenode.providers.errors import ProviderError
-from kubenode.providers.events import Listing, Message
-from kubenode.providers.threaded import Calls
+from kubenode.providers.events import EventListing, QueueMessage
+from kubenode.providers.threaded import ThreadedCalls
 
 LOOK_WITHIN = timedelta(minutes=5)
 """A whole look: all pages, with the waiting that the SDK does when it is throttled."""
@@ -29,20 +29,20 @@ class BlockingSource(Protocol):
 class BlockingList(BlockingSource, Protocol):
     every: timedelta
 
-    def look(self) -> Sequence[Listing]: ...
+    def look(self) -> Sequence[EventListing]: ...
 
 
 class BlockingQueue(BlockingSource, Protocol):
-    def receive(self) -> Sequence[Message]: ...
+    def receive(self) -> Sequence[QueueMessage]: ...
 
-    def delete(self, messages: Sequence[Message]) -> None: ...
+    def delete(self, messages: Sequence[QueueMessage]) -> None: ...
 
 
 class _Source:
     def __init__(self, inner: BlockingSource) -> None:
         self.name, self.where = inner.name, inner.where
         self._inner = inner
-        self._calls = Calls(inner.name, inner.explain, LOOK_WITHIN, threads=1)
+        self._calls = ThreadedCalls(inner.name, inner.explain, LOOK_WITHIN, threads=1)
 
     async def check(self) -> str:
         return await self._calls.run(self._inner.check)
@@ -60,7 +60,7 @@ class ThreadedList(_Source):
         self.every = inner.every
         self._list = inner
 
-    async def look(self) -> Sequence[Listing]:
+    async def look(self) -> Sequence[EventListing]:
         return await self._calls.run(self._list.look)
 
 
@@ -71,8 +71,8 @@ class ThreadedQueue(_Source):
         super().__init__(inner)
         self._queue = inner
 
-    async def receive(self) -> Sequence[Message]:
+    async def receive(self) -> Sequence[QueueMessage]:
         return await self._calls.run(self._queue.receive)
 
-    async def delete(self, messages: Sequence[Message]) -> None:
+    async def delete(self, messages: Sequence[QueueMessage]) -> None:
         await self._calls.run(lambda: self._queue.delete(messages))

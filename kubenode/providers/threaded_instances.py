@@ -9,8 +9,8 @@ from kubenode.api.v1alpha1.machinework import MachineOperationType
 from kubenode.providers.class_configs import config_problems
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.instance_errors import coded
-from kubenode.providers.instances import Code, Deletion, Instance, InstanceError, Order
-from kubenode.providers.threaded import Calls
+from kubenode.providers.instances import Deletion, ErrorCode, Instance, InstanceError, InstanceOrder
+from kubenode.providers.threaded import ThreadedCalls
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class BlockingInstances(Protocol):
 
     def owns(self, provider_id: str) -> bool: ...
 
-    def create(self, order: Order) -> Instance: ...
+    def create(self, order: InstanceOrder) -> Instance: ...
 
     def get(self, provider_id: str) -> Instance | None: ...
 
@@ -66,7 +66,7 @@ class ThreadedInstances:
         self.provider = inner.provider
         self.operations = inner.operations
         self._inner = inner
-        self._calls = Calls(inner.provider, inner.explain, within, THREADS)
+        self._calls = ThreadedCalls(inner.provider, inner.explain, within, THREADS)
 
     def validate(self, config: Mapping[str, Any]) -> list[str]:
         return config_problems(self.provider, config)
@@ -74,9 +74,11 @@ class ThreadedInstances:
     def owns(self, provider_id: str) -> bool:
         return self._inner.owns(provider_id)
 
-    async def create(self, order: Order) -> Instance:
+    async def create(self, order: InstanceOrder) -> Instance:
         if wrong := self.validate(order.config):
-            raise InstanceError(self.name, Code.INVALID_ARGUMENT, f"config: {'; '.join(wrong)}")
+            raise InstanceError(
+                self.name, ErrorCode.INVALID_ARGUMENT, f"config: {'; '.join(wrong)}"
+            )
         return await self._run(lambda: self._inner.create(order), changes=True)
 
     async def get(self, provider_id: str) -> Instance | None:
@@ -99,7 +101,9 @@ class ThreadedInstances:
         self._owned(provider_id)
         if operation not in self.operations:
             raise InstanceError(
-                self.name, Code.UNIMPLEMENTED, f"{self.provider} has no {operation} of an instance"
+                self.name,
+                ErrorCode.UNIMPLEMENTED,
+                f"{self.provider} has no {operation} of an instance",
             )
         await self._run(
             lambda: self._inner.operate(provider_id, cluster, operation, request), changes=True
@@ -113,7 +117,7 @@ class ThreadedInstances:
         if not self._inner.owns(provider_id):
             raise InstanceError(
                 self.name,
-                Code.INVALID_ARGUMENT,
+                ErrorCode.INVALID_ARGUMENT,
                 f"providerID {provider_id[:100]!r} is none of this provider's place and form",
             )
 

@@ -34,7 +34,7 @@ CLOSE_SECONDS = 2.0
 WRITTEN, LOST = "written", "lost"
 
 
-class Line(msgspec.Struct, omit_defaults=True, rename={"request_id": "requestID"}):
+class AuditLine(msgspec.Struct, omit_defaults=True, rename={"request_id": "requestID"}):
     """One act, one change or one refusal.
 
     by         the part of KubeNode that says so: remedy, defender, webhook
@@ -64,13 +64,13 @@ class Line(msgspec.Struct, omit_defaults=True, rename={"request_id": "requestID"
         return msgspec.json.encode(line) + b"\n"
 
 
-def _long(line: Line) -> list[tuple[str, str]]:
+def _long(line: AuditLine) -> list[tuple[str, str]]:
     texts = ((name, getattr(line, name)) for name in line.__struct_fields__)
     return [(name, text) for name, text in texts if isinstance(text, str) and len(text) > LONGEST]
 
 
 class Audit(Protocol):
-    def write(self, line: Line) -> None:
+    def write(self, line: AuditLine) -> None:
         """Take a line; never raises, never waits."""
         ...
 
@@ -78,13 +78,13 @@ class Audit(Protocol):
 class Silent:
     """Nobody wants to know."""
 
-    def write(self, line: Line) -> None: ...
+    def write(self, line: AuditLine) -> None: ...
 
 
 SILENT = Silent()
 
 
-class Sink(Protocol):
+class AuditSink(Protocol):
     """Where lines go. Both raise OSError."""
 
     def put(self, raw: bytes) -> None: ...
@@ -169,13 +169,13 @@ class AuditLog:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: AuditSink,
         registry: CollectorRegistry,
         now: Callable[[], datetime],
         waiting: int = WAITING,
     ) -> None:
         self._sink, self._now, self._most = sink, now, waiting
-        self._lines: deque[Line] = deque()
+        self._lines: deque[AuditLine] = deque()
         self._wake = threading.Condition()
         self._closing = False
         self._lost = 0
@@ -192,7 +192,7 @@ class AuditLog:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
 
-    def write(self, line: Line) -> None:
+    def write(self, line: AuditLine) -> None:
         with self._wake:
             if self._closing or len(self._lines) >= self._most:
                 self._lost += 1
@@ -222,7 +222,7 @@ class AuditLog:
                 self._trouble = ""
         self._sink.close()
 
-    def _next(self) -> Line | None:
+    def _next(self) -> AuditLine | None:
         """The next line; None when all are written and no more come."""
         with self._wake:
             while not self._lines:
@@ -237,7 +237,7 @@ class AuditLog:
         if not lost:
             return
         text = f"{lost} lines before this one are lost: {self._trouble or 'too many at once'}"
-        line = Line(self._now(), "audit", "kubenode", "Lost", "Failed", text)
+        line = AuditLine(self._now(), "audit", "kubenode", "Lost", "Failed", text)
         try:
             self._sink.put(line.encoded())
         except OSError:
@@ -245,7 +245,7 @@ class AuditLog:
                 self._lost += lost
             raise
 
-    def _failed(self, line: Line, why: str) -> None:
+    def _failed(self, line: AuditLine, why: str) -> None:
         """Keep the line for the next try, as the first; lose it where there is no room."""
         with self._wake:
             if self._closing or len(self._lines) >= self._most:
@@ -264,5 +264,5 @@ class AuditLog:
 
 def opened(target: str, registry: CollectorRegistry, now: Callable[[], datetime]) -> AuditLog:
     """`target` is a file, or `-` for standard output."""
-    sink: Sink = StandardOutput() if target == STANDARD_OUTPUT else RotatedFile(Path(target))
+    sink: AuditSink = StandardOutput() if target == STANDARD_OUTPUT else RotatedFile(Path(target))
     return AuditLog(sink, registry, now)

@@ -31,7 +31,7 @@ LINE_SECONDS = 10.0
 """At most one line in the log in this time."""
 
 
-class Served(Protocol):
+class ServedConnection(Protocol):
     """A connection's protocol."""
 
     @property
@@ -51,7 +51,7 @@ class Guest:
         self._door = door
         self.address, self.since = address, since
         self.entering: asyncio.Task[None] | None = None
-        self.served: Served | None = None
+        self.served: ServedConnection | None = None
 
     @property
     def busy(self) -> bool:

@@ -40,17 +40,17 @@ def leads(fence: Fence) -> bool:
     return True
 
 
-class Reign(Fence, Protocol):
+class LeaseFence(Fence, Protocol):
     def left(self) -> float:
         """Seconds for which surely nobody else leads; 0 or less when that is over."""
         ...
 
 
-_REIGN: ContextVar[Reign | None] = ContextVar("reign", default=None)
+_REIGN: ContextVar[LeaseFence | None] = ContextVar("reign", default=None)
 
 
 @contextmanager
-def under(reign: Reign) -> Iterator[None]:
+def under(reign: LeaseFence) -> Iterator[None]:
     """What is done in the block, and in tasks that begin there, is done by who leads."""
     token = _REIGN.set(reign)
     try:

@@ -62,13 +62,13 @@ class TooSlow(BodyRefused):
     code = 408
 
 
-class Full(BodyRefused):
+class BodyBudgetFull(BodyRefused):
     """Too many bytes are under way; soon there is room."""
 
     code = 503
 
 
-class Room:
+class BodyBudget:
     """The byte budget for the bodies of all requests of one server."""
 
     def __init__(self, most: int) -> None:
@@ -87,9 +87,9 @@ class Room:
     def take(self, address: str, size: int) -> None:
         """Raises Full."""
         if self._used + size > self._most:
-            raise Full(f"{self._used} bytes of all callers are being taken in; try again")
+            raise BodyBudgetFull(f"{self._used} bytes of all callers are being taken in; try again")
         if (own := self._by_address[address]) + size > self._most // 2:
-            raise Full(f"{own} bytes from your address are being taken in; try again")
+            raise BodyBudgetFull(f"{own} bytes from your address are being taken in; try again")
         self._used += size
         self._by_address[address] += size
 
@@ -103,7 +103,7 @@ class Room:
 class Body:
     """The bytes of one request's body that are in memory."""
 
-    def __init__(self, room: Room, address: str) -> None:
+    def __init__(self, room: BodyBudget, address: str) -> None:
         self._room, self._address, self.held = room, address, 0
         self.refused = False
 
@@ -118,12 +118,12 @@ class Body:
         self.held -= size
 
 
-class Bounded:
+class BodyLimit:
     """The application, given no more bytes of bodies than there is room for, and none too late."""
 
     def __init__(self, app: ASGIApp, limits: HttpLimits) -> None:
         self._app, self._seconds = app, limits.read_seconds
-        self._room = Room(limits.body_bytes)
+        self._room = BodyBudget(limits.body_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -151,7 +151,7 @@ class Bounded:
                 body.refused = True
                 text = f"body: did not arrive within {self._seconds:g} s"
                 raise TooSlow(text) from None
-            except Full:
+            except BodyBudgetFull:
                 body.refused = True
                 raise
             due += part / SLOWEST

@@ -30,7 +30,7 @@ from pathlib import Path
 import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 
-from kubenode.runtime.audit import SILENT, Audit, Line
+from kubenode.runtime.audit import SILENT, Audit, AuditLine
 from kubenode.runtime.clock import Clock, wait
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.configmaps import NAMESPACE, ConfigMapStore, StoredTexts
@@ -310,7 +310,7 @@ class RestoreWatch:
             who = (found.noticed_by if found.frozen else found.lifted_by) or "unknown"
             why = found.frozen or found.lifted_why
             now = self._clock.now()
-            self._audit.write(Line(now, self._by, who, what, "Done", why=why))
+            self._audit.write(AuditLine(now, self._by, who, what, "Done", why=why))
             if found.frozen and self._looked and not self._noticed:
                 self._kube.restored()  # another process noticed it
         self._frozen, self._noticed, self._doubt = found.frozen, "", ""

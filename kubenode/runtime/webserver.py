@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kubenode.runtime.door import Door, Guest
-from kubenode.runtime.httplimits import DEFAULT, SLOWEST, Bounded, HttpLimits
+from kubenode.runtime.httplimits import DEFAULT, SLOWEST, BodyLimit, HttpLimits
 from kubenode.runtime.listening import listen
-from kubenode.runtime.tls.certificates import Unreadable
+from kubenode.runtime.tls.certificates import UnreadablePem
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.peer import SCOPE_KEY, Peer, peer_of
 
@@ -239,7 +239,7 @@ def _peer(transport: asyncio.Transport) -> Peer | None:
         return None
     try:
         return peer_of(shown)
-    except Unreadable:
+    except UnreadablePem:
         return None
 
 
@@ -260,7 +260,7 @@ async def serve(
     """
     server = _Server(
         uvicorn.Config(
-            Bounded(app, limits),
+            BodyLimit(app, limits),
             log_config=None,
             proxy_headers=False,  # who calls is who is connected to us
             access_log=False,

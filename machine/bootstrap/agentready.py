@@ -19,7 +19,7 @@ class Lifesign(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ConditionUpdate:
     """A condition but for its times."""
 
     status: ConditionStatus
@@ -28,7 +28,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentObservation:
     """expires_at  end of its newest certificate, None for none
     denied      why its newest request was denied, "" if it was not
     reissue     whether a token is live for a new first certificate
@@ -42,10 +42,10 @@ class Agent:
     now: datetime
 
 
-def agent_ready(agent: Agent) -> Said | None:
+def agent_ready(agent: AgentObservation) -> ConditionUpdate | None:
     """None: nothing new can be said."""
     if agent.lifesign is Lifesign.FRESH:
-        return Said(ConditionStatus.TRUE, LIVES, "its agent renews its Lease")
+        return ConditionUpdate(ConditionStatus.TRUE, LIVES, "its agent renews its Lease")
     if agent.expires_at is None:
         if agent.lifesign is Lifesign.UNKNOWN:
             return None
@@ -63,7 +63,7 @@ def agent_ready(agent: Agent) -> Said | None:
     )
 
 
-def _expired(agent: Agent) -> Said:
+def _expired(agent: AgentObservation) -> ConditionUpdate:
     assert agent.expires_at is not None
     over = f"its agent's certificate ended at {format_time(agent.expires_at)}"
     if agent.reissue:
@@ -76,9 +76,9 @@ def _expired(agent: Agent) -> Said:
     )
 
 
-def _denied(agent: Agent) -> Said | None:
+def _denied(agent: AgentObservation) -> ConditionUpdate | None:
     return _no("CertificateDenied", agent.denied) if agent.denied else None
 
 
-def _no(reason: str, message: str) -> Said:
-    return Said(ConditionStatus.FALSE, reason, message)
+def _no(reason: str, message: str) -> ConditionUpdate:
+    return ConditionUpdate(ConditionStatus.FALSE, reason, message)

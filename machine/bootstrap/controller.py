@@ -14,10 +14,10 @@ from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.recorder import EventRecorder
 from machine.access import MachineAccess, regarding
-from machine.bootstrap.agentready import Agent, Lifesign, Said, agent_ready
+from machine.bootstrap.agentready import AgentObservation, ConditionUpdate, Lifesign, agent_ready
 from machine.bootstrap.lifesigns import Lifesigns
-from machine.bootstrap.step import Act, Lives, Need, Seen, step
-from machine.bootstrap.tokens import Kept, Tokens, new_id
+from machine.bootstrap.step import BootstrapAct, BootstrapObservation, Need, TokenLifetimes, step
+from machine.bootstrap.tokens import StoredToken, Tokens, new_id
 from machine.certificates.granted import reissue_wanted
 from machine.certificates.whose import look, machine_of
 from machine.certificates.wire import APPROVED, DENIED, SigningRequest
@@ -39,7 +39,7 @@ class Bootstrapper:
     clock: Clock
     fence: Fence
     recorder: EventRecorder
-    lives: Lives = field(default_factory=Lives)
+    lives: TokenLifetimes = field(default_factory=TokenLifetimes)
     orphans: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
     """Machine to IDs of tokens and UIDs of Machines that are gone. What a kill loses of it, the
     garbage collector revokes."""
@@ -53,7 +53,7 @@ class Bootstrapper:
         need = need_of(machine, joined=_joins(machine, agent))
         token_id = "" if machine.status.bootstrap is None else machine.status.bootstrap.token_id
         kept = await self.tokens.read(token_id) if token_id else None
-        seen = Seen(
+        seen = BootstrapObservation(
             need,
             token_id,
             None if kept is None else kept.token,
@@ -66,7 +66,12 @@ class Bootstrapper:
         if said is not None and (conditions := conditions_with(machine, said, seen.now)):
             change["conditions"] = conditions
         # First the token: that its agent lives is what revokes it, and is new until it is written.
-        if act in (Act.MAKE, Act.RENEW, Act.SHORTEN, Act.REVOKE):
+        if act in (
+            BootstrapAct.MAKE,
+            BootstrapAct.RENEW,
+            BootstrapAct.SHORTEN,
+            BootstrapAct.REVOKE,
+        ):
             self.fence.check()
             await self._do(act, machine, seen, kept)
         if change:
@@ -106,9 +111,9 @@ class Bootstrapper:
         name = machine_of(look(request))
         return (name,) if name else ()
 
-    def _agent(self, machine: Machine) -> Agent:
+    def _agent(self, machine: Machine) -> AgentObservation:
         bootstrap, name = machine.status.bootstrap, machine.metadata.name
-        return Agent(
+        return AgentObservation(
             machine=name,
             lifesign=self.lifesigns.of(name),
             expires_at=None if bootstrap is None else bootstrap.certificate_expires_at,
@@ -117,25 +122,31 @@ class Bootstrapper:
             now=self.clock.now(),
         )
 
-    def _status(self, act: Act, seen: Seen) -> dict[str, Any]:
+    def _status(self, act: BootstrapAct, seen: BootstrapObservation) -> dict[str, Any]:
         match act:
-            case Act.NAME:
+            case BootstrapAct.NAME:
                 return {"bootstrap": {"tokenID": new_id()}}
-            case Act.FORGET:
+            case BootstrapAct.FORGET:
                 return {"bootstrap": {"tokenID": ""}}
             case _:
                 return {}
 
-    async def _do(self, act: Act, machine: Machine, seen: Seen, kept: Kept | None) -> None:
-        if act is Act.MAKE:
+    async def _do(
+        self,
+        act: BootstrapAct,
+        machine: Machine,
+        seen: BootstrapObservation,
+        kept: StoredToken | None,
+    ) -> None:
+        if act is BootstrapAct.MAKE:
             if await self.tokens.make(seen.token_id, machine, seen.now + self.lives.life):
                 what = f"bootstrap token {seen.token_id} is made: `kubenode machine token"
                 await self._tell(machine, "BootstrapTokenMade", f"{what} {machine.metadata.name}`")
             return
         assert kept is not None
-        if act is Act.RENEW:
+        if act is BootstrapAct.RENEW:
             await self.tokens.extend(kept, seen.now + self.lives.life)
-        elif act is Act.SHORTEN:
+        elif act is BootstrapAct.SHORTEN:
             await self.tokens.extend(kept, seen.now + self.lives.fetch)
         else:
             await self.tokens.revoke(kept)
@@ -195,14 +206,14 @@ def has_failed(machine: Machine) -> bool:
     return any(condition.reason in HAVE_FAILED for condition in conditions)
 
 
-def _joins(machine: Machine, agent: Agent) -> bool:
+def _joins(machine: Machine, agent: AgentObservation) -> bool:
     """Its agent lives, and did not before: it has fetched what it was granted."""
     known = machine.status.condition(MachineConditionType.AGENT_READY)
     lived = known is not None and known.status == "True"
     return agent.lifesign is Lifesign.FRESH and not lived
 
 
-def _bound(kept: Kept, machine: Machine) -> bool:
+def _bound(kept: StoredToken, machine: Machine) -> bool:
     meta = machine.metadata
     return (kept.token.machine, kept.token.machine_uid) == (meta.name, meta.uid)
 
@@ -217,7 +228,9 @@ def denied(requests: list[SigningRequest]) -> str:
     return f"{newest.metadata.name}: {no.reason}: {no.message}"[:1024] if no is not None else ""
 
 
-def conditions_with(machine: Machine, said: Said, now: datetime) -> list[dict[str, Any]] | None:
+def conditions_with(
+    machine: Machine, said: ConditionUpdate, now: datetime
+) -> list[dict[str, Any]] | None:
     """The Machine's conditions with this one; None: it says so already."""
     type_ = MachineConditionType.AGENT_READY
     known = machine.status.condition(type_)

@@ -16,7 +16,7 @@ from machine.bootstrap.agentready import Lifesign
 STALE_SECONDS = 120.0
 
 
-class LeaseSpec(msgspec.Struct, rename="camel", gc=False):
+class AgentLeaseSpec(msgspec.Struct, rename="camel", gc=False):
     renew_time: str | None = ""
 
 
@@ -24,7 +24,7 @@ class AgentLease(msgspec.Struct, gc=False):
     """`renew_time` is compared, never read."""
 
     metadata: HeadMeta
-    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+    spec: AgentLeaseSpec = msgspec.field(default_factory=AgentLeaseSpec)
 
 
 decode_lease = msgspec.json.Decoder(AgentLease).decode

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from machine.certificates.case import Token
+from machine.certificates.case import BootstrapToken
 
 
 class Need(StrEnum):
@@ -22,7 +22,7 @@ class Need(StrEnum):
     FETCH = "Fetch"
 
 
-class Act(StrEnum):
+class BootstrapAct(StrEnum):
     """NAME write a new token ID; MAKE its Secret; RENEW, SHORTEN its life; REVOKE the Secret;
     FORGET the ID."""
 
@@ -36,7 +36,7 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
+class TokenLifetimes:
     """life   of a token; it is renewed when half of it is over
     fetch  what is left of it once a certificate is granted
     """
@@ -46,7 +46,7 @@ class Lives:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class BootstrapObservation:
     """token_id  as the status names it, "" for none
     token     its Secret; None: there is none
     bound     whether that Secret is bound to this Machine
@@ -54,12 +54,12 @@ class Seen:
 
     need: Need
     token_id: str
-    token: Token | None
+    token: BootstrapToken | None
     bound: bool
     now: datetime
 
 
-def step(seen: Seen, lives: Lives) -> tuple[Act, datetime | None]:
+def step(seen: BootstrapObservation, lives: TokenLifetimes) -> tuple[BootstrapAct, datetime | None]:
     """One act, and when to look again though nothing changes (None: not)."""
     token = seen.token if seen.bound else None
     if seen.need is Need.NONE:
@@ -67,24 +67,28 @@ def step(seen: Seen, lives: Lives) -> tuple[Act, datetime | None]:
     if seen.need is Need.FETCH:
         return _fetch(seen, token, lives)
     if not seen.token_id or (seen.token is not None and not seen.bound):
-        return Act.NAME, seen.now
+        return BootstrapAct.NAME, seen.now
     if token is None:
-        return Act.MAKE, seen.now + lives.life / 2
+        return BootstrapAct.MAKE, seen.now + lives.life / 2
     renew_at = token.expires_at - lives.life / 2
     if renew_at <= seen.now:
-        return Act.RENEW, seen.now + lives.life / 2
-    return Act.NONE, renew_at
+        return BootstrapAct.RENEW, seen.now + lives.life / 2
+    return BootstrapAct.NONE, renew_at
 
 
-def _leave(seen: Seen, token: Token | None) -> tuple[Act, datetime | None]:
+def _leave(
+    seen: BootstrapObservation, token: BootstrapToken | None
+) -> tuple[BootstrapAct, datetime | None]:
     if token is not None:
-        return Act.REVOKE, seen.now
-    return (Act.FORGET, None) if seen.token_id else (Act.NONE, None)
+        return BootstrapAct.REVOKE, seen.now
+    return (BootstrapAct.FORGET, None) if seen.token_id else (BootstrapAct.NONE, None)
 
 
-def _fetch(seen: Seen, token: Token | None, lives: Lives) -> tuple[Act, datetime | None]:
+def _fetch(
+    seen: BootstrapObservation, token: BootstrapToken | None, lives: TokenLifetimes
+) -> tuple[BootstrapAct, datetime | None]:
     if token is None or token.expires_at <= seen.now:
         return _leave(seen, token)
     if token.expires_at > seen.now + lives.fetch:
-        return Act.SHORTEN, seen.now + lives.fetch
-    return Act.NONE, token.expires_at
+        return BootstrapAct.SHORTEN, seen.now + lives.fetch
+    return BootstrapAct.NONE, token.expires_at

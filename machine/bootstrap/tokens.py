@@ -20,7 +20,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.objects import ObjectMeta, structs
 from kubenode.runtime.kube.paths import resource
-from machine.certificates.case import Token
+from machine.certificates.case import BootstrapToken
 from machine.names import (
     MACHINE,
     MACHINE_UID,
@@ -35,19 +35,19 @@ LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 ID_LENGTH, SECRET_LENGTH = 6, 16
 
 
-class _Secret(msgspec.Struct, gc=False):
+class _TokenSecret(msgspec.Struct, gc=False):
     metadata: ObjectMeta
     data: dict[str, bytes] = {}
 
 
-_decode = structs(_Secret)
+_decode = structs(_TokenSecret)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredToken:
     """A token as it is stored. `text` is what an agent shows: never logged, never in a status."""
 
-    token: Token
+    token: BootstrapToken
     uid: str
     resource_version: str
     text: str = ""
@@ -64,21 +64,21 @@ class Tokens:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    async def read(self, token_id: str) -> Kept | None:
+    async def read(self, token_id: str) -> StoredToken | None:
         """None: there is no Secret of that name."""
         try:
             found = await self._kube.get(_path(token_id), _decode)
         except NotFound:
             return None
         annotations, data = found.metadata.annotations, found.data
-        token = Token(
+        token = BootstrapToken(
             token_id,
             annotations.get(MACHINE, ""),
             annotations.get(MACHINE_UID, ""),
             _time(data.get("expiration", b"")),
         )
         text = f"{token_id}.{data.get('token-secret', b'').decode(errors='replace')}"
-        return Kept(token, found.metadata.uid, found.metadata.resource_version, text)
+        return StoredToken(token, found.metadata.uid, found.metadata.resource_version, text)
 
     async def make(self, token_id: str, machine: Machine, until: datetime) -> bool:
         """False: the name is taken, by us a moment ago or by somebody else."""
@@ -88,7 +88,7 @@ class Tokens:
             return False
         return True
 
-    async def extend(self, kept: Kept, until: datetime) -> None:
+    async def extend(self, kept: StoredToken, until: datetime) -> None:
         """Let it live until then, longer or shorter. Raises Conflict if it was changed."""
         body = {
             "metadata": {"uid": kept.uid, "resourceVersion": kept.resource_version},
@@ -96,7 +96,7 @@ class Tokens:
         }
         await self._kube.patch(_path(kept.token.id), body)
 
-    async def revoke(self, kept: Kept) -> None:
+    async def revoke(self, kept: StoredToken) -> None:
         try:
             await self._kube.delete(_path(kept.token.id), uid=kept.uid)
         except NotFound:

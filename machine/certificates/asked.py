@@ -25,7 +25,7 @@ class NoRequest(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedCertificate:
     """signed        whether its signature proves that who asks has the key
     key           "" for a key that we take, else what it is
     common_names  of the subject
@@ -51,7 +51,7 @@ class Asked:
         return bool(self.other_names or self.dns or self.addresses)
 
 
-def read(pem: bytes) -> Asked:
+def read(pem: bytes) -> RequestedCertificate:
     """Raises NoRequest."""
     if len(pem) > LARGEST or not BLOCK.fullmatch(pem):
         raise NoRequest("not exactly one PEM block CERTIFICATE REQUEST")
@@ -62,7 +62,7 @@ def read(pem: bytes) -> Asked:
             warnings.simplefilter("ignore", UserWarning)
             subject = list(found.subject)
         other_names, dns, addresses = _alternatives(found)
-        return Asked(
+        return RequestedCertificate(
             signed=found.is_signature_valid,
             key=_key(found),
             common_names=_texts(subject, NameOID.COMMON_NAME),

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from machine.certificates.asked import Asked
-from machine.certificates.kinds import BY_SIGNER, Kind
+from machine.certificates.asked import RequestedCertificate
+from machine.certificates.kinds import BY_SIGNER, CertificateKind
 from machine.certificates.whose import named
 from machine.certificates.wire import SigningRequest
 
 
-class Reason(StrEnum):
+class DenialReason(StrEnum):
     """Why a request is denied; the condition's reason and a label of metrics."""
 
     SIGNER = "SignerNotAllowed"
@@ -38,12 +38,12 @@ class Reason(StrEnum):
 class Denial:
     """`message` says what to do."""
 
-    reason: Reason
+    reason: DenialReason
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class BootstrapToken:
     """A bootstrap token as its Secret has it: whose it is, and until when."""
 
     id: str
@@ -53,7 +53,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class CertificateOwner:
     """The Machine that the request is about, read live.
 
     token_id    of its bootstrap token, "" for none
@@ -78,17 +78,17 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CertificateCase:
     """All that is known. `asked` None: the PEM cannot be read; `owner`, `token` None: not there."""
 
     request: SigningRequest
-    asked: Asked | None
-    owner: Owner | None
-    token: Token | None
+    asked: RequestedCertificate | None
+    owner: CertificateOwner | None
+    token: BootstrapToken | None
     now: datetime
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CertificateKind:
         return BY_SIGNER[self.request.spec.signer_name]
 
     @property

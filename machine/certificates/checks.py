@@ -10,12 +10,12 @@ from ipaddress import ip_address
 from itertools import islice
 
 from kubenode.instants import FIRST
-from machine.certificates.case import Case, Denial, Reason
+from machine.certificates.case import CertificateCase, Denial, DenialReason
 from machine.certificates.kinds import AGENT, FURTHER_USAGES, SERVING
 from machine.certificates.whose import machine_of, token_id
 from machine.certificates.wire import SigningRequest
 
-Check = Callable[[Case], Denial | None]
+Check = Callable[[CertificateCase], Denial | None]
 MOST_REQUESTS, REQUESTS_WINDOW = 16, timedelta(minutes=10)
 """Of one requester in any such time. An agent with the shortest life renews twice in it."""
 
@@ -32,7 +32,7 @@ def limit_requests(request: SigningRequest, same_user: Iterable[SigningRequest])
         return None
     minutes = REQUESTS_WINDOW.total_seconds() / 60
     return Denial(
-        Reason.TOO_MANY,
+        DenialReason.TOO_MANY,
         f"{request.spec.username} made {MOST_REQUESTS} requests within {minutes:.0f} minutes:"
         " wait, and find out what makes them",
     )
@@ -42,21 +42,21 @@ def _order(request: SigningRequest) -> tuple[datetime, str]:
     return request.metadata.creation_timestamp or FIRST, request.metadata.name
 
 
-def judge(case: Case) -> Denial | None:
+def judge(case: CertificateCase) -> Denial | None:
     """None: it may be granted."""
     return next((no for check in CHECKS if (no := check(case)) is not None), None)
 
 
-def _signer(case: Case) -> Denial | None:
+def _signer(case: CertificateCase) -> Denial | None:
     if case.kind is AGENT or not machine_of(case.asked):
         return None
     signer = case.request.spec.signer_name
     return Denial(
-        Reason.SIGNER, f"signer {signer}: an agent's certificate is signed by {AGENT.signer}"
+        DenialReason.SIGNER, f"signer {signer}: an agent's certificate is signed by {AGENT.signer}"
     )
 
 
-def _requester(case: Case) -> Denial | None:
+def _requester(case: CertificateCase) -> Denial | None:
     spec, kind = case.request.spec, case.kind
     if kind.by_token and token_id(case.request):
         return None
@@ -65,45 +65,45 @@ def _requester(case: Case) -> Denial | None:
         return None
     first = "a bootstrap token of its Machine asks for the first certificate, and "
     return Denial(
-        Reason.REQUESTER,
+        DenialReason.REQUESTER,
         f"{spec.username or 'nobody'} asks for {kind.whom}: {first if kind.by_token else ''}"
         f"{kind.user}NAME, in group {kind.group}, for its own and no other",
     )
 
 
-def _readable(case: Case) -> Denial | None:
+def _readable(case: CertificateCase) -> Denial | None:
     if case.asked is not None:
         return None
-    return Denial(Reason.REQUEST, "spec.request is not exactly one PEM CERTIFICATE REQUEST")
+    return Denial(DenialReason.REQUEST, "spec.request is not exactly one PEM CERTIFICATE REQUEST")
 
 
-def _signed(case: Case) -> Denial | None:
+def _signed(case: CertificateCase) -> Denial | None:
     if case.asked is None or case.asked.signed:
         return None
-    return Denial(Reason.SIGNATURE, "the request is not signed by the key that it is about")
+    return Denial(DenialReason.SIGNATURE, "the request is not signed by the key that it is about")
 
 
-def _key(case: Case) -> Denial | None:
+def _key(case: CertificateCase) -> Denial | None:
     if case.asked is None or not case.asked.key:
         return None
     return Denial(
-        Reason.KEY, f"its key is {case.asked.key}: use P-256, Ed25519 or RSA of 2048 bits"
+        DenialReason.KEY, f"its key is {case.asked.key}: use P-256, Ed25519 or RSA of 2048 bits"
     )
 
 
-def _common_name(case: Case) -> Denial | None:
+def _common_name(case: CertificateCase) -> Denial | None:
     if case.name:
         return None
-    return Denial(Reason.COMMON_NAME, f"the subject's CN is not one {case.kind.user}NAME")
+    return Denial(DenialReason.COMMON_NAME, f"the subject's CN is not one {case.kind.user}NAME")
 
 
-def _organization(case: Case) -> Denial | None:
+def _organization(case: CertificateCase) -> Denial | None:
     if case.asked is None or case.asked.organizations == (case.kind.group,):
         return None
-    return Denial(Reason.ORGANIZATION, f"the subject's O is not {case.kind.group} alone")
+    return Denial(DenialReason.ORGANIZATION, f"the subject's O is not {case.kind.group} alone")
 
 
-def _names(case: Case) -> Denial | None:
+def _names(case: CertificateCase) -> Denial | None:
     asked = case.asked
     if asked is None:
         return None
@@ -112,50 +112,50 @@ def _names(case: Case) -> Denial | None:
         return None
     most = "only DNS names and IP addresses" if serves else "no alternative names"
     return Denial(
-        Reason.NAMES,
+        DenialReason.NAMES,
         f"it asks for further names: the subject of {case.kind.whom} has CN and O, and {most}",
     )
 
 
-def _usages(case: Case) -> Denial | None:
+def _usages(case: CertificateCase) -> Denial | None:
     usages, wanted = set(case.request.spec.usages), case.kind.usage
     if wanted in usages and usages <= {wanted, *FURTHER_USAGES}:
         return None
     return Denial(
-        Reason.USAGES,
+        DenialReason.USAGES,
         f"usages {', '.join(sorted(usages)) or 'none'}: ask for {wanted}, and at most for"
         f" {', '.join(sorted(FURTHER_USAGES))} too",
     )
 
 
-def _life(case: Case) -> Denial | None:
+def _life(case: CertificateCase) -> Denial | None:
     seconds, most = case.request.spec.expiration_seconds, int(case.kind.longest.total_seconds())
     if case.kind.open_end if seconds is None else seconds <= most:
         return None
-    return Denial(Reason.LIFE, f"expirationSeconds {seconds or 'not given'}: at most {most}")
+    return Denial(DenialReason.LIFE, f"expirationSeconds {seconds or 'not given'}: at most {most}")
 
 
-def _machine(case: Case) -> Denial | None:
+def _machine(case: CertificateCase) -> Denial | None:
     if case.owner is not None and not case.owner.deleted:
         return None
     which = f"Machine {case.name}" if case.kind is AGENT else f"Machine of node {case.name}"
     return Denial(
-        Reason.MACHINE, f"there is no {which}, or it is being deleted: import the host first"
+        DenialReason.MACHINE, f"there is no {which}, or it is being deleted: import the host first"
     )
 
 
-def _one_machine(case: Case) -> Denial | None:
+def _one_machine(case: CertificateCase) -> Denial | None:
     owner = case.owner
     if owner is None or not owner.rivals:
         return None
     names = ", ".join(sorted((owner.name, *owner.rivals)))
     return Denial(
-        Reason.NODE,
+        DenialReason.NODE,
         f"Machines {names} all have node {case.name}: set spec.nodeName of all but one",
     )
 
 
-def _addresses(case: Case) -> Denial | None:
+def _addresses(case: CertificateCase) -> Denial | None:
     """By the Machine's word: a node writes its Node's addresses itself."""
     if case.kind is not SERVING or case.asked is None or case.owner is None:
         return None
@@ -165,13 +165,13 @@ def _addresses(case: Case) -> Denial | None:
         return None
     what = f"{', '.join(strange)[:256]} is not of" if strange else "it serves as nothing: name"
     return Denial(
-        Reason.ADDRESS,
+        DenialReason.ADDRESS,
         f"{what} Machine {case.owner.name}: its kubelet serves as spec.nodeName and as"
         " spec.addresses, and as nothing else",
     )
 
 
-def _token(case: Case) -> Denial | None:
+def _token(case: CertificateCase) -> Denial | None:
     """A token is bound to the UID of one Machine, and is that Machine's newest."""
     asking, token, owner = token_id(case.request), case.token, case.owner
     if not asking or owner is None:
@@ -184,23 +184,23 @@ def _token(case: Case) -> Denial | None:
     if bound:
         return None
     return Denial(
-        Reason.TOKEN,
+        DenialReason.TOKEN,
         f"bootstrap token {asking} is not the token of this Machine: use the one that"
         f" `kubenode machine token {owner.name}` prints",
     )
 
 
-def _token_is_live(case: Case) -> Denial | None:
+def _token_is_live(case: CertificateCase) -> Denial | None:
     if case.token is None or case.token.expires_at > case.now:
         return None
     return Denial(
-        Reason.EXPIRED,
+        DenialReason.EXPIRED,
         f"bootstrap token {case.token.id} has expired: use the one that"
         f" `kubenode machine token {case.token.machine}` prints",
     )
 
 
-def _first(case: Case) -> Denial | None:
+def _first(case: CertificateCase) -> Denial | None:
     """A token gives one certificate; another one needs a person's word."""
     owner = case.owner
     if not token_id(case.request) or owner is None or owner.reissue:
@@ -210,13 +210,13 @@ def _first(case: Case) -> Denial | None:
     if owner.expires_at is None or owner.expires_at <= case.now:
         return None
     return Denial(
-        Reason.LIVE,
+        DenialReason.LIVE,
         f"{case.kind.whom} has a certificate that is live: if that is lost, say"
         f" `kubenode machine reissue {owner.name}`",
     )
 
 
-def _older_node(case: Case) -> Denial | None:
+def _older_node(case: CertificateCase) -> Denial | None:
     """Who may make a Machine and read its token becomes no node that was there before."""
     owner = case.owner
     if not token_id(case.request) or owner is None or not owner.older_node:
@@ -224,13 +224,13 @@ def _older_node(case: Case) -> Denial | None:
     if owner.reissue or owner.request_id:
         return None
     return Denial(
-        Reason.OLDER_NODE,
+        DenialReason.OLDER_NODE,
         f"Node {case.name} was there before Machine {owner.name}, and its kubelet has credentials:"
         f" delete the Node, or say `kubenode machine reissue {owner.name}`",
     )
 
 
-def _renewal(case: Case) -> Denial | None:
+def _renewal(case: CertificateCase) -> Denial | None:
     """An agent that renews shows a certificate that was granted for this Machine, not for one
     before it. A kubelet may have been there before its Machine was."""
     owner = case.owner
@@ -239,13 +239,13 @@ def _renewal(case: Case) -> Denial | None:
     if owner.expires_at is not None and _asked_at(case) <= owner.expires_at:
         return None
     return Denial(
-        Reason.UNKNOWN,
+        DenialReason.UNKNOWN,
         "this Machine's agent was granted no certificate that is live: say"
         f" `kubenode machine reissue {owner.name}` and start it with a bootstrap token",
     )
 
 
-def _asked_at(case: Case) -> datetime:
+def _asked_at(case: CertificateCase) -> datetime:
     return case.request.metadata.creation_timestamp or case.now
 
 

@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 
 from kubenode.api.v1alpha1 import Machine
-from kubenode.runtime.audit import SILENT, Audit, Line
+from kubenode.runtime.audit import SILENT, Audit, AuditLine
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
@@ -21,14 +21,14 @@ from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.recorder import EventRecorder
 from machine.access import MachineAccess, regarding
 from machine.bootstrap.tokens import Tokens
-from machine.certificates.case import Case, Denial
+from machine.certificates.case import CertificateCase, Denial
 from machine.certificates.checks import judge, limit_requests
 from machine.certificates.granted import node_of, owner_of, remembered, reserved_for
-from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, Kind
+from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, CertificateKind
 from machine.certificates.whose import look, named, nodes_of, ours, token_id
 from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 from machine.certificates.wire import request as path_of
-from machine.metrics import Metrics
+from machine.metrics import MachineMetrics
 
 log = logging.getLogger(__name__)
 decode_node = structs(Node)
@@ -64,7 +64,7 @@ class Approver:
     clock: Clock
     fence: Fence
     recorder: EventRecorder
-    metrics: Metrics
+    metrics: MachineMetrics
     audit: Audit = SILENT
 
     async def reconcile(self, name: str) -> Result:
@@ -84,7 +84,7 @@ class Approver:
         asking = token_id(request)
         kept = await self.tokens.read(asking) if asking else None
         older = bool(asking) and machine is not None and await self._older_node(machine, kind)
-        case = Case(
+        case = CertificateCase(
             request,
             asked,
             None if machine is None else owner_of(machine, kind, rivals, older_node=older),
@@ -107,7 +107,9 @@ class Approver:
     def _spoken_of(self, node: str) -> bool:
         return bool(self.known.by(OF_NODE, node))
 
-    async def _machine(self, name: str, kind: Kind) -> tuple[Machine | None, tuple[str, ...]]:
+    async def _machine(
+        self, name: str, kind: CertificateKind
+    ) -> tuple[Machine | None, tuple[str, ...]]:
         """The Machine of that name, or of that node, read live; other Machines of the node."""
         if not name or kind is AGENT:
             return (await self.machines.read(name) if name else None), ()
@@ -119,7 +121,7 @@ class Approver:
             return None, ()
         return machine, tuple(rivals)
 
-    async def _older_node(self, machine: Machine, kind: Kind) -> bool:
+    async def _older_node(self, machine: Machine, kind: CertificateKind) -> bool:
         """Whether the Node that a kubelet asks for was there before the Machine, read live."""
         if kind is not KUBELET:
             return False
@@ -131,7 +133,7 @@ class Approver:
         return made is None or wanted is None or made < wanted
 
     async def _grant(
-        self, request: SigningRequest, machine: Machine, kind: Kind, *, first: bool
+        self, request: SigningRequest, machine: Machine, kind: CertificateKind, *, first: bool
     ) -> None:
         self.fence.check()
         if first and (change := reserved_for(request, machine, kind, self.clock.now())):
@@ -166,7 +168,7 @@ class Approver:
         }
         await self.kube.patch(path_of(request.metadata.name, "approval"), body)
 
-    async def _remember(self, request: SigningRequest, kind: Kind) -> None:
+    async def _remember(self, request: SigningRequest, kind: CertificateKind) -> None:
         """What became of a request that was approved, by us or by a person."""
         if request.condition(APPROVED) is None:
             return
@@ -194,7 +196,7 @@ class Approver:
 
     def _write(self, request: SigningRequest, machine: str, outcome: str, why: str) -> None:
         self.audit.write(
-            Line(
+            AuditLine(
                 at=self.clock.now(),
                 by=PART,
                 who=request.spec.username,

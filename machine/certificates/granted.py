@@ -8,9 +8,9 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import REISSUE
 from kubenode.api.v1alpha1.machinestatus import KubeletCertificate, MachineBootstrap
-from kubenode.runtime.tls.certificates import Unreadable, ends_at
-from machine.certificates.case import Owner
-from machine.certificates.kinds import AGENT, KUBELET, Kind
+from kubenode.runtime.tls.certificates import UnreadablePem, ends_at
+from machine.certificates.case import CertificateOwner
+from machine.certificates.kinds import AGENT, KUBELET, CertificateKind
 from machine.certificates.wire import FAILED, SigningRequest
 
 Record = MachineBootstrap | KubeletCertificate
@@ -18,11 +18,15 @@ NOTHING = KubeletCertificate()
 
 
 def owner_of(
-    machine: Machine, kind: Kind, rivals: tuple[str, ...] = (), *, older_node: bool = False
-) -> Owner:
+    machine: Machine,
+    kind: CertificateKind,
+    rivals: tuple[str, ...] = (),
+    *,
+    older_node: bool = False,
+) -> CertificateOwner:
     """A Machine as the checks of this kind see it."""
     bootstrap, meta, record = machine.status.bootstrap, machine.metadata, _record(machine, kind)
-    return Owner(
+    return CertificateOwner(
         name=meta.name,
         uid=meta.uid,
         deleted=meta.deletion_timestamp is not None,
@@ -43,14 +47,14 @@ def node_of(machine: Machine) -> str:
     return machine.node_name if machine.spec.node == "Expected" else ""
 
 
-def reissue_wanted(machine: Machine, kind: Kind = AGENT) -> bool:
+def reissue_wanted(machine: Machine, kind: CertificateKind = AGENT) -> bool:
     """Whether a person asked for a first certificate once more, and got none yet."""
     wanted = _said(machine)
     return bool(wanted) and wanted != _record(machine, kind).reissued
 
 
 def reserved_for(
-    request: SigningRequest, machine: Machine, kind: Kind, now: datetime
+    request: SigningRequest, machine: Machine, kind: CertificateKind, now: datetime
 ) -> dict[str, Any]:
     """The change of the status before a token's request is granted; empty where that was done.
 
@@ -67,7 +71,7 @@ def reserved_for(
     return _change(change, kind)
 
 
-def remembered(machine: Machine, request: SigningRequest, kind: Kind) -> dict[str, Any]:
+def remembered(machine: Machine, request: SigningRequest, kind: CertificateKind) -> dict[str, Any]:
     """What an approved request changes in the status; nothing for one that is known.
 
     The request that was reserved for says exactly until when, or that there will be none; of
@@ -90,7 +94,7 @@ def remembered(machine: Machine, request: SigningRequest, kind: Kind) -> dict[st
     return _change({"certificateExpiresAt": format_time(ends)}, kind) if later else {}
 
 
-def _record(machine: Machine, kind: Kind) -> Record:
+def _record(machine: Machine, kind: CertificateKind) -> Record:
     bootstrap = machine.status.bootstrap
     if bootstrap is None:
         return NOTHING
@@ -99,7 +103,7 @@ def _record(machine: Machine, kind: Kind) -> Record:
     return (bootstrap.kubelet or NOTHING) if kind is KUBELET else NOTHING
 
 
-def _change(record: dict[str, Any], kind: Kind) -> dict[str, Any]:
+def _change(record: dict[str, Any], kind: CertificateKind) -> dict[str, Any]:
     return {"bootstrap": record if kind is AGENT else {"kubelet": record}}
 
 
@@ -111,7 +115,7 @@ def _end_of(request: SigningRequest) -> datetime | None:
     """When its certificate ends; None while there is none."""
     try:
         return ends_at(request.status.certificate)
-    except Unreadable:
+    except UnreadablePem:
         return None
 
 

@@ -13,7 +13,7 @@ LONGEST = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CertificateKind:
     """whom      it identifies, in words
     signer    of Kubernetes
     user      before the Machine's or the node's name: user and CN
@@ -34,7 +34,7 @@ class Kind:
     by_token: bool
 
 
-AGENT: Final = Kind(
+AGENT: Final = CertificateKind(
     "the agent",
     "kubernetes.io/kube-apiserver-client",
     AGENT_USER,
@@ -44,7 +44,7 @@ AGENT: Final = Kind(
     open_end=False,
     by_token=True,
 )
-KUBELET: Final = Kind(
+KUBELET: Final = CertificateKind(
     "the kubelet",
     "kubernetes.io/kube-apiserver-client-kubelet",
     NODE_USER,
@@ -54,7 +54,7 @@ KUBELET: Final = Kind(
     open_end=True,
     by_token=True,
 )
-SERVING: Final = Kind(
+SERVING: Final = CertificateKind(
     "the kubelet's server",
     "kubernetes.io/kubelet-serving",
     NODE_USER,

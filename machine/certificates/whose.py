@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from machine.certificates.asked import Asked, NoRequest, claims_an_agent, read
-from machine.certificates.kinds import AGENT, BY_SIGNER, Kind
+from machine.certificates.asked import NoRequest, RequestedCertificate, claims_an_agent, read
+from machine.certificates.kinds import AGENT, BY_SIGNER, CertificateKind
 from machine.certificates.wire import SigningRequest
 from machine.names import AGENT_USER, NODE_USER, TOKEN_GROUP, TOKEN_USER
 
@@ -24,7 +24,7 @@ def ours(request: SigningRequest, speaks: Callable[[str], bool]) -> bool:
     return any(speaks(node) for node in nodes_of(request))
 
 
-def look(request: SigningRequest) -> Asked | None:
+def look(request: SigningRequest) -> RequestedCertificate | None:
     """What it asks for; None where that cannot be read."""
     try:
         return read(request.spec.request)
@@ -41,12 +41,12 @@ def nodes_of(request: SigningRequest) -> frozenset[str]:
     return frozenset(u.removeprefix(NODE_USER) for u in users if u.startswith(NODE_USER))
 
 
-def machine_of(asked: Asked | None) -> str:
+def machine_of(asked: RequestedCertificate | None) -> str:
     """The Machine whose agent the subject names; "" for none."""
     return named(asked, AGENT)
 
 
-def named(asked: Asked | None, kind: Kind) -> str:
+def named(asked: RequestedCertificate | None, kind: CertificateKind) -> str:
     """The Machine, or node, that the subject of such a request names; "" for none."""
     if asked is None or len(asked.common_names) != 1:
         return ""

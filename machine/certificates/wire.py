@@ -12,7 +12,7 @@ BASE, PLURAL = "/apis/certificates.k8s.io/v1", "certificatesigningrequests"
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 
 
-class Condition(msgspec.Struct, rename="camel", gc=False):
+class RequestCondition(msgspec.Struct, rename="camel", gc=False):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -33,7 +33,7 @@ class RequestSpec(msgspec.Struct, rename="camel", gc=False):
 class RequestStatus(msgspec.Struct, rename="camel", gc=False):
     """`certificate` is PEM, empty until the signer has signed."""
 
-    conditions: list[Condition] = []
+    conditions: list[RequestCondition] = []
     certificate: bytes = b""
 
 
@@ -42,7 +42,7 @@ class SigningRequest(msgspec.Struct, rename="camel", gc=False):
     spec: RequestSpec = msgspec.field(default_factory=RequestSpec)
     status: RequestStatus = msgspec.field(default_factory=RequestStatus)
 
-    def condition(self, type_: str) -> Condition | None:
+    def condition(self, type_: str) -> RequestCondition | None:
         return next((c for c in self.status.conditions if c.type == type_), None)
 
     @property

@@ -7,8 +7,8 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kubenode.runtime.kube.lists import items
 from kubenode.runtime.kube.paths import custom
-from machine.clusterapi.step import ADOPT, Plan, step
-from machine.ground import Ground
+from machine.clusterapi.step import ADOPT, ClusterApiPlan, step
+from machine.ground import SharedCaches
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class Adoption:
 
     name = "cluster-api"
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: SharedCaches) -> None:
         self._ground, self._kube = ground, ground.kube
         self._told = ""
 
@@ -55,7 +55,7 @@ class Adoption:
         path = f"/apis/{group['preferredVersion']['groupVersion']}/machines"
         return [one async for one in items(self._kube, path, selector=f"{ADOPT}=true")]
 
-    async def _do(self, plan: Plan) -> None:
+    async def _do(self, plan: ClusterApiPlan) -> None:
         for body in plan.create:
             self._ground.fence.check()
             try:

@@ -21,7 +21,7 @@ SHARE_PERCENT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ClusterApiPlan:
     """create   bodies of Machines
     change   what another form of the same Machine changes in ours, by name
     release  ours whose Machine is gone
@@ -34,7 +34,9 @@ class Plan:
     spared: str = ""
 
 
-def step(theirs: Sequence[Mapping[str, Any]], ours: Mapping[str, Machine], frozen: str) -> Plan:
+def step(
+    theirs: Sequence[Mapping[str, Any]], ours: Mapping[str, Machine], frozen: str
+) -> ClusterApiPlan:
     """theirs: those with the label; ours: all Machines, by name."""
     wanted = {body["metadata"]["name"]: body for body in map(adopted, theirs) if body is not None}
     create = [body for name, body in wanted.items() if name not in ours]
@@ -50,15 +52,15 @@ def step(theirs: Sequence[Mapping[str, Any]], ours: Mapping[str, Machine], froze
         for m in all_
         if m.metadata.annotations[SOURCE_UID] not in here and m.metadata.deletion_timestamp is None
     ]
-    plan = Plan(tuple(create), tuple(change))
+    plan = ClusterApiPlan(tuple(create), tuple(change))
     if not gone:
         return plan
     if frozen:
-        return Plan(plan.create, plan.change, spared=frozen)
+        return ClusterApiPlan(plan.create, plan.change, spared=frozen)
     if len(gone) > max(FEW, len(all_) * SHARE_PERCENT // 100):
         why = f"{len(gone)} of {len(all_)} adopted Machines are gone from Cluster API at once"
-        return Plan(plan.create, plan.change, spared=f"{why}: none is released")
-    return Plan(plan.create, plan.change, release=tuple(gone))
+        return ClusterApiPlan(plan.create, plan.change, spared=f"{why}: none is released")
+    return ClusterApiPlan(plan.create, plan.change, release=tuple(gone))
 
 
 def adopted(theirs: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from kubenode.runtime.components.wire import spec_of
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.paths import custom
 from machine.component.step import finalizers, valid
-from machine.ground import Ground
+from machine.ground import SharedCaches
 
 OF_COMPONENT = "component"
 """Index of Machines, and of sets, by the MachineComponents that they name."""
@@ -21,7 +21,7 @@ PLURAL = MachineComponent.resource.plural
 
 
 class MachineComponents:
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: SharedCaches) -> None:
         self._ground = ground
         ground.machines.add_index(OF_COMPONENT, components_of_machine)
         ground.component_sets.add_index(OF_COMPONENT, components_of_set)

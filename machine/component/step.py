@@ -7,20 +7,20 @@ from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinecomponent import MachineComponentConditionReason as Reason
 from kubenode.runtime.components.render import TemplateError, asked
 from kubenode.runtime.components.wire import ComponentSource, ComponentSpec
-from machine.bootstrap.agentready import Said
+from machine.bootstrap.agentready import ConditionUpdate
 
 FINALIZER = "kubenode.io/component"
 
 
-def valid(spec: ComponentSpec) -> Said:
+def valid(spec: ComponentSpec) -> ConditionUpdate:
     """As far as can be told without a machine."""
     if bad := bad_source(spec.source):
-        return Said(ConditionStatus.FALSE, Reason.BAD_SOURCE, bad)
+        return ConditionUpdate(ConditionStatus.FALSE, Reason.BAD_SOURCE, bad)
     try:
         asked(spec)
     except TemplateError as error:
-        return Said(ConditionStatus.FALSE, Reason.BAD_TEMPLATE, str(error))
-    return Said(ConditionStatus.TRUE, "Valid", "")
+        return ConditionUpdate(ConditionStatus.FALSE, Reason.BAD_TEMPLATE, str(error))
+    return ConditionUpdate(ConditionStatus.TRUE, "Valid", "")
 
 
 def bad_source(source: ComponentSource) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinework import AssignedComponent, MachinePermit
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.components.render import Text, TextRef
+from kubenode.runtime.components.render import KeyText, TextRef
 from kubenode.runtime.components.versions import compare
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Decode, Kube
@@ -82,28 +82,28 @@ def _read(resource_: Machine | MachineComponentSet) -> dict[str, str]:
     return {"uid": meta.uid, "resourceVersion": meta.resource_version}
 
 
-class _Meta(msgspec.Struct):
+class _TextMeta(msgspec.Struct):
     uid: str = ""
 
 
-class _Texts(msgspec.Struct):
+class _TextSource(msgspec.Struct):
     """A ConfigMap or Secret."""
 
-    metadata: _Meta
+    metadata: _TextMeta
     data: dict[str, str] | None = None
 
 
-_decode = msgspec.json.Decoder(_Texts).decode
+_decode = msgspec.json.Decoder(_TextSource).decode
 
 
-class Texts:
+class ReferencedTexts:
     """What components refer to, read at most once in FRESH_SECONDS each."""
 
     def __init__(self, kube: Kube, clock: Clock) -> None:
         self._kube, self._clock = kube, clock
-        self._known: dict[tuple[str, str], tuple[float, _Texts | None]] = {}
+        self._known: dict[tuple[str, str], tuple[float, _TextSource | None]] = {}
 
-    async def of(self, references: Iterable[TextRef]) -> dict[TextRef, Text]:
+    async def of(self, references: Iterable[TextRef]) -> dict[TextRef, KeyText]:
         """Without those that are not there."""
         found = {}
         for ref in references:
@@ -113,10 +113,10 @@ class Texts:
                 continue
             secret = ref.kind == "Secret"
             plain = b64decode(content).decode(errors="surrogateescape") if secret else content
-            found[ref] = Text(plain, texts.metadata.uid if secret else "")
+            found[ref] = KeyText(plain, texts.metadata.uid if secret else "")
         return found
 
-    async def _read(self, kind: str, name: str) -> _Texts | None:
+    async def _read(self, kind: str, name: str) -> _TextSource | None:
         now = self._clock.monotonic()
         known = self._known.get((kind, name))
         if known is not None and now - known[0] < FRESH_SECONDS:

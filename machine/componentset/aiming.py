@@ -8,11 +8,11 @@ from kubenode.api.v1alpha1 import MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import SetRevision
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.render import Text, TextRef, references
+from kubenode.runtime.components.render import KeyText, TextRef, references
 from kubenode.runtime.components.versions import compare, satisfies
-from machine.componentset.access import NAMESPACE, ServerVersion, Texts
-from machine.componentset.revisions import Made, kept_name, named
-from machine.componentset.rollout import Reason, Said
+from machine.componentset.access import NAMESPACE, ReferencedTexts, ServerVersion
+from machine.componentset.revisions import AssignableRevision, kept_name, named
+from machine.componentset.rollout import ConditionMessage, RolloutReason
 
 KUBELET = "kubelet"
 
@@ -24,9 +24,9 @@ class Aim:
     texts    whether something is referred to that may be edited
     """
 
-    target: Made | None = None
-    current: Made | None = None
-    problem: Said | None = None
+    target: AssignableRevision | None = None
+    current: AssignableRevision | None = None
+    problem: ConditionMessage | None = None
     texts: bool = False
 
     @property
@@ -35,7 +35,7 @@ class Aim:
         return made.spec.component if made is not None else ""
 
 
-class Components(Protocol):
+class ComponentLookup(Protocol):
     """MachineComponents by name."""
 
     def get(self, key: str, /) -> MachineComponent | None: ...
@@ -43,8 +43,8 @@ class Components(Protocol):
 
 @dataclass(slots=True)
 class Aimer:
-    components: Components
-    texts: Texts
+    components: ComponentLookup
+    texts: ReferencedTexts
     server: ServerVersion
     _specs: dict[str, tuple[str, wire.ComponentSpec]] = field(default_factory=dict)
     _first: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -56,15 +56,19 @@ class Aimer:
         wanted = self.spec_of(spec.component)
         if wanted is None:
             missing = f"MachineComponent {spec.component} is not there"
-            return Aim(None, current, Said(Reason.MISSING_COMPONENT, missing))
+            return Aim(None, current, ConditionMessage(RolloutReason.MISSING_COMPONENT, missing))
         texts, lacks = await self._read(wanted)
         refers = bool(references(wanted))
         if lacks:
-            said = Said(Reason.MISSING_COMPONENT, f"{lacks} is not in namespace {NAMESPACE}")
+            said = ConditionMessage(
+                RolloutReason.MISSING_COMPONENT, f"{lacks} is not in namespace {NAMESPACE}"
+            )
             return Aim(None, current, said, refers)
         computed = named(wanted, spec.values, spec.desired_state, texts)
         name = kept_name(computed, set_, lambda known: self._edited(set_, known, computed))
-        target = Made(name, spec.component, wanted, spec.values, spec.desired_state, texts)
+        target = AssignableRevision(
+            name, spec.component, wanted, spec.values, spec.desired_state, texts
+        )
         if current is not None and current.name == name:
             current = target
         news = name != status.current_revision
@@ -86,25 +90,27 @@ class Aimer:
             known = self._specs[name] = (component.metadata.uid, wire.spec_of(plain))
         return known[1]
 
-    async def of(self, set_: MachineComponentSet, names: Collection[str]) -> dict[str, Made]:
+    async def of(
+        self, set_: MachineComponentSet, names: Collection[str]
+    ) -> dict[str, AssignableRevision]:
         """Other revisions of its history, by name, without those that cannot be made."""
         wanted = [r for r in set_.status.revisions if r.name in names]
         found = [made for r in wanted if (made := await self._made(r)) is not None]
         return {made.name: made for made in found}
 
-    async def _current(self, set_: MachineComponentSet) -> Made | None:
+    async def _current(self, set_: MachineComponentSet) -> AssignableRevision | None:
         status = set_.status
         made = next((r for r in status.revisions if r.name == status.current_revision), None)
         return await self._made(made) if made is not None else None
 
-    async def _made(self, revision: SetRevision) -> Made | None:
+    async def _made(self, revision: SetRevision) -> AssignableRevision | None:
         desired = DesiredState(revision.desired_state)
         made = await self.made(revision.name, revision.component, revision.values, desired)
         return made[0] if made is not None else None
 
     async def made(
         self, name: str, component: str, values: Mapping[str, str], desired: DesiredState
-    ) -> tuple[Made, str] | None:
+    ) -> tuple[AssignableRevision, str] | None:
         """A revision by what it is made of, and which of its texts is not there; None: its
         MachineComponent is not."""
         spec = self.spec_of(component)
@@ -112,9 +118,9 @@ class Aimer:
             return None
         texts, lacks = await self._read(spec)
         exact = not lacks and named(spec, values, desired, texts) == name
-        return Made(name, component, spec, values, desired, texts, exact), lacks
+        return AssignableRevision(name, component, spec, values, desired, texts, exact), lacks
 
-    async def _read(self, spec: wire.ComponentSpec) -> tuple[Mapping[TextRef, Text], str]:
+    async def _read(self, spec: wire.ComponentSpec) -> tuple[Mapping[TextRef, KeyText], str]:
         """What it refers to, and what of it is not there."""
         wanted = references(spec)
         found = await self.texts.of(wanted)
@@ -126,7 +132,7 @@ class Aimer:
             self._first.clear()
         return first != computed
 
-    async def _refused(self, spec: wire.ComponentSpec) -> Said | None:
+    async def _refused(self, spec: wire.ComponentSpec) -> ConditionMessage | None:
         """A kubelet newer than an API server, or a version that the component does not go with."""
         skewed = spec.component == KUBELET
         if not skewed and not spec.requires.api_server:
@@ -134,12 +140,14 @@ class Aimer:
         server = await self.server.oldest()
         if skewed and (not server or newer_minor(spec.version, server)):
             what = f"kubelet {spec.version} is newer than the API server {server or '(unknown)'}"
-            return Said(Reason.VERSION_SKEW, what)
+            return ConditionMessage(RolloutReason.VERSION_SKEW, what)
         if spec.requires.api_server and not (
             server and satisfies(server, spec.requires.api_server)
         ):
             what = f"it requires an API server {spec.requires.api_server}, this one is {server}"
-            return Said(Reason.VERSION_SKEW, f"{spec.component} {spec.version}: {what}")
+            return ConditionMessage(
+                RolloutReason.VERSION_SKEW, f"{spec.component} {spec.version}: {what}"
+            )
         return None
 
 

@@ -7,16 +7,22 @@ from kubenode.api.v1alpha1.machinecomponentset import FailurePolicy
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
 from machine.componentset import words
 from machine.componentset.budget import kept_of, part_of, size_of
-from machine.componentset.member import Member, Standing
+from machine.componentset.member import MemberState, RolloutMember
 from machine.componentset.order import forward
-from machine.componentset.rollout import Batch, Move, Reason, Rollout, Said
+from machine.componentset.rollout import (
+    AssignmentMove,
+    BatchState,
+    ConditionMessage,
+    RolloutReason,
+    RolloutState,
+)
 from machine.componentset.turn import Turn
-from machine.inspection.port import Answer, Judged
+from machine.inspection.port import InspectionAnswer, InspectionResult
 
-Advanced = tuple[Rollout, P, bool, Said | None]
+Advanced = tuple[RolloutState, P, bool, ConditionMessage | None]
 """What is remembered, the phase, whether an inspection is due, and what to say beside the phase."""
 FAILED_SHOWN = 32
-_CALM = (Standing.NONE, Standing.SUCCEEDED, Standing.AHEAD)
+_CALM = (MemberState.NONE, MemberState.SUCCEEDED, MemberState.AHEAD)
 
 
 def advance(turn: Turn) -> Advanced:
@@ -32,7 +38,7 @@ def _room(turn: Turn) -> int:
     return max(0, total - kept_of(turn.strategy.partition, total) - len(turn.new))
 
 
-def _candidates(turn: Turn, index: int) -> list[Member]:
+def _candidates(turn: Turn, index: int) -> list[RolloutMember]:
     """Who could be next. Joiners get the current revision instead, where there is one; but the
     first batch may take one of them as the machine that never had the component."""
     found = [m for m in turn.old if m.answers]
@@ -51,38 +57,50 @@ def _open(turn: Turn) -> Advanced:
     if not candidates and not turn.old and turn.new and (not turn.joiners or rollout.current):
         return replace(rollout, current=rollout.update, stop=None), P.COMPLETED, False, None
     if room == 0:
-        return rollout, P.IDLE, False, Said(Reason.PARTITION_REACHED, words.partition(turn))
+        return (
+            rollout,
+            P.IDLE,
+            False,
+            ConditionMessage(RolloutReason.PARTITION_REACHED, words.partition(turn)),
+        )
     size = min(room, size_of(turn.strategy, index, len(turn.counted)))
     picks = candidates[:size]
     if not picks:
-        return rollout, P.IDLE, False, Said(P.UPDATING, words.silent(turn.old + turn.joiners))
-    batch = Batch(index=index, size=len(picks), started_at=turn.now)
+        return (
+            rollout,
+            P.IDLE,
+            False,
+            ConditionMessage(P.UPDATING, words.silent(turn.old + turn.joiners)),
+        )
+    batch = BatchState(index=index, size=len(picks), started_at=turn.now)
     if not turn.may_advance or not _give(turn, picks, batch):
         return rollout, P.IDLE, False, words.not_opened(turn, picks)
     turn.going = True
     return replace(rollout, batch=batch), P.STAGING, False, None
 
 
-def _give(turn: Turn, picks: Sequence[Member], batch: Batch) -> int:
+def _give(turn: Turn, picks: Sequence[RolloutMember], batch: BatchState) -> int:
     """Assign the new revision to those who may go now; how many did."""
     given = 0
     for member in picks:
         if member.held or member.busy(turn.now) or not turn.budget.take(member):
             continue
-        turn.moves.append(Move(member.name, turn.rollout.update, batch.index))
+        turn.moves.append(AssignmentMove(member.name, turn.rollout.update, batch.index))
         given += 1
     return given
 
 
-def _ahead(turn: Turn, batch: Batch) -> None:
+def _ahead(turn: Turn, batch: BatchState) -> None:
     """The next batch downloads while this one, which is well, is inspected and bakes."""
     if not turn.strategy.pre_stage or not turn.may_advance:
         return
     size = min(_room(turn), size_of(turn.strategy, batch.index + 1, len(turn.counted)))
     for member in _candidates(turn, batch.index + 1)[:size]:
-        there = member.revision == turn.rollout.update and member.standing is Standing.AHEAD
+        there = member.revision == turn.rollout.update and member.standing is MemberState.AHEAD
         if member.standing in _CALM and not member.held and (member.stale or not there):
-            turn.moves.append(Move(member.name, turn.rollout.update, batch.index + 1, ahead=True))
+            turn.moves.append(
+                AssignmentMove(member.name, turn.rollout.update, batch.index + 1, ahead=True)
+            )
 
 
 def _go_on(turn: Turn) -> Advanced:
@@ -102,34 +120,34 @@ def _go_on(turn: Turn) -> Advanced:
         turn.again(mine, also_final=_resumed(turn, batch, failed))
         _give(turn, picks, batch)
     batch = replace(batch, failed=_names(failed))
-    unfinished = [m for m in mine if m.standing is not Standing.SUCCEEDED and m not in failed]
+    unfinished = [m for m in mine if m.standing is not MemberState.SUCCEEDED and m not in failed]
     tried = [m for m in failed if m not in turn.returned]
     if not unfinished and not picks and not _resumed(turn, batch, tried):
         return _prove(turn, batch)
-    turn.going = any(m.standing is not Standing.WAITING for m in unfinished) or any(
+    turn.going = any(m.standing is not MemberState.WAITING for m in unfinished) or any(
         not m.held for m in picks
     )
     batch = replace(batch, succeeded_at=None, bake_until=None, inspected_at=None)
-    begun = any(m.standing not in (Standing.PENDING, Standing.WAITING) for m in mine)
+    begun = any(m.standing not in (MemberState.PENDING, MemberState.WAITING) for m in mine)
     phase = P.UPDATING if begun else P.STAGING
     return replace(rollout, batch=batch), phase, False, words.batch_waits(turn, unfinished, picks)
 
 
-def _failed(turn: Turn, member: Member, late: bool) -> bool:
+def _failed(turn: Turn, member: RolloutMember, late: bool) -> bool:
     if member in turn.returned or turn.final(member) or member.held or member.ill(turn.now):
         return True
-    return late and member.standing is not Standing.SUCCEEDED
+    return late and member.standing is not MemberState.SUCCEEDED
 
 
-def _names(members: Sequence[Member]) -> tuple[str, ...]:
+def _names(members: Sequence[RolloutMember]) -> tuple[str, ...]:
     return tuple(m.name for m in members)[:FAILED_SHOWN]
 
 
-def _over(turn: Turn, batch: Batch, failed: Sequence[Member]) -> bool:
+def _over(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember]) -> bool:
     return len(failed) >= max(1, part_of(turn.strategy.auto_pause.max_failures, batch.size))
 
 
-def _resumed(turn: Turn, batch: Batch, failed: Sequence[Member]) -> bool:
+def _resumed(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember]) -> bool:
     """Whether a person lets it go on in spite of these, which stopped it: each is tried again."""
     known = batch.failed
     named = len(known) == FAILED_SHOWN or {m.name for m in failed} <= set(known)
@@ -137,7 +155,9 @@ def _resumed(turn: Turn, batch: Batch, failed: Sequence[Member]) -> bool:
     return stops and named and _over(turn, batch, failed) and turn.rollout.stop is None
 
 
-def _judge(turn: Turn, batch: Batch, failed: Sequence[Member], *, late: bool) -> Advanced | None:
+def _judge(
+    turn: Turn, batch: BatchState, failed: Sequence[RolloutMember], *, late: bool
+) -> Advanced | None:
     """Stop or roll back when too many failed, or nothing ended in time; None: it goes on."""
     rollout, policy = turn.rollout, turn.strategy.failure_policy
     if rollout.stop is not None:
@@ -146,11 +166,15 @@ def _judge(turn: Turn, batch: Batch, failed: Sequence[Member], *, late: bool) ->
         return None
     if not late and _resumed(turn, batch, failed):
         return None
-    told = Said(Reason.AUTO_PAUSED, words.failures(turn, batch, failed, late=late))
+    told = ConditionMessage(
+        RolloutReason.AUTO_PAUSED, words.failures(turn, batch, failed, late=late)
+    )
     return fail(rollout, replace(batch, failed=_names(failed)), told, policy)
 
 
-def fail(rollout: Rollout, batch: Batch, told: Said, policy: FailurePolicy) -> Advanced:
+def fail(
+    rollout: RolloutState, batch: BatchState, told: ConditionMessage, policy: FailurePolicy
+) -> Advanced:
     """By policy: reject the revision, where there is one to go back to, or stop."""
     batch = replace(batch, succeeded_at=None, bake_until=None, inspected_at=None)
     if policy is FailurePolicy.ROLLBACK and rollout.current:
@@ -159,7 +183,7 @@ def fail(rollout: Rollout, batch: Batch, told: Said, policy: FailurePolicy) -> A
     return replace(rollout, batch=batch, stop=told), P.UPDATING, False, None
 
 
-def _prove(turn: Turn, batch: Batch) -> Advanced:
+def _prove(turn: Turn, batch: BatchState) -> Advanced:
     """All are well: inspect, bake by a deadline that is remembered, inspect again."""
     rollout, now, bake = turn.rollout, turn.now, turn.strategy.bake_time
     if rollout.stop is not None:
@@ -191,7 +215,7 @@ def _prove(turn: Turn, batch: Batch) -> Advanced:
     return _end(turn, replace(batch, ended_at=now, inconclusive=0))
 
 
-def _end(turn: Turn, batch: Batch) -> Advanced:
+def _end(turn: Turn, batch: BatchState) -> Advanced:
     """Over. What comes next is looked at at once: the last batch completes the rollout."""
     turn.rollout = replace(turn.rollout, batch=batch)
     turn.moves.clear()
@@ -204,11 +228,14 @@ def _passed(turn: Turn) -> bool:
     answer = turn.seen.inspected
     if answer is None:
         return False
-    on = turn.strategy.failure_policy is FailurePolicy.CONTINUE and answer.judged is Judged.FAILED
-    return on or answer.judged is Judged.PASSED
+    on = (
+        turn.strategy.failure_policy is FailurePolicy.CONTINUE
+        and answer.judged is InspectionResult.FAILED
+    )
+    return on or answer.judged is InspectionResult.PASSED
 
 
-def _inspect(turn: Turn, batch: Batch) -> tuple[Advanced | None, Batch, bool]:
+def _inspect(turn: Turn, batch: BatchState) -> tuple[Advanced | None, BatchState, bool]:
     """Whether it stops the set, what is remembered, and whether an answer is due."""
     inspection, now = turn.strategy.inspection, turn.now
     if not inspection.checks or not turn.may_start:
@@ -224,21 +251,27 @@ def _inspect(turn: Turn, batch: Batch) -> tuple[Advanced | None, Batch, bool]:
     return _answered(turn, batch, answer)
 
 
-def _answered(turn: Turn, batch: Batch, answer: Answer) -> tuple[Advanced | None, Batch, bool]:
+def _answered(
+    turn: Turn, batch: BatchState, answer: InspectionAnswer
+) -> tuple[Advanced | None, BatchState, bool]:
     rollout, policy = turn.rollout, turn.strategy.failure_policy
     match answer.judged:
-        case Judged.PENDING:
+        case InspectionResult.PENDING:
             return None, batch, False
-        case Judged.PASSED:
+        case InspectionResult.PASSED:
             return None, replace(batch, inconclusive=0), False
-        case Judged.FAILED if policy is not FailurePolicy.CONTINUE:
-            told = Said(Reason.INSPECTION_FAILED, f"batch {batch.index}: {answer.message}")
+        case InspectionResult.FAILED if policy is not FailurePolicy.CONTINUE:
+            told = ConditionMessage(
+                RolloutReason.INSPECTION_FAILED, f"batch {batch.index}: {answer.message}"
+            )
             return fail(rollout, batch, told, policy), batch, False
-        case Judged.FAILED:
+        case InspectionResult.FAILED:
             return None, batch, False
-        case Judged.INCONCLUSIVE:
+        case InspectionResult.INCONCLUSIVE:
             batch = replace(batch, inconclusive=batch.inconclusive + 1, inspected_at=turn.now)
             if batch.inconclusive < turn.strategy.inspection.inconclusive_limit:
                 return None, batch, False
-            told = Said(Reason.INCONCLUSIVE, f"batch {batch.index}: {answer.message}")
+            told = ConditionMessage(
+                RolloutReason.INCONCLUSIVE, f"batch {batch.index}: {answer.message}"
+            )
             return fail(rollout, batch, told, FailurePolicy.PAUSE), batch, False

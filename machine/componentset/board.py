@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1.machinework import AssignedComponent
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SetIntent:
     """What one set wants of one machine.
 
     entry   to be written in place of what the set has there; None: nothing is to be written
@@ -24,10 +24,10 @@ class Wish:
     leave: bool = False
 
 
-NOTHING = Wish()
+NOTHING = SetIntent()
 
 
-def _alike(a: Wish | None, b: Wish | None) -> bool:
+def _alike(a: SetIntent | None, b: SetIntent | None) -> bool:
     """But for when it was planned, which each look plans anew."""
     if a is None or b is None or a.entry is None or b.entry is None:
         return a == b
@@ -37,7 +37,7 @@ def _alike(a: Wish | None, b: Wish | None) -> bool:
 
 
 @dataclass(slots=True)
-class Board:
+class Assignments:
     """wake     called with the name of each machine of which something else is wanted
     waits    machine to set, and to why it has to wait, as the one who writes found out
     writing  machines whose last write the cache may not show yet, and for which sets it is, who may
@@ -47,9 +47,9 @@ class Board:
     wake: Callable[[str], None] = lambda machine: None
     waits: dict[str, tuple[str, str]] = field(default_factory=dict)
     writing: dict[str, frozenset[str]] = field(default_factory=dict)
-    _wishes: dict[str, Mapping[str, Wish]] = field(default_factory=dict)
+    _wishes: dict[str, Mapping[str, SetIntent]] = field(default_factory=dict)
 
-    def put(self, set_: str, wishes: Mapping[str, Wish]) -> None:
+    def put(self, set_: str, wishes: Mapping[str, SetIntent]) -> None:
         """All that `set_` wants, by machine."""
         before = self._wishes.get(set_, {})
         self._wishes[set_] = wishes
@@ -57,7 +57,7 @@ class Board:
             if not _alike(before.get(machine), wishes.get(machine)):
                 self.wake(machine)
 
-    def narrow(self, set_: str, wishes: Mapping[str, Wish]) -> None:
+    def narrow(self, set_: str, wishes: Mapping[str, SetIntent]) -> None:
         """Take back at once what `set_` does not want any more; what is new waits for `put`.
 
         Between a look and `put` lies a write: what was wanted before and was carried out meanwhile
@@ -75,7 +75,7 @@ class Board:
         """Whether the set has looked since this process began."""
         return set_ in self._wishes
 
-    def of(self, machine: str) -> dict[str, Wish]:
+    def of(self, machine: str) -> dict[str, SetIntent]:
         """By set."""
         found = {}
         for set_, wishes in self._wishes.items():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from kubenode.api.share import share_of
 from kubenode.api.v1alpha1.machinecomponentset import Spread, UpdateStrategy
-from machine.componentset.member import Member
+from machine.componentset.member import RolloutMember
 
 
 def part_of(share: int | str, total: int) -> int:
@@ -26,7 +26,7 @@ def kept_of(partition: int | str, members: int) -> int:
     return -(-int(partition[:-1]) * members // 100)
 
 
-def excluded_of(members: Sequence[Member], share: int | str) -> frozenset[str]:
+def excluded_of(members: Sequence[RolloutMember], share: int | str) -> frozenset[str]:
     """Members that do not answer and are left out of the counts, by name."""
     if share == 0:
         return frozenset()
@@ -34,11 +34,11 @@ def excluded_of(members: Sequence[Member], share: int | str) -> frozenset[str]:
     return frozenset(silent[: part_of(share, len(members))])
 
 
-class Budget:
+class DisruptionBudget:
     """Of the members that were in service once: a newcomer takes nothing away from anybody."""
 
     def __init__(
-        self, members: Sequence[Member], strategy: UpdateStrategy, excluded: frozenset[str]
+        self, members: Sequence[RolloutMember], strategy: UpdateStrategy, excluded: frozenset[str]
     ) -> None:
         base = [m for m in members if not m.newcomer]
         down = [m for m in base if m.down and m.name not in excluded]
@@ -50,7 +50,7 @@ class Budget:
         self.short = False
         """Whether somebody was refused."""
 
-    def take(self, member: Member) -> bool:
+    def take(self, member: RolloutMember) -> bool:
         """Whether this machine may go out of service now; if so it counts from here on.
 
         One that is out already costs nothing.

@@ -18,11 +18,11 @@ from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.informer import Informer
 from machine.componentset.access import SetAccess
-from machine.componentset.board import Board, Wish
+from machine.componentset.board import Assignments, SetIntent
 from machine.componentset.facts import START_WITHIN
-from machine.componentset.leave import Act, Leave, leave_for, renewed_permit
-from machine.disruption.port import Disruptions, State
-from machine.disruption.port import Wish as Disruption
+from machine.componentset.leave import PermitAct, PermitPlan, leave_for, renewed_permit
+from machine.disruption.port import DisruptionRequest as Disruption
+from machine.disruption.port import DisruptionService, DisruptionState
 
 AGAIN = timedelta(seconds=30)
 SOON = timedelta(seconds=1)
@@ -44,9 +44,9 @@ class Carrier:
     machines: Informer[Machine]
     sets: Informer[MachineComponentSet]
     access: SetAccess
-    disruptions: Disruptions
+    disruptions: DisruptionService
     held: Held
-    board: Board
+    board: Assignments
     clock: Clock
     job: Callable[[str], str]
     patience: Callable[[Machine], timedelta]
@@ -70,7 +70,7 @@ class Carrier:
         self,
         machine: Machine,
         components: list[AssignedComponent],
-        wishes: Mapping[str, Wish],
+        wishes: Mapping[str, SetIntent],
     ) -> None:
         name = machine.metadata.name
         self.board.writing[name] = frozenset(s for s, w in wishes.items() if w.entry or w.drop)
@@ -81,13 +81,13 @@ class Carrier:
         finally:
             del self.board.writing[name]
 
-    async def _leave(self, machine: Machine, wishes: Mapping[str, Wish]) -> Result:
+    async def _leave(self, machine: Machine, wishes: Mapping[str, SetIntent]) -> Result:
         may = {set_ for set_, wish in wishes.items() if wish.leave}
         held = self._held(machine)
         names = [holder.name for holder in held]
         leave = leave_for(machine, may, names, self.clock.now(), self.patience(machine))
         match leave.act:
-            case Act.END:
+            case PermitAct.END:
                 if not held:
                     self.board.waits.pop(machine.metadata.name, None)
                     return DONE
@@ -96,48 +96,48 @@ class Carrier:
                     return Result(AGAIN)
                 given_back = await self._give_back(machine)
                 return Result(SOON) if leave.lead else given_back
-            case Act.CLEAR:
+            case PermitAct.CLEAR:
                 written = await self.access.permit(machine, None)
                 await self._shown(written)
                 return Result(SOON)
-            case Act.PREPARE | Act.KEEP:
+            case PermitAct.PREPARE | PermitAct.KEEP:
                 return await self._prepare(machine, leave)
 
-    async def _prepare(self, machine: Machine, leave: Leave) -> Result:
+    async def _prepare(self, machine: Machine, leave: PermitPlan) -> Result:
         name = machine.metadata.name
         if (asked := self._repaired(machine, leave)) is not None:
             return await self._under_job(machine, leave, asked)
         holder = self._holder(machine, leave.lead)
         if holder is None:
-            if machine.spec.permit is not None and leave.act is Act.PREPARE:
+            if machine.spec.permit is not None and leave.act is PermitAct.PREPARE:
                 await self._shown(await self.access.permit(machine, None))
             return DONE
         if self.clock.monotonic() < self._blocked.get(name, 0.0):
             return Result(AGAIN)
-        begun = machine.spec.permit is not None and leave.act is Act.KEEP
+        begun = machine.spec.permit is not None and leave.act is PermitAct.KEEP
         wish = Disruption(node_of(machine), holder, Operation.ROLLOUT, leave.class_, begun=begun)
         prepared = await self.disruptions.prepare(wish)
-        if prepared.state is State.READY:
+        if prepared.state is DisruptionState.READY:
             self.board.waits.pop(name, None)
-            if leave.act is Act.PREPARE:
+            if leave.act is PermitAct.PREPARE:
                 await self._permit(machine, leave, prepared.permit)
             else:
                 await self._renew(machine)
             return Result(_after(prepared.look_again))
         self.board.waits[name] = (leave.lead, f"{prepared.reason}: {prepared.message}")
-        if prepared.state is State.FAILED and machine.spec.permit is None:
+        if prepared.state is DisruptionState.FAILED and machine.spec.permit is None:
             await self.disruptions.end(wish.node, holder)
             self._blocked[name] = self.clock.monotonic() + 10 * AGAIN.total_seconds()
         return Result(_after(prepared.look_again))
 
-    def _repaired(self, machine: Machine, leave: Leave) -> Rollback | None:
+    def _repaired(self, machine: Machine, leave: PermitPlan) -> Rollback | None:
         """The wish of the job that holds its node, where leave is for nothing else."""
         job = self.job(machine.node_name)
         wishes = [rollback_in(machine.metadata.annotations, name) for name in leave.components]
         mine = [wish for wish in wishes if wish is not None and wish.job == job]
         return mine[-1] if mine and len(mine) == len(wishes) else None
 
-    async def _under_job(self, machine: Machine, leave: Leave, asked: Rollback) -> Result:
+    async def _under_job(self, machine: Machine, leave: PermitPlan, asked: Rollback) -> Result:
         """The job's permit holds the node, and the job emptied it as far as it wanted to."""
         name = machine.metadata.name
         if leave.class_.weight > ChangeClass(asked.up_to).weight:
@@ -145,13 +145,13 @@ class Carrier:
             self.board.waits[name] = (leave.lead, why)
             return Result(AGAIN)
         self.board.waits.pop(name, None)
-        if leave.act is Act.PREPARE:
+        if leave.act is PermitAct.PREPARE:
             await self._permit(machine, leave, asked.permit)
         else:
             await self._renew(machine)
         return Result(AGAIN)
 
-    async def _permit(self, machine: Machine, leave: Leave, permit: str) -> None:
+    async def _permit(self, machine: Machine, leave: PermitPlan, permit: str) -> None:
         self._blocked.pop(machine.metadata.name, None)
         given = MachinePermit(
             name=permit,
@@ -198,7 +198,7 @@ def node_of(machine: Machine) -> str | None:
     return machine.status.node_ref.name
 
 
-def merged(machine: Machine, wishes: Mapping[str, Wish]) -> list[AssignedComponent]:
+def merged(machine: Machine, wishes: Mapping[str, SetIntent]) -> list[AssignedComponent]:
     """What is assigned with what the sets want: each changes what is its own or nobody's."""
     found = {c.name: c for c in machine.spec.components}
     for set_, wish in wishes.items():

@@ -13,13 +13,19 @@ from kubenode.runtime.controller.result import DONE, Result
 from machine.componentset import events, leaving, words
 from machine.componentset.access import FRESH_SECONDS, SetAccess
 from machine.componentset.aiming import Aim, Aimer
-from machine.componentset.board import Board, Wish
+from machine.componentset.board import Assignments, SetIntent
 from machine.componentset.budget import part_of
-from machine.componentset.facts import REBOOT, View
-from machine.componentset.looking import Look, Looker, rivals_of
-from machine.componentset.member import Member
-from machine.componentset.revisions import Made, history
-from machine.componentset.rollout import Plan, Reason, Rollout, Said, Seen
+from machine.componentset.facts import REBOOT, SetView
+from machine.componentset.looking import Looker, MembershipSnapshot, rivals_of
+from machine.componentset.member import RolloutMember
+from machine.componentset.revisions import AssignableRevision, history
+from machine.componentset.rollout import (
+    ConditionMessage,
+    RolloutObservation,
+    RolloutPlan,
+    RolloutReason,
+    RolloutState,
+)
 from machine.componentset.status import (
     left_behind,
     only_counts,
@@ -28,7 +34,7 @@ from machine.componentset.status import (
     unsure,
 )
 from machine.componentset.step import step
-from machine.ground import Ground
+from machine.ground import SharedCaches
 from machine.inspection.port import Inspected, Inspector
 from rules.leaves.window import inside
 
@@ -64,11 +70,11 @@ class Steady:
 
 @dataclass(slots=True)
 class SetController:
-    ground: Ground
+    ground: SharedCaches
     access: SetAccess
     aimer: Aimer
     inspector: Inspector
-    board: Board
+    board: Assignments
     steady: Steady
     _lookers: dict[str, tuple[object, Looker]] = field(default_factory=dict)
     _written: dict[str, float] = field(default_factory=dict)
@@ -111,7 +117,7 @@ class SetController:
 
     # -- looking ------------------------------------------------------------------------------
 
-    async def _look(self, set_: MachineComponentSet, aim: Aim) -> Look:
+    async def _look(self, set_: MachineComponentSet, aim: Aim) -> MembershipSnapshot:
         name, made = set_.metadata.name, [m for m in (aim.target, aim.current) if m is not None]
         sets = [(s, self.aimer.family_of(s)) for s in self.ground.component_sets.cache.values()]
         rivals = rivals_of(set_, aim.family, sets)
@@ -132,15 +138,15 @@ class SetController:
         return known[1].look()
 
     def _seen(
-        self, set_: MachineComponentSet, aim: Aim, look: Look
-    ) -> tuple[Seen, datetime | None]:
+        self, set_: MachineComponentSet, aim: Aim, look: MembershipSnapshot
+    ) -> tuple[RolloutObservation, datetime | None]:
         """And when the window opens or closes."""
         spec, window = set_.spec, set_.spec.update_strategy.window
         open_, until = (True, None) if window is None else inside(window, self.ground.clock.now())
         problem = aim.problem
         if problem is None and look.hole:
-            problem = Said(Reason.MISSING_COMPONENT, look.hole)
-        seen = Seen(
+            problem = ConditionMessage(RolloutReason.MISSING_COMPONENT, look.hole)
+        seen = RolloutObservation(
             members=look.members,
             target=aim.target.name if aim.target is not None else "",
             now=self.steady.now(),
@@ -159,7 +165,7 @@ class SetController:
 
     # -- deciding and doing -------------------------------------------------------------------
 
-    async def _step(self, set_: MachineComponentSet, aim: Aim, look: Look) -> Result:
+    async def _step(self, set_: MachineComponentSet, aim: Aim, look: MembershipSnapshot) -> Result:
         before, strategy = remembered(set_.status), set_.spec.update_strategy
         if back := await self.aimer.of(set_, {m.back for m in look.members if m.back}):
             look = await self._look(set_, aim)  # what is wanted is planned on what is so now
@@ -187,12 +193,12 @@ class SetController:
         self,
         set_: MachineComponentSet,
         aim: Aim,
-        look: Look,
-        plan: Plan,
-        back: Mapping[str, Made],
+        look: MembershipSnapshot,
+        plan: RolloutPlan,
+        back: Mapping[str, AssignableRevision],
         *,
         may_remove: bool,
-    ) -> dict[str, Wish]:
+    ) -> dict[str, SetIntent]:
         name = set_.metadata.name
         limit = max(1, part_of(set_.spec.update_strategy.max_unavailable, len(look.members)))
         found = leaving.wishes_for(
@@ -202,7 +208,7 @@ class SetController:
             limit=limit,
         )
         for machine in plan.allowed:
-            found[machine] = Wish(leave=True)
+            found[machine] = SetIntent(leave=True)
         made = {**back, **{m.name: m for m in (aim.target, aim.current) if m is not None}}
         for move in plan.moves:
             machine_ = self.ground.machines.get(move.machine)
@@ -213,19 +219,26 @@ class SetController:
                 entry = revision.assigned(move, machine_, name, self.steady.now())
             except TemplateError:
                 continue
-            leave = found.get(move.machine, Wish()).leave
-            found[move.machine] = Wish(entry=entry, leave=leave)
+            leave = found.get(move.machine, SetIntent()).leave
+            found[move.machine] = SetIntent(entry=entry, leave=leave)
         return found
 
     def _status(
-        self, set_: MachineComponentSet, aim: Aim, look: Look, after: Rollout, plan: Plan
+        self,
+        set_: MachineComponentSet,
+        aim: Aim,
+        look: MembershipSnapshot,
+        after: RolloutState,
+        plan: RolloutPlan,
     ) -> MachineComponentSetStatus:
         now = self.steady.now()
         in_use = {m.revision for m in look.members} | {after.current, after.update, after.rejected}
         revisions = history(set_.status.revisions, aim.target, in_use, now)
         return status_after(set_, after, plan, look.members, revisions, now)
 
-    def _inspected(self, set_: MachineComponentSet, after: Rollout, look: Look) -> Inspected:
+    def _inspected(
+        self, set_: MachineComponentSet, after: RolloutState, look: MembershipSnapshot
+    ) -> Inspected:
         batch, name = after.batch, set_.metadata.name
         begun = batch.succeeded_at.timestamp() if batch.succeeded_at is not None else 0
         part = "after" if batch.bake_until is not None else "before"
@@ -234,13 +247,13 @@ class SetController:
         nodes = [node for m in mine if (node := self._node_of(m))]
         return Inspected(name, set_.metadata.uid, run, nodes)
 
-    def _node_of(self, member: Member) -> str:
+    def _node_of(self, member: RolloutMember) -> str:
         machine: Machine | None = self.ground.machines.get(member.name)
         if machine is None or machine.status.node_ref is None:
             return ""
         return machine.status.node_ref.name
 
-    async def _deleted(self, set_: MachineComponentSet, look: Look) -> Result:
+    async def _deleted(self, set_: MachineComponentSet, look: MembershipSnapshot) -> Result:
         name = set_.metadata.name
         if not look.leavers:
             self.board.put(name, {})
@@ -279,7 +292,9 @@ class SetController:
             meta = written.metadata
             await self.ground.component_sets.wait_for(meta.name, meta.resource_version)
 
-    def _again(self, plan: Plan, aim: Aim, seen: Seen, turns: datetime | None) -> Result:
+    def _again(
+        self, plan: RolloutPlan, aim: Aim, seen: RolloutObservation, turns: datetime | None
+    ) -> Result:
         """Nothing is left to a wake that may be lost; what turns with time is looked at then."""
         waits = []
         if plan.look_again is not None:
@@ -295,11 +310,11 @@ class SetController:
         return Result(max(timedelta(seconds=1), min(waits))) if waits else DONE
 
 
-def _may_remove(seen: Seen) -> bool:
+def _may_remove(seen: RolloutObservation) -> bool:
     return not seen.frozen and not seen.meltdown and seen.window and not seen.paused
 
 
-def view_of(set_: MachineComponentSet, aim: Aim) -> View:
+def view_of(set_: MachineComponentSet, aim: Aim) -> SetView:
     spec = set_.spec
     checks = {
         made.component: wanted
@@ -311,7 +326,7 @@ def view_of(set_: MachineComponentSet, aim: Aim) -> View:
         (m.spec.reboot_seconds for m in (aim.target, aim.current) if m),
         default=REBOOT.total_seconds(),
     )
-    return View(
+    return SetView(
         set=set_.metadata.name,
         family=aim.family,
         strategy=spec.update_strategy,

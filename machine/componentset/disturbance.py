@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
-from kubenode.runtime.components.change import Form, change_class, same
+from kubenode.runtime.components.change import ComponentForm, change_class, same
 from kubenode.runtime.components.render import (
     RenderedDropIn,
     RenderedFile,
@@ -15,9 +15,9 @@ from kubenode.runtime.components.render import (
     TemplateError,
 )
 from kubenode.runtime.components.wire import ChangeClass
-from machine.componentset.revisions import Made
+from machine.componentset.revisions import AssignableRevision
 
-MadeOf = Callable[[AssignedComponent], Made | None]
+MadeOf = Callable[[AssignedComponent], AssignableRevision | None]
 """What is assigned, ready to be rendered; None: its MachineComponent or its texts are gone."""
 _EDITED = "\0"
 """Content that no file has."""
@@ -38,7 +38,10 @@ class Disturbance:
 
 
 def disturbance(
-    machine: Machine, target: Made, current: Made | None, made_of: MadeOf
+    machine: Machine,
+    target: AssignableRevision,
+    current: AssignableRevision | None,
+    made_of: MadeOf,
 ) -> Disturbance:
     """current  the set's, which a machine still has that only downloads ahead"""
     entry = next((c for c in machine.spec.components if c.name == target.spec.component), None)
@@ -60,20 +63,22 @@ def disturbance(
     return _between(made.component, form, after)
 
 
-def _form(made: Made, machine: Machine) -> Form | TemplateError | None:
+def _form(made: AssignableRevision, machine: Machine) -> ComponentForm | TemplateError | None:
     try:
         return made.form_on(machine)
     except TemplateError as error:
         return error
 
 
-def _between(name: str, before: Form | None, after: Form | TemplateError | None) -> Disturbance:
+def _between(
+    name: str, before: ComponentForm | None, after: ComponentForm | TemplateError | None
+) -> Disturbance:
     if isinstance(after, TemplateError):
         return Disturbance(name)
     return Disturbance(name, change_class(before, after), nothing=same(before, after))
 
 
-def _unlike(form: Form) -> Form:
+def _unlike(form: ComponentForm) -> ComponentForm:
     files = tuple(_file(file) for file in form.files)
     return replace(form, files=files, units=tuple(_unit(unit) for unit in form.units))
 

@@ -3,30 +3,38 @@
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
 from kubenode.runtime.recorder import EventRecorder
-from machine.componentset.rollout import Plan, Rollout, Said
+from machine.componentset.rollout import ConditionMessage, RolloutPlan, RolloutState
 
 
 async def tell(
-    recorder: EventRecorder, set_: MachineComponentSet, before: Rollout, after: Rollout, plan: Plan
+    recorder: EventRecorder,
+    set_: MachineComponentSet,
+    before: RolloutState,
+    after: RolloutState,
+    plan: RolloutPlan,
 ) -> None:
     for warns, said in told(before, after, plan):
         type_ = "Warning" if warns else "Normal"
         await recorder.emit(_regarding(set_), type_, str(said.reason), said.message)
 
 
-def told(before: Rollout, after: Rollout, plan: Plan) -> list[tuple[bool, Said]]:
+def told(
+    before: RolloutState, after: RolloutState, plan: RolloutPlan
+) -> list[tuple[bool, ConditionMessage]]:
     """Whether it is a warning, and what is said."""
-    found: list[tuple[bool, Said]] = []
+    found: list[tuple[bool, ConditionMessage]] = []
     if after.stop is not None and after.stop != before.stop:
         found.append((True, after.stop))
     if after.rejected and after.rejected != before.rejected:
         what = f"revision {after.rejected} is rejected: machines return to {after.current}"
-        found.append((True, Said(P.ROLLING_BACK, f"{what}; {plan.progressing[1].message}")))
+        found.append(
+            (True, ConditionMessage(P.ROLLING_BACK, f"{what}; {plan.progressing[1].message}"))
+        )
     if after.batch.started_at is not None and after.batch.started_at != before.batch.started_at:
         what = f"batch {after.batch.index} of {after.batch.size} starts: {after.update}"
-        found.append((False, Said("BatchStarted", what)))
+        found.append((False, ConditionMessage("BatchStarted", what)))
     if after.current and after.current != before.current:
-        found.append((False, Said(P.COMPLETED, f"revision {after.current}")))
+        found.append((False, ConditionMessage(P.COMPLETED, f"revision {after.current}")))
     return found
 
 

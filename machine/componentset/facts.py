@@ -17,7 +17,7 @@ from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass, De
 from kubenode.runtime.components.rollback import rollback_in
 from kubenode.runtime.components.wire import ConditionWanted
 from kubenode.runtime.kube.objects import Node
-from machine.componentset.member import Member, Standing
+from machine.componentset.member import MemberState, RolloutMember
 from machine.machine.success import BAD, applied, reported, status_of
 
 START_WITHIN = timedelta(minutes=10)
@@ -44,7 +44,7 @@ AT_WORK = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class MachineSurroundings:
     """What is seen beside the Machine. answers: its agent's Lease is fresh."""
 
     node: Node | None = None
@@ -53,7 +53,7 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SetView:
     """How one set looks at its machines.
 
     desired  of the set
@@ -69,7 +69,9 @@ class View:
     reboot: timedelta = REBOOT
 
 
-def member_of(machine: Machine, around: Around, view: View, *, stale: bool = False) -> Member:
+def member_of(
+    machine: Machine, around: MachineSurroundings, view: SetView, *, stale: bool = False
+) -> RolloutMember:
     meta, spec, strategy = machine.metadata, machine.spec, view.strategy
     entry, status = entry_of(machine, view.set, view.family), status_of(machine, view.family)
     standing = standing_of(machine, around, view, entry, status)
@@ -78,7 +80,7 @@ def member_of(machine: Machine, around: Around, view: View, *, stale: bool = Fal
     at = entry.revision if entry else ""
     ours = asked is not None and asked.job == around.held
     takes_pods = node is not None and node.is_ready and not node.spec.unschedulable
-    return Member(
+    return RolloutMember(
         name=meta.name,
         uid=meta.uid,
         zone=spec.failure_domain,
@@ -137,31 +139,33 @@ def needs_permit(status: ComponentStatus) -> bool:
 
 def standing_of(
     machine: Machine,
-    around: Around,
-    view: View,
+    around: MachineSurroundings,
+    view: SetView,
     entry: AssignedComponent | None,
     status: ComponentStatus | None,
-) -> Standing:
+) -> MemberState:
     if entry is None:
-        return Standing.NONE
+        return MemberState.NONE
     if entry.desired_state is DesiredState.STAGED and view.desired is not DesiredState.STAGED:
-        return Standing.AHEAD
+        return MemberState.AHEAD
     leave = covered(machine, view.family)
     if status is None or not reported(entry, status):
-        return Standing.ACTING if leave else Standing.PENDING
+        return MemberState.ACTING if leave else MemberState.PENDING
     if applied(entry, status):
-        return Standing.SUCCEEDED if _well(machine, around, view, entry) else Standing.UNWELL
+        return MemberState.SUCCEEDED if _well(machine, around, view, entry) else MemberState.UNWELL
     if status.state in _ENDED:
-        return Standing.FAILED
+        return MemberState.FAILED
     if status.state in AT_WORK:
-        return Standing.ACTING
+        return MemberState.ACTING
     if needs_permit(status):
-        waits = Standing.WAITING if around.answers else Standing.PENDING
-        return Standing.ACTING if leave else waits
-    return Standing.DRIFTED if status.state is ComponentState.DRIFTED else Standing.PENDING
+        waits = MemberState.WAITING if around.answers else MemberState.PENDING
+        return MemberState.ACTING if leave else waits
+    return MemberState.DRIFTED if status.state is ComponentState.DRIFTED else MemberState.PENDING
 
 
-def _well(machine: Machine, around: Around, view: View, entry: AssignedComponent) -> bool:
+def _well(
+    machine: Machine, around: MachineSurroundings, view: SetView, entry: AssignedComponent
+) -> bool:
     if not around.answers:
         return False
     if machine.spec.node == "None" or machine.status.node_ref is None:
@@ -185,7 +189,7 @@ def permitted_at(machine: Machine) -> datetime | None:
 
 
 def _since(
-    machine: Machine, entry: AssignedComponent | None, standing: Standing, family: str
+    machine: Machine, entry: AssignedComponent | None, standing: MemberState, family: str
 ) -> datetime | None:
     if entry is None or entry.assigned_at is None:
         return None
@@ -193,9 +197,9 @@ def _since(
     if covered(machine, family) and (permitted := permitted_at(machine)) is not None:
         began = max(began, permitted)
     match standing:
-        case Standing.PENDING | Standing.ACTING:
+        case MemberState.PENDING | MemberState.ACTING:
             return began
-        case Standing.UNWELL:
+        case MemberState.UNWELL:
             return max([began, *_turned(machine)])
         case _:
             return None
@@ -208,7 +212,7 @@ def _turned(machine: Machine) -> list[datetime]:
     return [condition.last_transition_time for condition in found if condition is not None]
 
 
-def _patience(machine: Machine, view: View) -> timedelta:
+def _patience(machine: Machine, view: SetView) -> timedelta:
     permit, time = machine.spec.permit, view.strategy.machine_timeout
     reboots = permit is not None and permit.max_disruption is ChangeClass.REBOOT
     return time + view.reboot if reboots else time

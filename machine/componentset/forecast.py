@@ -9,16 +9,21 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kubenode.api.v1alpha1.machinecomponentset import Inspection, RolloutPhase, UpdateStrategy
-from machine.componentset.member import IN_FLIGHT, Member, Standing
-from machine.componentset.rollout import Move, Plan, Rollout, Seen
+from machine.componentset.member import IN_FLIGHT, MemberState, RolloutMember
+from machine.componentset.rollout import (
+    AssignmentMove,
+    RolloutObservation,
+    RolloutPlan,
+    RolloutState,
+)
 from machine.componentset.step import step
 
 LOOKS = 512
-_HELPED = IN_FLIGHT | {Standing.DRIFTED, Standing.UNWELL}
+_HELPED = IN_FLIGHT | {MemberState.DRIFTED, MemberState.UNWELL}
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ForecastStage:
     """index     of the batch; 0: of none, they join or return
     machines  names, in the order in which they start
     """
@@ -38,15 +43,15 @@ class Forecast:
     whole   False: there are more stages than are looked at
     """
 
-    now: Plan
+    now: RolloutPlan
     phase: RolloutPhase | None
-    stages: tuple[Stage, ...]
+    stages: tuple[ForecastStage, ...]
     stay: tuple[str, ...]
     end: str
     whole: bool
 
 
-def forecast(before: Rollout, strategy: UpdateStrategy, seen: Seen) -> Forecast:
+def forecast(before: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation) -> Forecast:
     """strategy  as the spec has it, with its defaults"""
     _, now = step(before, strategy, seen)
     members = {m.name: _unhindered(m) for m in seen.members}
@@ -68,14 +73,17 @@ def forecast(before: Rollout, strategy: UpdateStrategy, seen: Seen) -> Forecast:
     return Forecast(
         now,
         rollout.phase,
-        tuple(Stage(index, revision, tuple(names)) for (index, revision), names in found.items()),
+        tuple(
+            ForecastStage(index, revision, tuple(names))
+            for (index, revision), names in found.items()
+        ),
         tuple(sorted(stay)),
         plan.paused.message if plan.paused is not None else plan.progressing[1].message,
         whole,
     )
 
 
-def ordered(stages: tuple[Stage, ...]) -> Iterator[tuple[Stage, str]]:
+def ordered(stages: tuple[ForecastStage, ...]) -> Iterator[tuple[ForecastStage, str]]:
     """Each machine with its stage."""
     for stage in stages:
         for name in stage.machines:
@@ -94,7 +102,7 @@ def _eased(strategy: UpdateStrategy) -> UpdateStrategy:
     )
 
 
-def _unhampered(seen: Seen, members: tuple[Member, ...]) -> Seen:
+def _unhampered(seen: RolloutObservation, members: tuple[RolloutMember, ...]) -> RolloutObservation:
     return replace(
         seen,
         members=members,
@@ -107,7 +115,7 @@ def _unhampered(seen: Seen, members: tuple[Member, ...]) -> Seen:
     )
 
 
-def _unhindered(member: Member) -> Member:
+def _unhindered(member: RolloutMember) -> RolloutMember:
     """Whose repair is over and whose change is done, if anybody is there to do it."""
     if not member.answers:
         return replace(member, held="")
@@ -117,11 +125,11 @@ def _unhindered(member: Member) -> Member:
         held="",
         available=True,
         broken=member.broken and not well,
-        standing=Standing.SUCCEEDED if well else member.standing,
+        standing=MemberState.SUCCEEDED if well else member.standing,
     )
 
 
-def _moved(member: Member, move: Move) -> Member:
+def _moved(member: RolloutMember, move: AssignmentMove) -> RolloutMember:
     """One that does not answer has it assigned and does not do it."""
     return replace(
         member,
@@ -131,6 +139,6 @@ def _moved(member: Member, move: Move) -> Member:
         stale=False,
         broken=False,
         newcomer=False,
-        standing=Standing.SUCCEEDED if member.answers else Standing.PENDING,
+        standing=MemberState.SUCCEEDED if member.answers else MemberState.PENDING,
         since=None,
     )

@@ -19,7 +19,7 @@ from machine.machine.success import BAD, UNDONE, applied, reported, status_of
 _OVER = BAD | UNDONE
 
 
-class Act(StrEnum):
+class PermitAct(StrEnum):
     """PREPARE  ask for it, or for more, and write it once the node is ready
     KEEP     the act is under way: keep the permit alive
     CLEAR    take it out of the Machine: nobody may begin any more
@@ -33,10 +33,10 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class PermitPlan:
     """lead  the set that it is held for, "" where no set is left; of END: who waits for that"""
 
-    act: Act
+    act: PermitAct
     lead: str = ""
     components: tuple[str, ...] = ()
     class_: ChangeClass = ChangeClass.NONE
@@ -44,7 +44,7 @@ class Leave:
 
 def leave_for(
     machine: Machine, may: Collection[str], held: Sequence[str], now: datetime, patience: timedelta
-) -> Leave:
+) -> PermitPlan:
     """may       sets that let this machine be disrupted now
     held      sets for which its node is held already
     patience  how long an agent may take, from the permit on
@@ -54,27 +54,27 @@ def leave_for(
     permit = machine.spec.permit
     if permit is None:
         if not waiting:
-            return Leave(Act.END)
+            return PermitPlan(PermitAct.END)
         lead = _lead([e.set for e, _ in waiting], held)
         if held and lead not in held:
             # Of another set that has done with the node, and has it until it is given back.
-            return Leave(Act.END, lead)
+            return PermitPlan(PermitAct.END, lead)
         names, class_ = _asked(waiting)
-        return Leave(Act.PREPARE, lead, names, class_)
+        return PermitPlan(PermitAct.PREPARE, lead, names, class_)
     of = {e.name: (e, s) for e, s in entries}
     sets = [of[name][0].set for name in permit.components if name in of]
     lead = min(sets, key=lambda name: name not in held, default="")
     begun = any(_under_way(*of[n], permit.start_before, now) for n in permit.components if n in of)
     if now >= permit.start_before + patience or not (begun or waiting):
-        return Leave(Act.CLEAR, lead)
+        return PermitPlan(PermitAct.CLEAR, lead)
     expired = now >= permit.start_before
     names, class_ = tuple(permit.components), permit.max_disruption
     more = [(e, s) for e, s in waiting if expired or not _covers(names, class_, e, s)]
     if not more:
-        return Leave(Act.KEEP, lead, names, class_)
+        return PermitPlan(PermitAct.KEEP, lead, names, class_)
     others, wider = _asked(more)
     together = tuple(dict.fromkeys([*names, *others]))
-    return Leave(Act.PREPARE, lead, together, max(class_, wider, key=lambda c: c.weight))
+    return PermitPlan(PermitAct.PREPARE, lead, together, max(class_, wider, key=lambda c: c.weight))
 
 
 def renewed_permit(

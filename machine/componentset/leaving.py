@@ -6,7 +6,7 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinecomponentset import OnUnselect
 from kubenode.api.v1alpha1.machinestatus import ComponentState
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
-from machine.componentset.board import Wish
+from machine.componentset.board import SetIntent
 from machine.componentset.facts import covered
 from machine.machine.success import applied, reported, status_of
 
@@ -17,7 +17,7 @@ def wishes_for(
     *,
     may_start: bool,
     limit: int,
-) -> dict[str, Wish]:
+) -> dict[str, SetIntent]:
     """By machine. limit: how many may be out of service for it at once."""
     found = {}
     away = sum(e.desired_state is DesiredState.ABSENT and not _gone(m, e) for m, e in leavers)
@@ -29,18 +29,18 @@ def wishes_for(
             # Its agent may be acting: the node is given back first.
             continue
         elif policy is OnUnselect.ORPHAN:
-            found[name] = Wish(entry=entry.model_copy(update={"set": ""}))
+            found[name] = SetIntent(entry=entry.model_copy(update={"set": ""}))
         elif may_start and away < limit:
             away += 1
             update = {"desired_state": DesiredState.ABSENT, "attempt": entry.attempt + 1}
-            found[name] = Wish(entry=entry.model_copy(update={**update, "batch": 0}))
+            found[name] = SetIntent(entry=entry.model_copy(update={**update, "batch": 0}))
     return found
 
 
-def _removing(machine: Machine, entry: AssignedComponent, may_start: bool) -> Wish:
+def _removing(machine: Machine, entry: AssignedComponent, may_start: bool) -> SetIntent:
     if _gone(machine, entry):
-        return Wish() if covered(machine, entry.name) else Wish(drop=entry.name)
-    return Wish(leave=may_start)
+        return SetIntent() if covered(machine, entry.name) else SetIntent(drop=entry.name)
+    return SetIntent(leave=may_start)
 
 
 def _gone(machine: Machine, entry: AssignedComponent) -> bool:

@@ -10,10 +10,10 @@ from kubenode.api.v1alpha1.machinework import AssignedComponent
 from kubenode.runtime.components.render import TemplateError
 from kubenode.runtime.kube.objects import Node
 from machine.bootstrap.agentready import Lifesign
-from machine.componentset.board import Board
-from machine.componentset.facts import Around, View, entry_of, joined, member_of
-from machine.componentset.member import IN_FLIGHT, Member, Standing
-from machine.componentset.revisions import Made
+from machine.componentset.board import Assignments
+from machine.componentset.facts import MachineSurroundings, SetView, entry_of, joined, member_of
+from machine.componentset.member import IN_FLIGHT, MemberState, RolloutMember
+from machine.componentset.revisions import AssignableRevision
 
 T_co = TypeVar("T_co", covariant=True)
 Leaver = tuple[Machine, AssignedComponent]
@@ -23,14 +23,14 @@ _Key = tuple[str, bool, object, bool, str, Lifesign]
 
 
 @dataclass(slots=True)
-class Look:
+class MembershipSnapshot:
     """unsure     agents of which nobody knows yet whether they live
     conflicts  machines on which another set has this component
     leavers    machines that have something of this set and are none of its members
     hole       why the wanted revision cannot be rendered on some machine
     """
 
-    members: list[Member] = field(default_factory=list)
+    members: list[RolloutMember] = field(default_factory=list)
     leavers: list[Leaver] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
     unsure: int = 0
@@ -41,7 +41,7 @@ class Look:
 class _Part:
     """What one machine adds to the look."""
 
-    member: Member | None = None
+    member: RolloutMember | None = None
     leavers: tuple[Leaver, ...] = ()
     conflict: bool = False
     hole: str = ""
@@ -50,27 +50,27 @@ class _Part:
 _NO_PART = _Part()
 
 
-class Cached(Protocol[T_co]):
+class CacheLookup(Protocol[T_co]):
     @property
     def cache(self) -> Mapping[str, T_co]: ...
     def get(self, key: str, /) -> T_co | None: ...
 
 
-class Signs(Protocol):
+class LifesignSource(Protocol):
     def now(self) -> Callable[[str], Lifesign]: ...
 
 
-class Fleet(Protocol):
-    """As `machine.ground.Ground`, as far as it is looked at."""
+class FleetCaches(Protocol):
+    """As `machine.ground.SharedCaches`, as far as it is looked at."""
 
     @property
-    def machines(self) -> Cached[Machine]: ...
+    def machines(self) -> CacheLookup[Machine]: ...
     @property
-    def nodes(self) -> Cached[Node]: ...
+    def nodes(self) -> CacheLookup[Node]: ...
     @property
-    def component_sets(self) -> Cached[MachineComponentSet]: ...
+    def component_sets(self) -> CacheLookup[MachineComponentSet]: ...
     @property
-    def lifesigns(self) -> Signs: ...
+    def lifesigns(self) -> LifesignSource: ...
     def held(self, node: str, /) -> str: ...
 
 
@@ -81,12 +81,12 @@ class Looker:
     rivals  other sets of the same component, with the oldest first
     """
 
-    ground: Fleet
-    board: Board
+    ground: FleetCaches
+    board: Assignments
     set_: MachineComponentSet
-    view: View
-    target: Made | None
-    current: Made | None
+    view: SetView
+    target: AssignableRevision | None
+    current: AssignableRevision | None
     rivals: Sequence[MachineComponentSet]
     known: dict[str, tuple[_Key, _Part]] = field(default_factory=dict)
 
@@ -102,8 +102,8 @@ class Looker:
             if n % SLICE == 0:
                 await asyncio.sleep(0)
 
-    def look(self) -> Look:
-        found, cache = Look(), self.ground.machines.cache
+    def look(self) -> MembershipSnapshot:
+        found, cache = MembershipSnapshot(), self.ground.machines.cache
         name = self.set_.metadata.name
         writing, sign_of = self.board.writing, self.ground.lifesigns.now()
         for gone in [key for key in self.known if key not in cache]:
@@ -162,9 +162,9 @@ class Looker:
         member, hole = self._member(machine, stamp)
         return _Part(member, others, hole=hole)
 
-    def _member(self, machine: Machine, stamp: _Key) -> tuple[Member, str]:
+    def _member(self, machine: Machine, stamp: _Key) -> tuple[RolloutMember, str]:
         node: Node | None = self.ground.nodes.get(machine.node_name)
-        around = Around(node, stamp[5] is Lifesign.FRESH, stamp[4])
+        around = MachineSurroundings(node, stamp[5] is Lifesign.FRESH, stamp[4])
         entry = entry_of(machine, self.view.set, self.view.family)
         stale, hole = False, ""
         for made in (self.target, self.current):
@@ -191,11 +191,11 @@ class Looker:
         )
 
 
-def _written(member: Member) -> Member:
+def _written(member: RolloutMember) -> RolloutMember:
     """The cache may not show yet what was just assigned: it counts already."""
     if member.standing in IN_FLIGHT:
         return member
-    return replace(member, standing=Standing.PENDING)
+    return replace(member, standing=MemberState.PENDING)
 
 
 def older(a: MachineComponentSet, b: MachineComponentSet) -> bool:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 
-class Standing(StrEnum):
+class MemberState(StrEnum):
     """How far a machine is with what this set assigned to it.
 
     NONE       nothing is assigned
@@ -30,11 +30,11 @@ class Standing(StrEnum):
     FAILED = "Failed"
 
 
-IN_FLIGHT = frozenset({Standing.PENDING, Standing.WAITING, Standing.ACTING})
+IN_FLIGHT = frozenset({MemberState.PENDING, MemberState.WAITING, MemberState.ACTING})
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class RolloutMember:
     """domains    its value of each topology key that the strategy spreads over, in that order
     canary     the strategy's canary selector matches it
     fresh      it never had this component: what is new there is an installation
@@ -69,7 +69,7 @@ class Member:
     attempt: int = 0
     batch: int = 0
     stale: bool = False
-    standing: Standing = Standing.NONE
+    standing: MemberState = MemberState.NONE
     drift: bool = False
     broken: bool = False
     since: datetime | None = None
@@ -85,23 +85,25 @@ class Member:
         """Whether it is out of service, or may be at any moment, for whatever reason."""
         if not self.available or self.broken:
             return True
-        return self.standing in IN_FLIGHT and not (self.drift and self.standing is Standing.WAITING)
+        return self.standing in IN_FLIGHT and not (
+            self.drift and self.standing is MemberState.WAITING
+        )
 
     def late(self, now: datetime) -> bool:
         """Whether its time is over without an end."""
-        return self.standing in (Standing.PENDING, Standing.ACTING) and self._over(now)
+        return self.standing in (MemberState.PENDING, MemberState.ACTING) and self._over(now)
 
     def ill(self, now: datetime) -> bool:
         """Whether it took the change, and has not been well for as long as a change may take."""
-        return self.standing is Standing.UNWELL and self._over(now)
+        return self.standing is MemberState.UNWELL and self._over(now)
 
     def _over(self, now: datetime) -> bool:
         return self.since is not None and now >= self.since + self.patience
 
     def failed(self, now: datetime) -> bool:
         """Whether this attempt has failed."""
-        return self.standing is Standing.FAILED or self.late(now)
+        return self.standing is MemberState.FAILED or self.late(now)
 
     def busy(self, now: datetime) -> bool:
         """Whether its host may be in the middle of a change."""
-        return self.standing is Standing.ACTING and not self.late(now)
+        return self.standing is MemberState.ACTING and not self.late(now)

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
 
-from machine.componentset.member import Member
+from machine.componentset.member import RolloutMember
 
 
-def in_turn(members: Iterable[Member], revision: str) -> list[Member]:
+def in_turn(members: Iterable[RolloutMember], revision: str) -> list[RolloutMember]:
     """One of each zone, then the next of each. Ask for all of which some were taken already, or
     the turn begins with the first zone again."""
     found = list(members)
@@ -37,8 +37,8 @@ def _dealt(uid: str, revision: str) -> bytes:
 
 
 def forward(
-    members: Iterable[Member], revision: str, all_: Iterable[Member], *, first: bool
-) -> list[Member]:
+    members: Iterable[RolloutMember], revision: str, all_: Iterable[RolloutMember], *, first: bool
+) -> list[RolloutMember]:
     """The `members`, each in its turn among `all_`, canaries before others. The first batch begins
     with a machine that never had the component: what works as an upgrade may not work as an
     installation (F36)."""
@@ -51,7 +51,7 @@ def forward(
     return found
 
 
-def newest_first(members: Iterable[Member], revision: str) -> list[Member]:
+def newest_first(members: Iterable[RolloutMember], revision: str) -> list[RolloutMember]:
     """Back: last changed, first returned."""
     backwards = in_turn(members, revision)[::-1]
     return sorted(backwards, key=lambda member: -member.batch)

@@ -9,7 +9,7 @@ PER_LOOK = 1 / 8000
 """Seconds for each machine and each set that waits. Looking and deciding takes some 30 us."""
 
 
-class Pace:
+class ObservationPace:
     """When each set looks next, by the clock that is given."""
 
     def __init__(self) -> None:

@@ -13,17 +13,17 @@ from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.result import Result
 from kubenode.runtime.kube.objects import Node
 from machine.certificates.controller import OF_NODE
-from machine.componentset.access import ServerVersion, SetAccess, Texts
+from machine.componentset.access import ReferencedTexts, ServerVersion, SetAccess
 from machine.componentset.aiming import Aimer
-from machine.componentset.board import Board
+from machine.componentset.board import Assignments
 from machine.componentset.carrier import KIND, Carrier
 from machine.componentset.controller import SetController, Steady
 from machine.componentset.leave import patience_of
-from machine.componentset.pacing import Pace
+from machine.componentset.pacing import ObservationPace
 from machine.disruption.cordon import holder_in
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.nodes import cordoned
-from machine.ground import Ground, Job
+from machine.ground import RepairJob, SharedCaches
 from machine.inspection.port import Inspector
 from machine.machine.controller import BY_SETS
 
@@ -31,7 +31,7 @@ from machine.machine.controller import BY_SETS
 class NodeHolders:
     """Component sets for which a node is held: by a permit, or by a mark of its cordon."""
 
-    def __init__(self, ground: Ground, disruptions: NodeDisruptions) -> None:
+    def __init__(self, ground: SharedCaches, disruptions: NodeDisruptions) -> None:
         self._ground, self._disruptions = ground, disruptions
 
     def sets(self, node: str) -> list[Holder]:
@@ -53,14 +53,16 @@ class ComponentSets:
     carriers  writes to each Machine
     """
 
-    def __init__(self, ground: Ground, disruptions: NodeDisruptions, inspector: Inspector) -> None:
+    def __init__(
+        self, ground: SharedCaches, disruptions: NodeDisruptions, inspector: Inspector
+    ) -> None:
         self._ground, self._signs = ground, dict[str, object]()
-        self._pace = Pace()
-        self.board = Board(wake=self._carry)
+        self._pace = ObservationPace()
+        self.board = Assignments(wake=self._carry)
         access = SetAccess(ground.kube, ground.fence, ground.machines.read)
         aimer = Aimer(
             ground.components,
-            Texts(ground.kube, ground.clock),
+            ReferencedTexts(ground.kube, ground.clock),
             ServerVersion(ground.kube, ground.clock),
         )
         self.controller = SetController(
@@ -145,7 +147,7 @@ class ComponentSets:
             self._node(key)
         return ()
 
-    def _job_changed(self, key: str, old: Job | None, new: Job | None) -> tuple[()]:
+    def _job_changed(self, key: str, old: RepairJob | None, new: RepairJob | None) -> tuple[()]:
         job = new or old
         if job is not None:
             self._node(job.spec.node_name)

@@ -9,16 +9,16 @@ from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSet, SetRe
 from kubenode.api.v1alpha1.machinestatus import ComponentStatus
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.change import Form, form_of
+from kubenode.runtime.components.change import ComponentForm, form_of
 from kubenode.runtime.components.hashes import config_hash, revision, text_digests
 from kubenode.runtime.components.render import (
+    KeyText,
     TemplateError,
-    Text,
     TextRef,
     machine_values,
     rendered,
 )
-from machine.componentset.rollout import Move
+from machine.componentset.rollout import AssignmentMove
 from machine.machine.success import status_of
 
 KEPT = 10
@@ -38,7 +38,7 @@ class _Recorded(dict[str, str]):
 
 
 @dataclass(slots=True)
-class Made:
+class AssignableRevision:
     """A revision that can be assigned.
 
     exact  its texts are those that it was named by; else they have been edited since
@@ -49,7 +49,7 @@ class Made:
     spec: wire.ComponentSpec
     values: Mapping[str, str]
     desired: DesiredState
-    texts: Mapping[TextRef, Text]
+    texts: Mapping[TextRef, KeyText]
     exact: bool = True
     _used: tuple[str, ...] | None = None
     _hashes: dict[tuple[str | None, ...], str] = field(default_factory=dict)
@@ -72,13 +72,15 @@ class Made:
         self._hashes[tuple(has.get(name) for name in self._used)] = found
         return found
 
-    def form_on(self, machine: Machine) -> Form | None:
+    def form_on(self, machine: Machine) -> ComponentForm | None:
         """What of it is in force there, None for nothing. Raises TemplateError."""
         has = machine_values(_wired(machine))
         found = rendered(self.spec, self.values, has, self.texts)
         return form_of(self.spec, found, self.desired.value)
 
-    def assigned(self, move: Move, machine: Machine, set_: str, now: datetime) -> AssignedComponent:
+    def assigned(
+        self, move: AssignmentMove, machine: Machine, set_: str, now: datetime
+    ) -> AssignedComponent:
         """What the move writes. Raises TemplateError."""
         family = self.spec.component
         return AssignedComponent(
@@ -121,7 +123,7 @@ def named(
     spec: wire.ComponentSpec,
     values: Mapping[str, str],
     desired: DesiredState,
-    texts: Mapping[TextRef, Text],
+    texts: Mapping[TextRef, KeyText],
 ) -> str:
     return revision(spec, values, desired.value, text_digests(texts))
 
@@ -145,7 +147,10 @@ def kept_name(computed: str, set_: MachineComponentSet, edited: Callable[[str], 
 
 
 def history(
-    known: Sequence[SetRevision], made: Made | None, in_use: Collection[str], now: datetime
+    known: Sequence[SetRevision],
+    made: AssignableRevision | None,
+    in_use: Collection[str],
+    now: datetime,
 ) -> list[SetRevision]:
     """Oldest first: the last ten and all in use, with the new one."""
     found = list(known)

@@ -7,13 +7,13 @@ from enum import StrEnum
 
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase
 from kubenode.runtime.term import ALWAYS
-from machine.componentset.member import Member
-from machine.inspection.port import Answer
+from machine.componentset.member import RolloutMember
+from machine.inspection.port import InspectionAnswer
 
 P = RolloutPhase
 
 
-class Reason(StrEnum):
+class RolloutReason(StrEnum):
     """Of the conditions, beside the phases."""
 
     WAITING_FOR_PERMIT = "WaitingForPermit"
@@ -34,12 +34,14 @@ class Reason(StrEnum):
     MISSING_COMPONENT = "MissingComponent"
 
 
-STICKY = frozenset({Reason.AUTO_PAUSED, Reason.INSPECTION_FAILED, Reason.INCONCLUSIVE})
+STICKY = frozenset(
+    {RolloutReason.AUTO_PAUSED, RolloutReason.INSPECTION_FAILED, RolloutReason.INCONCLUSIVE}
+)
 """Stops that only a person, or another revision, ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ConditionMessage:
     """A condition that holds. The message holds no ticking value."""
 
     reason: str
@@ -47,7 +49,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchState:
     """As the status has it; opened once `started_at` is set, over once `ended_at` is."""
 
     index: int = 0
@@ -73,7 +75,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class RolloutState:
     """current   the last revision that was completed, "" for none yet
     update    what the spec asks for
     rejected  was rolled back, and is not tried again
@@ -84,12 +86,12 @@ class Rollout:
     current: str = ""
     update: str = ""
     rejected: str = ""
-    batch: Batch = field(default_factory=Batch)
-    stop: Said | None = None
+    batch: BatchState = field(default_factory=BatchState)
+    stop: ConditionMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RolloutObservation:
     """now         a clock that nobody sets: deadlines are compared with it
     clock_since  when our term began: instants from before it are by another leader's clock
     target      the revision that the spec asks for, "" when it cannot be told
@@ -101,16 +103,16 @@ class Seen:
     waits       machines that wait for a permit, and what for
     """
 
-    members: Sequence[Member]
+    members: Sequence[RolloutMember]
     target: str
     now: datetime
     returnable: bool = True
-    problem: Said | None = None
+    problem: ConditionMessage | None = None
     paused: bool = False
     frozen: bool = False
     meltdown: str = ""
     window: bool = True
-    inspected: Answer | None = None
+    inspected: InspectionAnswer | None = None
     conflicts: Sequence[str] = ()
     stuck: Sequence[str] = ()
     waits: Sequence[tuple[str, str]] = ()
@@ -118,7 +120,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class AssignmentMove:
     """What shall be assigned to one machine. ahead: only to be downloaded."""
 
     machine: str
@@ -129,7 +131,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class MachineCounts:
     machines: int = 0
     updated: int = 0
     healthy: int = 0
@@ -139,17 +141,17 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RolloutPlan:
     """allowed     machines that may be given a permit now
     inspect     an inspection is due: ask it, and step again
     look_again  at the latest; None: nothing changes by itself
     """
 
-    moves: tuple[Move, ...] = ()
+    moves: tuple[AssignmentMove, ...] = ()
     allowed: frozenset[str] = frozenset()
     inspect: bool = False
-    counts: Counts = field(default_factory=Counts)
-    progressing: tuple[bool, Said] = (False, Said(""))
-    paused: Said | None = None
-    degraded: Said | None = None
+    counts: MachineCounts = field(default_factory=MachineCounts)
+    progressing: tuple[bool, ConditionMessage] = (False, ConditionMessage(""))
+    paused: ConditionMessage | None = None
+    degraded: ConditionMessage | None = None
     look_again: datetime | None = None

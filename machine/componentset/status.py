@@ -15,28 +15,36 @@ from kubenode.api.v1alpha1.machinecomponentset import (
     SetRevision,
     VersionCount,
 )
-from machine.componentset.member import Member, Standing
-from machine.componentset.rollout import STICKY, Batch, Plan, Rollout, Said
+from machine.componentset.member import MemberState, RolloutMember
+from machine.componentset.rollout import (
+    STICKY,
+    BatchState,
+    ConditionMessage,
+    RolloutPlan,
+    RolloutState,
+)
 
 Type = ComponentSetConditionType
 VERSIONS = 32
 
 
-def remembered(status: MachineComponentSetStatus) -> Rollout:
+def remembered(status: MachineComponentSetStatus) -> RolloutState:
     paused = _condition(status, Type.PAUSED)
     stopped = paused is not None and paused.status == "True" and paused.reason in STICKY
-    return Rollout(
+    return RolloutState(
         phase=status.phase,
         current=status.current_revision,
         update=status.update_revision,
         rejected=status.rejected_revision,
-        batch=_batch(status.batch) if status.batch is not None else Batch(),
-        stop=Said(paused.reason, paused.message) if paused is not None and stopped else None,
+        batch=_batch(status.batch) if status.batch is not None else BatchState(),
+        stop=ConditionMessage(paused.reason, paused.message)
+        if paused is not None and stopped
+        else None,
     )
 
 
-def _batch(status: BatchStatus) -> Batch:
-    return Batch(
+def _batch(status: BatchStatus) -> BatchState:
+    return BatchState(
         index=status.index,
         size=status.size,
         started_at=status.started_at,
@@ -53,9 +61,9 @@ def _batch(status: BatchStatus) -> Batch:
 
 def status_after(
     set_: MachineComponentSet,
-    rollout: Rollout,
-    plan: Plan,
-    members: Iterable[Member],
+    rollout: RolloutState,
+    plan: RolloutPlan,
+    members: Iterable[RolloutMember],
     revisions: Sequence[SetRevision],
     now: datetime,
 ) -> MachineComponentSetStatus:
@@ -75,7 +83,7 @@ def status_after(
             excluded=counts.excluded,
         ),
         versions=_versions(members),
-        batch=None if batch == Batch() else _batch_status(batch),
+        batch=None if batch == BatchState() else _batch_status(batch),
         revisions=list(revisions),
         conditions=_conditions(set_, plan, now),
     )
@@ -93,7 +101,7 @@ def _pressing(status: MachineComponentSetStatus) -> tuple[object, ...]:
 
 
 def unsure(
-    set_: MachineComponentSet, target: str, said: Said, now: datetime
+    set_: MachineComponentSet, target: str, said: ConditionMessage, now: datetime
 ) -> MachineComponentSetStatus:
     """Of a set that has something to do and may not begin yet: what it waits for.
 
@@ -110,18 +118,18 @@ def unsure(
 
 
 def left_behind(
-    set_: MachineComponentSet, said: Said | None, now: datetime
+    set_: MachineComponentSet, said: ConditionMessage | None, now: datetime
 ) -> MachineComponentSetStatus:
     """Of a deleted set: why it is still there, beside what was said last."""
     last = _condition(set_.status, Type.DEGRADED)
     if said is None and (last is None or last.status != ConditionStatus.TRUE):
         return set_.status
     known = [c for c in set_.status.conditions if c.type != Type.DEGRADED]
-    mine = _said(set_, Type.DEGRADED, said is not None, said or Said("AsExpected"), now)
+    mine = _said(set_, Type.DEGRADED, said is not None, said or ConditionMessage("AsExpected"), now)
     return set_.status.model_copy(update={"conditions": [*known, mine]})
 
 
-def _batch_status(batch: Batch) -> BatchStatus:
+def _batch_status(batch: BatchState) -> BatchStatus:
     return BatchStatus(
         index=batch.index,
         size=batch.size,
@@ -137,30 +145,30 @@ def _batch_status(batch: Batch) -> BatchStatus:
     )
 
 
-def _versions(members: Iterable[Member]) -> list[VersionCount]:
+def _versions(members: Iterable[RolloutMember]) -> list[VersionCount]:
     """What is installed: the most common first, those well with what they have as ready."""
     ready: Counter[str] = Counter()
     all_: Counter[str] = Counter()
     for member in members:
         if member.version:
             all_[member.version] += 1
-            ready[member.version] += member.standing in (Standing.SUCCEEDED, Standing.AHEAD)
+            ready[member.version] += member.standing in (MemberState.SUCCEEDED, MemberState.AHEAD)
     common = sorted(all_, key=lambda version: (-all_[version], version))[:VERSIONS]
     return [VersionCount(version=v, ready=ready[v], unready=all_[v] - ready[v]) for v in common]
 
 
-def _conditions(set_: MachineComponentSet, plan: Plan, now: datetime) -> list[Condition]:
+def _conditions(set_: MachineComponentSet, plan: RolloutPlan, now: datetime) -> list[Condition]:
     moves, said = plan.progressing
     wanted = {
         Type.PROGRESSING: (moves, said),
-        Type.PAUSED: (plan.paused is not None, plan.paused or Said("NotPaused")),
-        Type.DEGRADED: (plan.degraded is not None, plan.degraded or Said("AsExpected")),
+        Type.PAUSED: (plan.paused is not None, plan.paused or ConditionMessage("NotPaused")),
+        Type.DEGRADED: (plan.degraded is not None, plan.degraded or ConditionMessage("AsExpected")),
     }
     return [_said(set_, type_, holds, what, now) for type_, (holds, what) in wanted.items()]
 
 
 def _said(
-    set_: MachineComponentSet, type_: Type, holds: bool, said: Said, now: datetime
+    set_: MachineComponentSet, type_: Type, holds: bool, said: ConditionMessage, now: datetime
 ) -> Condition:
     known = _condition(set_.status, type_)
     status = ConditionStatus.TRUE if holds else ConditionStatus.FALSE

@@ -19,17 +19,26 @@ from machine.componentset.batches import advance
 from machine.componentset.budget import kept_of
 from machine.componentset.member import IN_FLIGHT
 from machine.componentset.order import newest_first
-from machine.componentset.rollout import Batch, Move, Plan, Rollout, Said, Seen
+from machine.componentset.rollout import (
+    AssignmentMove,
+    BatchState,
+    ConditionMessage,
+    RolloutObservation,
+    RolloutPlan,
+    RolloutState,
+)
 from machine.componentset.turn import Turn
 
 
-def step(before: Rollout, strategy: UpdateStrategy, seen: Seen) -> tuple[Rollout, Plan]:
+def step(
+    before: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation
+) -> tuple[RolloutState, RolloutPlan]:
     """strategy  as the spec has it, with its defaults"""
     rollout = released(aimed(before, seen), seen)
     rollout, seen = by_our_clock(rollout, strategy, seen)
     turn = Turn(rollout, strategy, seen)
     inspect, advancing = False, False
-    said: Said | None = None
+    said: ConditionMessage | None = None
     if not seen.members:
         phase = P.IDLE
     elif rollout.update in (rollout.current, rollout.rejected) and rollout.current:
@@ -50,7 +59,7 @@ def step(before: Rollout, strategy: UpdateStrategy, seen: Seen) -> tuple[Rollout
     if paused is not None and phase is not P.COMPLETED:
         phase = P.PAUSED
     rollout = replace(rollout, phase=phase)
-    return rollout, Plan(
+    return rollout, RolloutPlan(
         moves=tuple(turn.moves),
         allowed=turn.allowed(advancing),
         inspect=inspect,
@@ -62,7 +71,9 @@ def step(before: Rollout, strategy: UpdateStrategy, seen: Seen) -> tuple[Rollout
     )
 
 
-def by_our_clock(rollout: Rollout, strategy: UpdateStrategy, seen: Seen) -> tuple[Rollout, Seen]:
+def by_our_clock(
+    rollout: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation
+) -> tuple[RolloutState, RolloutObservation]:
     """No time that another leader's clock began is over before it has passed by ours: no bake is
     cut short, and no machine and no batch fails for being late.
     """
@@ -81,20 +92,20 @@ def by_our_clock(rollout: Rollout, strategy: UpdateStrategy, seen: Seen) -> tupl
     return replace(rollout, batch=batch), replace(seen, members=members)
 
 
-def aimed(rollout: Rollout, seen: Seen) -> Rollout:
+def aimed(rollout: RolloutState, seen: RolloutObservation) -> RolloutState:
     """At what the spec asks for now. Another revision begins anew, without a stop."""
     if not seen.target or seen.target == rollout.update:
         return rollout
-    return replace(rollout, update=seen.target, batch=Batch(), stop=None)
+    return replace(rollout, update=seen.target, batch=BatchState(), stop=None)
 
 
-def released(rollout: Rollout, seen: Seen) -> Rollout:
+def released(rollout: RolloutState, seen: RolloutObservation) -> RolloutState:
     """A person who pauses takes over: what stopped by itself goes on when the pause ends."""
     if not seen.paused:
         return rollout
     batch = replace(rollout.batch, inconclusive=0, active_since=None, inspected_at=None)
     if rollout.stop is not None:
-        batch = replace(batch, active_before=Batch().active_before)
+        batch = replace(batch, active_before=BatchState().active_before)
     return replace(rollout, stop=None, batch=batch)
 
 
@@ -141,12 +152,12 @@ def _serve_joiners(turn: Turn) -> None:
             if not seen.returnable or not (seen.window or member.newcomer):
                 continue
             if turn.budget.take(member):
-                turn.moves.append(Move(member.name, rollout.current))
+                turn.moves.append(AssignmentMove(member.name, rollout.current))
         elif member.newcomer and turn.may_advance and rollout.update:
-            turn.moves.append(Move(member.name, rollout.update))
+            turn.moves.append(AssignmentMove(member.name, rollout.update))
 
 
-def _timed(rollout: Rollout, turn: Turn) -> Batch:
+def _timed(rollout: RolloutState, turn: Turn) -> BatchState:
     """Time runs while the batch can go on: not while it is paused, held, or waits for permits."""
     batch, now = rollout.batch, turn.now
     runs = batch.open and turn.going and turn.may_advance and rollout.stop is None

@@ -4,9 +4,14 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
-from machine.componentset.budget import Budget, excluded_of
-from machine.componentset.member import Member, Standing
-from machine.componentset.rollout import Counts, Move, Rollout, Seen
+from machine.componentset.budget import DisruptionBudget, excluded_of
+from machine.componentset.member import MemberState, RolloutMember
+from machine.componentset.rollout import (
+    AssignmentMove,
+    MachineCounts,
+    RolloutObservation,
+    RolloutState,
+)
 
 
 class Turn:
@@ -16,15 +21,17 @@ class Turn:
     joiners  at none
     """
 
-    def __init__(self, rollout: Rollout, strategy: UpdateStrategy, seen: Seen) -> None:
+    def __init__(
+        self, rollout: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation
+    ) -> None:
         self.rollout, self.strategy, self.seen, self.now = rollout, strategy, seen, seen.now
         self.excluded = excluded_of(seen.members, strategy.ignore_unresponsive)
-        self.budget = Budget(seen.members, strategy, self.excluded)
+        self.budget = DisruptionBudget(seen.members, strategy, self.excluded)
         self.counted = [m for m in seen.members if m.name not in self.excluded]
-        self.new: list[Member] = []
-        self.old: list[Member] = []
-        self.returned: list[Member] = []
-        self.joiners: list[Member] = []
+        self.new: list[RolloutMember] = []
+        self.old: list[RolloutMember] = []
+        self.returned: list[RolloutMember] = []
+        self.joiners: list[RolloutMember] = []
         for member in self.counted:
             if not member.revision:
                 self.joiners.append(member)
@@ -34,7 +41,7 @@ class Turn:
                 self.returned.append(member)
             else:
                 self.old.append(member)
-        self.moves: list[Move] = []
+        self.moves: list[AssignmentMove] = []
         self.going = False
         """Whether the batch waits for nobody but its own machines."""
         self._looks: list[datetime] = []
@@ -59,24 +66,24 @@ class Turn:
     # -- what is so ---------------------------------------------------------------------------
 
     @staticmethod
-    def at(member: Member, revision: str) -> bool:
+    def at(member: RolloutMember, revision: str) -> bool:
         """Whether this revision, as it is for this machine, is assigned to take effect."""
         return (
             member.revision == revision
             and not member.stale
-            and member.standing is not Standing.AHEAD
+            and member.standing is not MemberState.AHEAD
         )
 
-    def final(self, member: Member) -> bool:
+    def final(self, member: RolloutMember) -> bool:
         """Whether it has failed and is not tried again by itself."""
         last = member.attempt >= self.strategy.max_attempts
         return member.failed(self.now) and (last or not member.answers)
 
-    def counts(self) -> Counts:
-        return Counts(
+    def counts(self) -> MachineCounts:
+        return MachineCounts(
             machines=len(self.seen.members),
             updated=len(self.new),
-            healthy=sum(m.standing is Standing.SUCCEEDED for m in self.counted),
+            healthy=sum(m.standing is MemberState.SUCCEEDED for m in self.counted),
             unavailable=sum(not m.available and not m.newcomer for m in self.counted),
             held=sum(bool(m.held) for m in self.counted),
             excluded=len(self.excluded),
@@ -95,7 +102,7 @@ class Turn:
                 self.look_at(member.since + member.patience)
         return min(self._looks, default=None)
 
-    def back(self, members: Iterable[Member]) -> None:
+    def back(self, members: Iterable[RolloutMember]) -> None:
         """Return them to the current revision, in this order, as far as may be.
 
         One that does not answer is returned too: it must not find the other revision when it wakes.
@@ -106,8 +113,8 @@ class Turn:
         for member in members:
             if member.held or member.busy(self.now):
                 continue
-            if member.standing is Standing.AHEAD or self.budget.take(member):
-                self.moves.append(Move(member.name, current))
+            if member.standing is MemberState.AHEAD or self.budget.take(member):
+                self.moves.append(AssignmentMove(member.name, current))
 
     def repair(self) -> None:
         """Take back what a job wants taken back: whatever else, the node is its."""
@@ -115,24 +122,26 @@ class Turn:
         if self.barred or not asked:
             return
         others = [move for move in self.moves if move.machine not in asked]
-        back = [Move(m.name, m.back, m.batch) for m in asked.values()]
+        back = [AssignmentMove(m.name, m.back, m.batch) for m in asked.values()]
         self.moves = [*others, *back]
 
-    def again(self, members: Iterable[Member], *, also_final: bool = False) -> None:
+    def again(self, members: Iterable[RolloutMember], *, also_final: bool = False) -> None:
         """Try failed ones once more, at what they have."""
         for member in members:
             if not member.failed(self.now) or member.held or not member.answers:
                 continue
             if (also_final or not self.final(member)) and self.budget.take(member):
                 attempt = member.attempt + 1
-                self.moves.append(Move(member.name, member.revision, member.batch, attempt))
+                self.moves.append(
+                    AssignmentMove(member.name, member.revision, member.batch, attempt)
+                )
 
     def allowed(self, advancing: bool) -> frozenset[str]:
         """Who may get a permit, or keep it. advancing: the new revision goes forward."""
-        found = {m.name for m in self.seen.members if m.standing is Standing.ACTING}
+        found = {m.name for m in self.seen.members if m.standing is MemberState.ACTING}
         if self.barred:
             return frozenset(found)
-        waiting = [m for m in self.seen.members if m.standing is Standing.WAITING]
+        waiting = [m for m in self.seen.members if m.standing is MemberState.WAITING]
         found |= {m.name for m in waiting if m.held and m.left and m.repaired}
         if not self.seen.window:
             return frozenset(found)
@@ -146,5 +155,5 @@ class Turn:
                 found.add(member.name)
         return frozenset(found)
 
-    def _of_batch(self, member: Member) -> bool:
+    def _of_batch(self, member: RolloutMember) -> bool:
         return bool(member.batch) and self.at(member, self.rollout.update)

@@ -4,16 +4,22 @@ from collections.abc import Iterable, Sequence
 
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
-from machine.componentset.member import Member, Standing
-from machine.componentset.rollout import Batch, Reason, Rollout, Said, Seen
+from machine.componentset.member import MemberState, RolloutMember
+from machine.componentset.rollout import (
+    BatchState,
+    ConditionMessage,
+    RolloutObservation,
+    RolloutReason,
+    RolloutState,
+)
 from machine.componentset.turn import Turn
 
 SHOWN = 5
 _AT_WORK = (P.STAGING, P.UPDATING, P.INSPECTING, P.BAKING, P.ROLLING_BACK)
 _STILL = {
-    Reason.WINDOW_CLOSED,
-    Reason.PARTITION_REACHED,
-    Reason.DEADLINE_EXCEEDED,
+    RolloutReason.WINDOW_CLOSED,
+    RolloutReason.PARTITION_REACHED,
+    RolloutReason.DEADLINE_EXCEEDED,
 }
 
 
@@ -24,28 +30,32 @@ def named(names: Iterable[str]) -> str:
     return ", ".join(all_[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def paused(rollout: Rollout, seen: Seen) -> Said | None:
+def paused(rollout: RolloutState, seen: RolloutObservation) -> ConditionMessage | None:
     if seen.paused:
-        return Said(Reason.USER, "spec.paused: no batch starts")
+        return ConditionMessage(RolloutReason.USER, "spec.paused: no batch starts")
     if rollout.stop is not None:
         return rollout.stop
     if seen.frozen:
-        return Said(Reason.FROZEN, "spec.frozen: nothing is changed")
-    return Said(Reason.MELTDOWN, seen.meltdown) if seen.meltdown else None
+        return ConditionMessage(RolloutReason.FROZEN, "spec.frozen: nothing is changed")
+    return ConditionMessage(RolloutReason.MELTDOWN, seen.meltdown) if seen.meltdown else None
 
 
-def progressing(rollout: Rollout, seen: Seen, said: Said | None) -> tuple[bool, Said]:
+def progressing(
+    rollout: RolloutState, seen: RolloutObservation, said: ConditionMessage | None
+) -> tuple[bool, ConditionMessage]:
     phase = rollout.phase or P.IDLE
     stop = rollout.stop
     if stop is not None and "progressDeadline" in stop.message:
-        return False, Said(Reason.DEADLINE_EXCEEDED, stop.message)
+        return False, ConditionMessage(RolloutReason.DEADLINE_EXCEEDED, stop.message)
     if phase in _AT_WORK and not seen.window:
-        return False, Said(Reason.WINDOW_CLOSED, "nothing new starts before the window opens")
+        return False, ConditionMessage(
+            RolloutReason.WINDOW_CLOSED, "nothing new starts before the window opens"
+        )
     if phase in _AT_WORK and seen.waits and (said is None or said.reason == phase):
-        return True, Said(Reason.WAITING_FOR_PERMIT, _permits(seen.waits))
+        return True, ConditionMessage(RolloutReason.WAITING_FOR_PERMIT, _permits(seen.waits))
     if said is not None and phase is not P.PAUSED:
         return said.reason not in _STILL, said
-    return phase in _AT_WORK, Said(phase)
+    return phase in _AT_WORK, ConditionMessage(phase)
 
 
 def _permits(waits: Sequence[tuple[str, str]]) -> str:
@@ -54,38 +64,40 @@ def _permits(waits: Sequence[tuple[str, str]]) -> str:
     return f"{machine}: {why}{more}"
 
 
-def degraded(rollout: Rollout, turn: Turn) -> Said | None:
+def degraded(rollout: RolloutState, turn: Turn) -> ConditionMessage | None:
     seen = turn.seen
     if seen.problem is not None:
         return seen.problem
     if seen.conflicts:
         what = f"another set has this component on {named(seen.conflicts)}"
-        return Said(Reason.CONFLICT, what)
+        return ConditionMessage(RolloutReason.CONFLICT, what)
     if not seen.returnable and rollout.current:
-        return Said(
-            Reason.MISSING_COMPONENT,
+        return ConditionMessage(
+            RolloutReason.MISSING_COMPONENT,
             f"the MachineComponent of revision {rollout.current} is gone: nothing can return to it",
         )
     if rollout.update and rollout.update == rollout.rejected:
-        return Said(
-            Reason.ROLLED_BACK,
+        return ConditionMessage(
+            RolloutReason.ROLLED_BACK,
             f"revision {rollout.update} failed on {named(rollout.batch.failed)} and is not tried"
             " again: ask for another",
         )
     failed = [m for m in turn.counted if turn.final(m)]
     if failed:
-        return Said(Reason.MACHINES_FAILED, named(m.name for m in failed))
+        return ConditionMessage(RolloutReason.MACHINES_FAILED, named(m.name for m in failed))
     return not_removed(seen.stuck)
 
 
-def not_removed(stuck: Sequence[str]) -> Said | None:
+def not_removed(stuck: Sequence[str]) -> ConditionMessage | None:
     """stuck: names of machines that are to lose the component and cannot."""
     if not stuck:
         return None
-    return Said(Reason.MACHINES_FAILED, f"it cannot be removed from {named(stuck)}")
+    return ConditionMessage(
+        RolloutReason.MACHINES_FAILED, f"it cannot be removed from {named(stuck)}"
+    )
 
 
-def failures(turn: Turn, batch: Batch, failed: Sequence[Member], *, late: bool) -> str:
+def failures(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember], *, late: bool) -> str:
     """What stopped a batch."""
     each = []
     for member in sorted(failed, key=lambda m: m.name)[:SHOWN]:
@@ -99,14 +111,14 @@ def failures(turn: Turn, batch: Batch, failed: Sequence[Member], *, late: bool) 
     return f"batch {batch.index} {text}; `kubenode component resume` tries again"
 
 
-def _why(turn: Turn, member: Member) -> str:
+def _why(turn: Turn, member: RolloutMember) -> str:
     if member in turn.returned:
         return "a job took the component back"
     if member.held:
         return f"job {member.held} repairs its node"
     if not member.answers:
         return "its agent does not answer"
-    if member.standing is Standing.UNWELL:
+    if member.standing is MemberState.UNWELL:
         return "its Node is not Ready"
     if member.late(turn.now):
         return f"no end within machineTimeout{': ' if member.why else ''}{member.why}"
@@ -117,29 +129,33 @@ def partition(turn: Turn) -> str:
     return f"{len(turn.new)} of {len(turn.counted)} are updated, the partition keeps the others"
 
 
-def silent(members: Sequence[Member]) -> str:
+def silent(members: Sequence[RolloutMember]) -> str:
     return f"do not answer: {named(m.name for m in members if not m.answers)}"
 
 
-def not_opened(turn: Turn, picks: Sequence[Member]) -> Said:
+def not_opened(turn: Turn, picks: Sequence[RolloutMember]) -> ConditionMessage:
     """Why the next batch does not start."""
     if not turn.seen.window:
-        return Said(Reason.WINDOW_CLOSED, "no batch starts before the window opens")
+        return ConditionMessage(
+            RolloutReason.WINDOW_CLOSED, "no batch starts before the window opens"
+        )
     held = [m for m in picks if m.held]
     if len(held) == len(picks):
-        return Said(P.UPDATING, f"under repair: {named(m.name for m in held)}")
+        return ConditionMessage(P.UPDATING, f"under repair: {named(m.name for m in held)}")
     if turn.budget.short:
-        return Said(P.UPDATING, _short(turn))
-    return Said(P.UPDATING)
+        return ConditionMessage(P.UPDATING, _short(turn))
+    return ConditionMessage(P.UPDATING)
 
 
-def batch_waits(turn: Turn, unfinished: Sequence[Member], picks: Sequence[Member]) -> Said | None:
+def batch_waits(
+    turn: Turn, unfinished: Sequence[RolloutMember], picks: Sequence[RolloutMember]
+) -> ConditionMessage | None:
     """What an open batch waits for beside its own work."""
     held = [m for m in picks if m.held]
     if held and len(held) == len(picks) and not unfinished:
-        return Said(P.UPDATING, f"under repair: {named(m.name for m in held)}")
+        return ConditionMessage(P.UPDATING, f"under repair: {named(m.name for m in held)}")
     if turn.budget.short and not unfinished:
-        return Said(P.UPDATING, _short(turn))
+        return ConditionMessage(P.UPDATING, _short(turn))
     return None
 
 
@@ -149,13 +165,13 @@ def _short(turn: Turn) -> str:
     return f"maxUnavailable or spread is used up by {names or 'the strategy itself'}"
 
 
-def unsure(stale: float) -> Said:
+def unsure(stale: float) -> ConditionMessage:
     """stale: seconds after which an agent that says nothing counts as dead."""
     why = "the operator has just started, or does not see their Leases"
     text = f"which agents live is not known yet: {why}; nothing starts for up to {stale:g} s"
-    return Said(Reason.AGENTS_UNKNOWN, text)
+    return ConditionMessage(RolloutReason.AGENTS_UNKNOWN, text)
 
 
-def baking(batch: Batch) -> Said:
+def baking(batch: BatchState) -> ConditionMessage:
     assert batch.bake_until is not None
-    return Said(P.BAKING, f"until {format_time(batch.bake_until)}")
+    return ConditionMessage(P.BAKING, f"until {format_time(batch.bake_until)}")

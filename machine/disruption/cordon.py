@@ -15,7 +15,7 @@ CORDONED_BY = "kubenode.io/cordoned-by"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CordonChange:
     """Of a Node: its annotation, None to take it off, and whether pods may be scheduled there."""
 
     mark: str | None
@@ -53,19 +53,19 @@ def _is_mark(parts: list[str]) -> bool:
     return len(parts) == 3 and all(parts)
 
 
-def joined(seen: Cordoned, holder: Holder) -> Change | None:
+def joined(seen: Cordoned, holder: Holder) -> CordonChange | None:
     """What makes the node cordoned with this holder; None: nothing is to be written.
 
     Marks on a node that somebody made schedulable are of plans that ended with it.
     """
     if not seen.unschedulable:
-        return Change(mark_of(holder), True)
+        return CordonChange(mark_of(holder), True)
     if not seen.marks or seen.has(holder):
         return None
-    return Change(",".join([*seen.marks, mark_of(holder)]), True)
+    return CordonChange(",".join([*seen.marks, mark_of(holder)]), True)
 
 
-def left(seen: Cordoned, holder: Holder) -> Change | None:
+def left(seen: Cordoned, holder: Holder) -> CordonChange | None:
     """What takes this holder off, with the last one the cordon; None: nothing is ours.
 
     The cordon stays where a person annotated the node with `kubenode.io/keep-cordoned`.
@@ -74,8 +74,8 @@ def left(seen: Cordoned, holder: Holder) -> Change | None:
         return None
     rest = [mark for mark in seen.marks if mark != mark_of(holder)]
     if rest:
-        return Change(",".join(rest), seen.unschedulable)
-    return Change(None, seen.unschedulable and keeps_cordon(seen.annotations))
+        return CordonChange(",".join(rest), seen.unschedulable)
+    return CordonChange(None, seen.unschedulable and keeps_cordon(seen.annotations))
 
 
 def uncordoned(seen: Cordoned, holder: Holder) -> bool:

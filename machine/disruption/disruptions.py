@@ -5,16 +5,16 @@ from dataclasses import replace
 from defender.client import Permits
 from kubenode.api.v1alpha1 import Verdict
 from kubenode.api.v1alpha1.permit import Holder
-from kubenode.runtime.audit import Line
+from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.drain.drainer import Drainer
 from kubenode.runtime.drain.words import Pods
 from machine.disruption.cordon import Cordoned, joined, left, mark_of, uncordoned
 from machine.disruption.leaves import Leaves, permits_informer
-from machine.disruption.nodes import NodeAccess, cordoned
-from machine.disruption.port import Prepared, State, Why, Wish
-from machine.disruption.step import SOON, Act, Seen, step
-from machine.disruption.wakes import Wakes
-from machine.ground import Ground
+from machine.disruption.nodes import CordonAccess, cordoned
+from machine.disruption.port import DisruptionHold, DisruptionRequest, DisruptionState, Prepared
+from machine.disruption.step import SOON, DisruptionAct, DisruptionObservation, step
+from machine.disruption.wakes import HolderWakes
+from machine.ground import SharedCaches
 
 BY = "machine"
 ROUNDS = 8
@@ -27,18 +27,18 @@ class NodeDisruptions:
     permits  Kube Defender; None: nobody said where it is, and nothing is disrupted
     """
 
-    def __init__(self, ground: Ground, permits: Permits | None) -> None:
+    def __init__(self, ground: SharedCaches, permits: Permits | None) -> None:
         self._fence, self._clock, self._audit = ground.fence, ground.clock, ground.audit
-        self._nodes = NodeAccess(ground.kube, ground.fence, ground.nodes)
+        self._nodes = CordonAccess(ground.kube, ground.fence, ground.nodes)
         self._drainer = Drainer(ground.kube, ground.clock)
         self._held, self._frozen = ground.held, ground.meltdown.frozen
         self.permits = permits_informer(ground.kube, ground.clock, ground.informer)
         self.leaves = Leaves(permits, self.permits, ground.clock)
-        self.wakes = Wakes(permits, self.leaves.wake)
+        self.wakes = HolderWakes(permits, self.leaves.wake)
 
-    async def prepare(self, wish: Wish) -> Prepared:
+    async def prepare(self, wish: DisruptionRequest) -> Prepared:
         node, holder = wish.node or "", wish.holder
-        seen = Seen(
+        seen = DisruptionObservation(
             now=self._clock.now(),
             node=await self._nodes.seen(node) if node else None,
             job=self._held(node) if node else "",
@@ -52,7 +52,12 @@ class NodeDisruptions:
                 case act:
                     seen = await self._do(act, wish, node, seen)
         message, soon = "others write to the node all the time", SOON.total_seconds()
-        return Prepared(State.WAITING, reason=Why.CONTENDED, message=message, look_again=soon)
+        return Prepared(
+            DisruptionState.WAITING,
+            reason=DisruptionHold.CONTENDED,
+            message=message,
+            look_again=soon,
+        )
 
     async def end(self, node: str | None, holder: Holder) -> bool:
         if node is None:
@@ -62,21 +67,23 @@ class NodeDisruptions:
             await self._unmark(node, holder)
         return await self.leaves.give_back(node, holder)
 
-    async def _do(self, act: Act, wish: Wish, node: str, seen: Seen) -> Seen:
+    async def _do(
+        self, act: DisruptionAct, wish: DisruptionRequest, node: str, seen: DisruptionObservation
+    ) -> DisruptionObservation:
         self._fence.check()
         holder = wish.holder
         match act:
-            case Act.GIVE_BACK:
+            case DisruptionAct.GIVE_BACK:
                 await self.end(node, holder)
                 return replace(seen, owned=False, node=await self._nodes.live(node))
-            case Act.ASK:
+            case DisruptionAct.ASK:
                 verdict = await self.leaves.of(wish, node)
                 return replace(seen, verdict=verdict, renew=self.leaves.renew_at(node, holder))
-            case Act.CORDON:
+            case DisruptionAct.CORDON:
                 return replace(seen, node=await self._mark(node, holder))
-            case Act.LOOK:
+            case DisruptionAct.LOOK:
                 return replace(seen, pods=await self._left(wish, node, seen))
-            case Act.EVICT:
+            case DisruptionAct.EVICT:
                 assert seen.pods is not None
                 asked = await self._drainer.evict(_drain(node, holder), seen.pods.due)
                 for pod in asked.told:
@@ -84,7 +91,7 @@ class NodeDisruptions:
                 pods = await self._left(wish, node, seen)
                 return replace(seen, pods=pods, evicted=True, error=asked.error)
 
-    async def _left(self, wish: Wish, node: str, seen: Seen) -> Pods:
+    async def _left(self, wish: DisruptionRequest, node: str, seen: DisruptionObservation) -> Pods:
         verdict = seen.verdict
         granted = verdict.granted_at if isinstance(verdict, Verdict) else None
         return await self._drainer.left(_drain(node, wish.holder), node, granted or seen.now)
@@ -110,7 +117,7 @@ class NodeDisruptions:
 
     def _tell(self, what: str, node: str, holder: Holder, why: str = "") -> None:
         now, who = self._clock.now(), f"{holder.kind} {holder.name}"
-        self._audit.write(Line(now, BY, who, what, "Done", why=why, node=node))
+        self._audit.write(AuditLine(now, BY, who, what, "Done", why=why, node=node))
 
 
 def _drain(node: str, holder: Holder) -> str:

@@ -19,7 +19,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import ObjectMeta, structs
 from kubenode.runtime.kube.shared import MakeInformer
-from machine.disruption.port import DISRUPTION, Wish
+from machine.disruption.port import DISRUPTION, DisruptionRequest
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,27 +32,27 @@ MOST_KNOWN = 16384
 OVER = frozenset({"Released", "Revoked"})
 
 
-class _Holder(msgspec.Struct, gc=False):
+class _PermitHolder(msgspec.Struct, gc=False):
     kind: str = ""
     uid: str = ""
 
 
-class _Spec(msgspec.Struct, rename="camel", gc=False):
+class _PermitSpec(msgspec.Struct, rename="camel", gc=False):
     class_: str = msgspec.field(default="", name="class")
     node_name: str = ""
-    holder: _Holder = msgspec.field(default_factory=_Holder)
+    holder: _PermitHolder = msgspec.field(default_factory=_PermitHolder)
 
 
-class _Status(msgspec.Struct, gc=False):
+class _PermitStatus(msgspec.Struct, gc=False):
     state: str = ""
 
 
-class HeldPermit(msgspec.Struct, gc=False):
+class NodePermit(msgspec.Struct, gc=False):
     """A Permit, as far as it tells whose node it is."""
 
     metadata: ObjectMeta
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+    spec: _PermitSpec = msgspec.field(default_factory=_PermitSpec)
+    status: _PermitStatus = msgspec.field(default_factory=_PermitStatus)
 
     @property
     def key(self) -> "Key":
@@ -64,7 +64,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _LastVerdict:
     verdict: Verdict
     weight: int
     renew: datetime | None = None
@@ -72,10 +72,10 @@ class _Heard:
 
 def permits_informer(
     kube: Kube, clock: Clock, make: MakeInformer = Informer
-) -> Informer[HeldPermit]:
+) -> Informer[NodePermit]:
     path = paths.custom(Permit.resource.plural)
-    informer: Informer[HeldPermit] = make(
-        kube, path, structs(HeldPermit), clock=clock, name="permits of machines"
+    informer: Informer[NodePermit] = make(
+        kube, path, structs(NodePermit), clock=clock, name="permits of machines"
     )
     informer.add_index(ON_NODE, lambda permit: (permit.spec.node_name,))
     return informer
@@ -85,10 +85,10 @@ class Leaves:
     """permits  Kube Defender; None: nobody said where it is, and nothing is allowed"""
 
     def __init__(
-        self, permits: Permits | None, informer: Informer[HeldPermit], clock: Clock
+        self, permits: Permits | None, informer: Informer[NodePermit], clock: Clock
     ) -> None:
         self._permits, self._informer, self._clock = permits, informer, clock
-        self._heard: dict[Key, _Heard] = {}
+        self._heard: dict[Key, _LastVerdict] = {}
         self._given_back: dict[str, None] = {}
 
     def held(self, node: str, holder: Holder) -> str:
@@ -103,7 +103,7 @@ class Leaves:
         heard = self._heard.get(_key(node, holder))
         return heard.renew if heard is not None else None
 
-    async def of(self, wish: Wish, node: str) -> Verdict | str:
+    async def of(self, wish: DisruptionRequest, node: str) -> Verdict | str:
         """Whether the act may be done now; why there is no answer, which means no."""
         if self._permits is None:
             return "no Kube Defender is known that could be asked"
@@ -112,7 +112,7 @@ class Leaves:
         except DefenderUnreachable as error:
             return f"Kube Defender cannot be reached: {error}"
 
-    async def _of(self, wish: Wish, node: str, permits: Permits) -> Verdict:
+    async def _of(self, wish: DisruptionRequest, node: str, permits: Permits) -> Verdict:
         now, key, class_ = self._clock.now(), _key(node, wish.holder), DISRUPTION[wish.class_]
         heard = self._heard.get(key)
         enough = heard is not None and heard.weight >= class_.weight
@@ -131,7 +131,9 @@ class Leaves:
         )
         return self._remember(key, await permits.ask(ask), class_)
 
-    async def _still(self, permits: Permits, heard: _Heard, wish: Wish, now: datetime) -> Verdict:
+    async def _still(
+        self, permits: Permits, heard: _LastVerdict, wish: DisruptionRequest, now: datetime
+    ) -> Verdict:
         """Checked before an act begins, renewed in time."""
         permit = heard.verdict.permit
         if heard.renew is None or now >= heard.renew:
@@ -162,10 +164,10 @@ class Leaves:
             life = verdict.expires_at - self._clock.now()
             renew = verdict.expires_at - max(min(RENEW_BEFORE, life / 2), timedelta(0))
         weight = (verdict.class_ or class_).weight
-        _bounded(self._heard, key, _Heard(verdict, weight, renew))
+        _bounded(self._heard, key, _LastVerdict(verdict, weight, renew))
         return verdict
 
-    def _shown(self, node: str, holder: Holder) -> HeldPermit | None:
+    def _shown(self, node: str, holder: Holder) -> NodePermit | None:
         return next(
             (
                 permit

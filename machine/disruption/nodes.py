@@ -10,7 +10,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
-from machine.disruption.cordon import CORDONED_BY, Change, Cordoned
+from machine.disruption.cordon import CORDONED_BY, CordonChange, Cordoned
 
 _node = structs(Node)
 
@@ -19,7 +19,7 @@ def cordoned(node: Node) -> Cordoned:
     return Cordoned(node.spec.unschedulable, node.metadata.annotations)
 
 
-class NodeAccess:
+class CordonAccess:
     def __init__(self, kube: Kube, fence: Fence, informer: Informer[Node]) -> None:
         self._kube, self._fence, self._informer = kube, fence, informer
 
@@ -38,7 +38,7 @@ class NodeAccess:
         except NotFound:
             return None
 
-    async def write(self, node: Node, change: Change) -> Cordoned:
+    async def write(self, node: Node, change: CordonChange) -> Cordoned:
         """Raises Conflict when somebody wrote since `node` was read."""
         self._fence.check()
         body: dict[str, Any] = {

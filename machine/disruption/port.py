@@ -27,7 +27,7 @@ DISRUPTION: dict[ChangeClass, Disruption] = {
 """What Kube Defender is asked for; None: it is not asked."""
 
 
-class State(StrEnum):
+class DisruptionState(StrEnum):
     """WAITING   not allowed, or not any more: begin nothing; an act that is under way goes on
     DRAINING  allowed and cordoned; pods are still to leave
     READY     act now, under the permit
@@ -40,7 +40,7 @@ class State(StrEnum):
     FAILED = "Failed"
 
 
-class Why(StrEnum):
+class DisruptionHold(StrEnum):
     """Reasons beside those of Kube Defender's refusals."""
 
     PREPARED = "Prepared"
@@ -55,7 +55,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DisruptionRequest:
     """One act on one node.
 
     node           name of the Node; None: the machine has none, then no permit is asked
@@ -81,21 +81,21 @@ class Prepared:
 
     permit      name of the Permit that is held, UNNEEDED without a Node, "" for none
     expires_at  of the permit, while one is held
-    reason      of `Why`, or Kube Defender's own when it refuses
+    reason      of `DisruptionHold`, or Kube Defender's own when it refuses
     message     one sentence that holds no ticking value
     look_again  seconds; None: something else will wake who asks
     """
 
-    state: State
+    state: DisruptionState
     permit: str = ""
     expires_at: datetime | None = None
-    reason: str = Why.PREPARED
+    reason: str = DisruptionHold.PREPARED
     message: str = ""
     look_again: float | None = None
 
 
-class Disruptions(Protocol):
-    async def prepare(self, wish: Wish) -> Prepared:
+class DisruptionService(Protocol):
+    async def prepare(self, wish: DisruptionRequest) -> Prepared:
         """One step further, or why not. Raises KubeError; then it is tried again."""
         ...
 

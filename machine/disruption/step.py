@@ -13,7 +13,14 @@ from kubenode.api.v1alpha1 import Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.runtime.drain.words import Pods
 from machine.disruption.cordon import Cordoned, uncordoned
-from machine.disruption.port import DISRUPTION, UNNEEDED, Prepared, State, Why, Wish
+from machine.disruption.port import (
+    DISRUPTION,
+    UNNEEDED,
+    DisruptionHold,
+    DisruptionRequest,
+    DisruptionState,
+    Prepared,
+)
 
 SOON, LATE = timedelta(seconds=5), timedelta(minutes=1)
 """Between two looks: at pods that leave, and at what wakes us when it changes."""
@@ -21,7 +28,7 @@ UNCLEAR = frozenset({Reason.STORE_UNAVAILABLE, Reason.STALE_DATA})
 """Refusals that say nothing of the node: what stands there stays for the time being."""
 
 
-class Act(StrEnum):
+class DisruptionAct(StrEnum):
     """GIVE_BACK  the mark and the permit, as `end` does
     ASK       for the permit, or whether it is still held
     CORDON    under our mark
@@ -37,7 +44,7 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DisruptionObservation:
     """What is known in one run; it grows by what each act brings.
 
     node     None: there is no Node
@@ -63,94 +70,112 @@ class Seen:
     error: str = ""
 
 
-def step(wish: Wish, seen: Seen) -> Prepared | Act:
+def step(wish: DisruptionRequest, seen: DisruptionObservation) -> Prepared | DisruptionAct:
     """What to do next in this run, or how it ends."""
     if DISRUPTION[wish.class_] is Disruption.NONE:
-        return Prepared(State.READY, UNNEEDED)
+        return Prepared(DisruptionState.READY, UNNEEDED)
     if wish.node is None or seen.node is None:
         stopped = seen.frozen and not wish.begun
-        return _frozen(seen) if stopped else Prepared(State.READY, UNNEEDED)
+        return _frozen(seen) if stopped else Prepared(DisruptionState.READY, UNNEEDED)
     if uncordoned(seen.node, wish.holder):
         if seen.frozen:  # after a restore of etcd the Node may be the backup's
             return _frozen(seen)
         why = "somebody made the node schedulable, which cancels what it was cordoned for"
-        return Prepared(State.FAILED, reason=Why.PERSON_UNCORDONED, message=why)
+        return Prepared(
+            DisruptionState.FAILED, reason=DisruptionHold.PERSON_UNCORDONED, message=why
+        )
     if not wish.begun and (held := _held_up(wish, seen, seen.node)) is not None:
         return held
     match seen.verdict:
         case None:
-            return Act.ASK
+            return DisruptionAct.ASK
         case str(why):
-            return _waiting(seen, Why.DEFENDER_UNREACHABLE, why, seen.now + SOON)
+            return _waiting(seen, DisruptionHold.DEFENDER_UNREACHABLE, why, seen.now + SOON)
         case Verdict(allowed=False) as no:
             return _refused(wish, seen, seen.node, no)
         case Verdict() as leave:
             return _allowed(wish, seen, seen.node, leave)
 
 
-def _held_up(wish: Wish, seen: Seen, node: Cordoned) -> Prepared | Act | None:
+def _held_up(
+    wish: DisruptionRequest, seen: DisruptionObservation, node: Cordoned
+) -> Prepared | DisruptionAct | None:
     if seen.job:
         if seen.owned or node.has(wish.holder):
-            return Act.GIVE_BACK
-        return _waiting(seen, Why.REMEDY_JOB_OPEN, f"{seen.job} repairs the node", None)
+            return DisruptionAct.GIVE_BACK
+        return _waiting(seen, DisruptionHold.REMEDY_JOB_OPEN, f"{seen.job} repairs the node", None)
     return _frozen(seen) if seen.frozen else None
 
 
-def _frozen(seen: Seen) -> Prepared:
-    return _waiting(seen, Why.MELTDOWN, seen.frozen, None)
+def _frozen(seen: DisruptionObservation) -> Prepared:
+    return _waiting(seen, DisruptionHold.MELTDOWN, seen.frozen, None)
 
 
-def _refused(wish: Wish, seen: Seen, node: Cordoned, no: Verdict) -> Prepared | Act:
+def _refused(
+    wish: DisruptionRequest, seen: DisruptionObservation, node: Cordoned, no: Verdict
+) -> Prepared | DisruptionAct:
     if node.has(wish.holder) and not wish.begun and no.reason not in UNCLEAR:
-        return Act.GIVE_BACK
+        return DisruptionAct.GIVE_BACK
     message = no.message or f"Kube Defender refuses: {no.reason}"
     return _waiting(seen, no.reason, message, no.look_again_at)
 
 
-def _allowed(wish: Wish, seen: Seen, node: Cordoned, leave: Verdict) -> Prepared | Act:
+def _allowed(
+    wish: DisruptionRequest, seen: DisruptionObservation, node: Cordoned, leave: Verdict
+) -> Prepared | DisruptionAct:
     if wish.begun or wish.class_.weight < ChangeClass.DRAIN.weight:
         return _ready(seen, leave)
     if not node.unschedulable:
-        return Act.CORDON
+        return DisruptionAct.CORDON
     if seen.pods is None:
-        return Act.LOOK
+        return DisruptionAct.LOOK
     if seen.pods.left == 0:
         return _ready(seen, leave)
     if leave.granted_at is not None and seen.now >= leave.granted_at + wish.drain_timeout:
         after = format_duration(wish.drain_timeout)
         why = f"pods are still on the node after {after}: {_why(seen.pods)[1]}"
-        return Prepared(State.FAILED, leave.permit, leave.expires_at, Why.DRAIN_TIMEOUT, why)
+        return Prepared(
+            DisruptionState.FAILED,
+            leave.permit,
+            leave.expires_at,
+            DisruptionHold.DRAIN_TIMEOUT,
+            why,
+        )
     if seen.pods.due and not seen.evicted:
-        return Act.EVICT
+        return DisruptionAct.EVICT
     return _draining(wish, seen, seen.pods, leave)
 
 
-def _draining(wish: Wish, seen: Seen, pods: Pods, leave: Verdict) -> Prepared:
+def _draining(
+    wish: DisruptionRequest, seen: DisruptionObservation, pods: Pods, leave: Verdict
+) -> Prepared:
     reason, why = _why(pods)
     times = [pods.at, pods.blocked.until if pods.blocked is not None else None]
     times += [leave.granted_at + wish.drain_timeout if leave.granted_at is not None else None]
     at = min([time for time in times if time is not None], default=seen.now + SOON)
     look = _seconds(seen, min(at, seen.now + SOON))
     message = seen.error or why
-    return Prepared(State.DRAINING, leave.permit, leave.expires_at, reason, message, look)
+    return Prepared(DisruptionState.DRAINING, leave.permit, leave.expires_at, reason, message, look)
 
 
-def _why(pods: Pods) -> tuple[Why, str]:
+def _why(pods: Pods) -> tuple[DisruptionHold, str]:
     if pods.blocked is not None:
         blocked = pods.blocked
-        return Why.PDB_BLOCKED, f"pod {blocked.pod} cannot be evicted: {blocked.message}"
-    return Why.DRAINING, pods.waiting or "pods are leaving"
+        return DisruptionHold.PDB_BLOCKED, f"pod {blocked.pod} cannot be evicted: {blocked.message}"
+    return DisruptionHold.DRAINING, pods.waiting or "pods are leaving"
 
 
-def _ready(seen: Seen, leave: Verdict) -> Prepared:
+def _ready(seen: DisruptionObservation, leave: Verdict) -> Prepared:
     look = _seconds(seen, seen.renew or seen.now + LATE)
-    return Prepared(State.READY, leave.permit, leave.expires_at, look_again=look)
+    return Prepared(DisruptionState.READY, leave.permit, leave.expires_at, look_again=look)
 
 
-def _waiting(seen: Seen, reason: str, message: str, at: datetime | None) -> Prepared:
+def _waiting(
+    seen: DisruptionObservation, reason: str, message: str, at: datetime | None
+) -> Prepared:
     look = _seconds(seen, at or seen.now + LATE)
-    return Prepared(State.WAITING, reason=str(reason), message=message, look_again=look)
+    return Prepared(DisruptionState.WAITING, reason=str(reason), message=message, look_again=look)
 
 
-def _seconds(seen: Seen, at: datetime) -> float:
+def _seconds(seen: DisruptionObservation, at: datetime) -> float:
     return max((at - seen.now).total_seconds(), 1.0)

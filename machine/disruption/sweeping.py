@@ -1,5 +1,5 @@
 """Takes off cordons whose holder is gone: a set that was deleted in the middle of a batch leaves no
-node behind that nobody makes schedulable again (failures.md F34).
+node behind that nobody makes schedulable again (failure mode F34).
 
 A holder that lives looks after its own marks.
 """
@@ -19,9 +19,9 @@ from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
 from kubenode.runtime.kube.paths import custom
 from machine.disruption.cordon import holder_in
 from machine.disruption.nodes import cordoned
-from machine.disruption.port import Disruptions
+from machine.disruption.port import DisruptionService
 from machine.disruption.step import SOON
-from machine.ground import Ground
+from machine.ground import SharedCaches
 
 BY_HOLDER = "holder"
 KINDS = {kind.resource.kind: kind for kind in (Machine, MachineSet, MachineComponentSet)}
@@ -40,7 +40,7 @@ def holders(node: Node) -> list[Holder]:
 
 
 class Sweeper:
-    def __init__(self, ground: Ground, disruptions: Disruptions) -> None:
+    def __init__(self, ground: SharedCaches, disruptions: DisruptionService) -> None:
         self._kube: Kube = ground.kube
         self._nodes, self._disruptions = ground.nodes, disruptions
         self._known: Mapping[str, Informer[Any]] = {

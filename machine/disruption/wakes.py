@@ -8,7 +8,7 @@ from kubenode.api.v1alpha1.permit import Holder
 Wake = Callable[[Holder], None]
 
 
-class Wakes:
+class HolderWakes:
     """A Part. Losing a wake costs only time.
 
     on_wake  told each holder that asks now; a controller adds what it would reconcile for it

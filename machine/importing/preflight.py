@@ -23,7 +23,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PreflightFinding:
     level: Level
     what: str
     value: str
@@ -34,7 +34,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ImportTarget:
     """What the host shall become.
 
     expects_node  a Node is waited for
@@ -52,7 +52,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ClockOffset:
     """Seconds that the host is ahead of this computer, give or take `uncertain`."""
 
     ahead: float
@@ -64,10 +64,10 @@ class Clock:
         return max(0.0, abs(self.ahead) - self.uncertain)
 
 
-Check = Callable[[HostFacts, Wanted], Iterator[Finding]]
+Check = Callable[[HostFacts, ImportTarget], Iterator[PreflightFinding]]
 
 
-def findings(facts: HostFacts, wanted: Wanted, clock: Clock) -> list[Finding]:
+def findings(facts: HostFacts, wanted: ImportTarget, clock: ClockOffset) -> list[PreflightFinding]:
     """All at once, so that a person puts them right in one go; those that refuse come first."""
     if not facts.complete:
         how = "the host did not finish its answer"
@@ -77,21 +77,21 @@ def findings(facts: HostFacts, wanted: Wanted, clock: Clock) -> list[Finding]:
     return sorted(found, key=lambda one: one.level is Level.WARNING)
 
 
-def _no(what: str, value: str, remedy: str) -> Finding:
-    return Finding(Level.REFUSED, what, value, remedy)
+def _no(what: str, value: str, remedy: str) -> PreflightFinding:
+    return PreflightFinding(Level.REFUSED, what, value, remedy)
 
 
-def _warn(what: str, value: str, remedy: str) -> Finding:
-    return Finding(Level.WARNING, what, value, remedy)
+def _warn(what: str, value: str, remedy: str) -> PreflightFinding:
+    return PreflightFinding(Level.WARNING, what, value, remedy)
 
 
-def _rights(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
+def _rights(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     if not facts.root:
         how = "log in as root, or let this user `sudo` without a password"
         yield _no("rights", "neither root nor sudo without a password", how)
 
 
-def _platform(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
+def _platform(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     if not facts.systemd:
         yield _no("systemd", "it does not run", "the agent is a service of it: use such a host")
     if not facts.dpkg:
@@ -106,7 +106,7 @@ def _platform(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
         yield _no("package database", f"not configured: {', '.join(facts.audit)}", how)
 
 
-def _python(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
+def _python(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     if not facts.dpkg or wanted.pythons is None:
         return
     (low, high), told = wanted.pythons, facts.python
@@ -123,26 +123,26 @@ def _minor(text: str) -> tuple[int, int]:
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
 
 
-def _room(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
+def _room(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     for folder, free in facts.free.items():
         if free < ROOM_KIB and not facts.package:
             how = f"free {ROOM_KIB // 1024} MiB"
             yield _no("disk", f"{free // 1024} MiB free in {folder}", how)
 
 
-def _agent(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
+def _agent(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     if facts.agent not in ("", wanted.machine):
         how = f"`kubenode machine export {facts.agent}` first, or import it with --name"
         yield _no("agent", f"it is Machine {facts.agent}'s already", f"{how} {facts.agent}")
 
 
-def _others(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
+def _others(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     for unit in facts.units:
         how = "have it leave alone what components will own here, or switch it off"
         yield _warn("other manager", f"{unit} is active or enabled", how)
 
 
-def _kubelet(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
+def _kubelet(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     """F26: a certificate that is never renewed ends the node within a year."""
     if not wanted.expects_node:
         if facts.kubelet:
@@ -157,7 +157,7 @@ def _kubelet(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
     yield from _certificate(facts)
 
 
-def _certificate(facts: HostFacts) -> Iterator[Finding]:
+def _certificate(facts: HostFacts) -> Iterator[PreflightFinding]:
     what = "kubelet certificate"
     out = f"switch it to the rotating one first: {DOCS}, Static kubelet certificates"
     if facts.credential == "embedded":
@@ -172,7 +172,7 @@ def _certificate(facts: HostFacts) -> Iterator[Finding]:
         yield _no(what, f"{facts.kubeconfig} cannot be read", "run the import as root")
 
 
-def _reach(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
+def _reach(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     what = "API server"
     if not facts.reach:
         how = "it could not be tried without python3; see that it is reached"
@@ -185,7 +185,7 @@ def _reach(facts: HostFacts, wanted: Wanted) -> Iterator[Finding]:
         yield _no(what, f"{wanted.server} is not reached from the host: {facts.reach}", how)
 
 
-def _clock(facts: HostFacts, clock: Clock) -> Iterator[Finding]:
+def _clock(facts: HostFacts, clock: ClockOffset) -> Iterator[PreflightFinding]:
     how = "have chrony or systemd-timesyncd set it"
     value = f"{clock.ahead:+.1f} s against this computer"
     if clock.off > CLOCK_MOST_SECONDS:

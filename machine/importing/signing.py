@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from kubenode.runtime.kube.objects import Lease
 from machine.certificates.wire import APPROVED, SigningRequest
-from machine.importing.preflight import Finding, Level
+from machine.importing.preflight import Level, PreflightFinding
 
 AGENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 SIGNED_WITHIN = timedelta(seconds=60)
@@ -14,7 +14,7 @@ LEASE_LATE = 4
 """Lives of its Lease after which an operator counts as gone; clocks differ a little."""
 
 
-def signer_findings(requests: Sequence[SigningRequest], now: datetime) -> list[Finding]:
+def signer_findings(requests: Sequence[SigningRequest], now: datetime) -> list[PreflightFinding]:
     """By the newest request for the agents' signer that was approved long enough ago."""
     ours = [r for r in requests if r.spec.signer_name == AGENT_SIGNER and r.condition(APPROVED)]
     due = [r for r in ours if _made(r, now) <= now - SIGNED_WITHIN or r.status.certificate]
@@ -24,7 +24,7 @@ def signer_findings(requests: Sequence[SigningRequest], now: datetime) -> list[F
     if newest.status.certificate:
         return []
     return [
-        Finding(
+        PreflightFinding(
             Level.REFUSED,
             "signer",
             f"{AGENT_SIGNER} has not signed {newest.metadata.name}, which is approved",
@@ -38,7 +38,7 @@ def _made(request: SigningRequest, now: datetime) -> datetime:
     return request.metadata.creation_timestamp or now
 
 
-def operator_findings(lease: Lease | None, now: datetime) -> list[Finding]:
+def operator_findings(lease: Lease | None, now: datetime) -> list[PreflightFinding]:
     """By the Lease of its leader; None: there is none."""
     renewed = None if lease is None else lease.spec.renew_time
     if lease is not None and renewed is not None:
@@ -49,4 +49,4 @@ def operator_findings(lease: Lease | None, now: datetime) -> list[Finding]:
     else:
         value = "it has never led"
     how = "run `kubenode run machine` (or `run all`): it makes tokens and approves certificates"
-    return [Finding(Level.WARNING, "Machine operator", value, how)]
+    return [PreflightFinding(Level.WARNING, "Machine operator", value, how)]

@@ -28,7 +28,7 @@ class Name(StrEnum):
     RUNNING = "Running"
 
 
-class Mark(StrEnum):
+class StepMark(StrEnum):
     """SKIPPED: nothing of this kind is wanted. FAILED: it needs a person."""
 
     DONE = "Done"
@@ -38,36 +38,36 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ImportStep:
     """`why` says what is seen, or missing and what to do about it."""
 
     name: Name
-    mark: Mark
+    mark: StepMark
     why: str = ""
 
     @property
     def over(self) -> bool:
-        return self.mark in (Mark.DONE, Mark.SKIPPED)
+        return self.mark in (StepMark.DONE, StepMark.SKIPPED)
 
 
-def steps(machine: Machine, now: datetime, *, installed: bool = False) -> list[Step]:
+def steps(machine: Machine, now: datetime, *, installed: bool = False) -> list[ImportStep]:
     """In their order. `installed`: the caller has just put the agent on the host."""
     rest = (_token, _certificate, _lease, _node, _synced, _components, _running)
     found = {step.name: step for step in (look(machine, now) for look in rest)}
     found[Name.AGENT] = _agent(machine, found[Name.CERTIFICATE], installed)
-    found[Name.MACHINE] = Step(Name.MACHINE, Mark.DONE, machine.metadata.name)
+    found[Name.MACHINE] = ImportStep(Name.MACHINE, StepMark.DONE, machine.metadata.name)
     return [found[name] for name in Name]
 
 
-def missing(found: list[Step]) -> Step | None:
+def missing(found: list[ImportStep]) -> ImportStep | None:
     """The first one that failed, else the first that waits; None: it is Running."""
-    if found[-1].mark is Mark.DONE:
+    if found[-1].mark is StepMark.DONE:
         return None
-    failed = next((step for step in found if step.mark is Mark.FAILED), None)
+    failed = next((step for step in found if step.mark is StepMark.FAILED), None)
     return failed or next((step for step in found if not step.over), None)
 
 
-Look = Callable[[Machine, datetime], Step]
+Look = Callable[[Machine, datetime], ImportStep]
 
 
 def _ends(machine: Machine) -> datetime | None:
@@ -75,42 +75,42 @@ def _ends(machine: Machine) -> datetime | None:
     return None if bootstrap is None else bootstrap.certificate_expires_at
 
 
-def _token(machine: Machine, now: datetime) -> Step:
+def _token(machine: Machine, now: datetime) -> ImportStep:
     bootstrap = machine.status.bootstrap
     if _ends(machine) is not None or (bootstrap is not None and bootstrap.token_id):
-        return Step(Name.TOKEN, Mark.DONE)
+        return ImportStep(Name.TOKEN, StepMark.DONE)
     why = "none is made: does `kubenode run machine` run and lead?"
-    return Step(Name.TOKEN, Mark.WAITING, why)
+    return ImportStep(Name.TOKEN, StepMark.WAITING, why)
 
 
-def _agent(machine: Machine, certificate: Step, installed: bool) -> Step:
-    asked = certificate.mark in (Mark.DONE, Mark.FAILED)
+def _agent(machine: Machine, certificate: ImportStep, installed: bool) -> ImportStep:
+    asked = certificate.mark in (StepMark.DONE, StepMark.FAILED)
     if installed or asked or machine.status.host is not None:
-        return Step(Name.AGENT, Mark.DONE)
-    return Step(Name.AGENT, Mark.WAITING, "it is not installed, or was not heard of yet")
+        return ImportStep(Name.AGENT, StepMark.DONE)
+    return ImportStep(Name.AGENT, StepMark.WAITING, "it is not installed, or was not heard of yet")
 
 
-def _certificate(machine: Machine, now: datetime) -> Step:
+def _certificate(machine: Machine, now: datetime) -> ImportStep:
     said, ends = _condition(machine, MachineConditionType.AGENT_READY), _ends(machine)
     if said is not None and said.reason in ("CertificateDenied", "CertificateExpired"):
-        return Step(Name.CERTIFICATE, Mark.FAILED, said.message)
+        return ImportStep(Name.CERTIFICATE, StepMark.FAILED, said.message)
     if ends is not None and ends > now:
-        return Step(Name.CERTIFICATE, Mark.DONE, f"until {format_time(ends)}")
+        return ImportStep(Name.CERTIFICATE, StepMark.DONE, f"until {format_time(ends)}")
     why = "not asked for yet: `journalctl -u kubenode-agent` on the host says why"
-    return Step(Name.CERTIFICATE, Mark.WAITING, why)
+    return ImportStep(Name.CERTIFICATE, StepMark.WAITING, why)
 
 
-def _lease(machine: Machine, now: datetime) -> Step:
+def _lease(machine: Machine, now: datetime) -> ImportStep:
     said = _condition(machine, MachineConditionType.AGENT_READY)
     if said is not None and said.status == "True":
-        return Step(Name.LEASE, Mark.DONE)
+        return ImportStep(Name.LEASE, StepMark.DONE)
     why = "the agent has not renewed it: `journalctl -u kubenode-agent` on the host says why"
-    return Step(Name.LEASE, Mark.WAITING, why)
+    return ImportStep(Name.LEASE, StepMark.WAITING, why)
 
 
-def _node(machine: Machine, now: datetime) -> Step:
+def _node(machine: Machine, now: datetime) -> ImportStep:
     if machine.spec.node == "None":
-        return Step(Name.NODE, Mark.SKIPPED, "a host outside Kubernetes")
+        return ImportStep(Name.NODE, StepMark.SKIPPED, "a host outside Kubernetes")
     return _from(
         machine,
         Name.NODE,
@@ -120,11 +120,11 @@ def _node(machine: Machine, now: datetime) -> Step:
     )
 
 
-def _synced(machine: Machine, now: datetime) -> Step:
+def _synced(machine: Machine, now: datetime) -> ImportStep:
     if machine.spec.node == "None":
-        return Step(Name.SYNCED, Mark.SKIPPED, "a host outside Kubernetes")
+        return ImportStep(Name.SYNCED, StepMark.SKIPPED, "a host outside Kubernetes")
     if machine.spec.mode is MachineMode.OBSERVE:
-        return Step(Name.SYNCED, Mark.SKIPPED, "it is observed only")
+        return ImportStep(Name.SYNCED, StepMark.SKIPPED, "it is observed only")
     return _from(
         machine,
         Name.SYNCED,
@@ -134,7 +134,7 @@ def _synced(machine: Machine, now: datetime) -> Step:
     )
 
 
-def _components(machine: Machine, now: datetime) -> Step:
+def _components(machine: Machine, now: datetime) -> ImportStep:
     behind = [
         f"{one.name} {reported.state} {reported.reason}".rstrip() if reported else f"{one.name} new"
         for one in machine.spec.components
@@ -144,15 +144,15 @@ def _components(machine: Machine, now: datetime) -> Step:
     return _from(machine, Name.COMPONENTS, MachineConditionType.COMPONENTS_READY, seen)
 
 
-def _running(machine: Machine, now: datetime) -> Step:
+def _running(machine: Machine, now: datetime) -> ImportStep:
     phase = machine.status.phase
     if phase in (MachinePhase.RUNNING, MachinePhase.UPDATING):
-        return Step(Name.RUNNING, Mark.DONE)
+        return ImportStep(Name.RUNNING, StepMark.DONE)
     said = _condition(machine, MachineConditionType.HEALTHY)
     told = "" if said is None or said.status == "True" else said.message
     why = f"phase {phase or 'unknown'}" + (f": {told}" if told else "")
     bad = phase in (MachinePhase.FAILED, MachinePhase.DELETING)
-    return Step(Name.RUNNING, Mark.FAILED if bad else Mark.WAITING, why)
+    return ImportStep(Name.RUNNING, StepMark.FAILED if bad else StepMark.WAITING, why)
 
 
 def _condition(machine: Machine, type_: MachineConditionType) -> Condition | None:
@@ -165,12 +165,12 @@ def _from(
     type_: MachineConditionType,
     otherwise: str,
     failed: tuple[str, ...] = (),
-) -> Step:
+) -> ImportStep:
     """By a condition; `failed` are reasons that need a person."""
     said = machine.status.condition(type_)
     if said is not None and said.status == "True":
-        return Step(name, Mark.DONE)
+        return ImportStep(name, StepMark.DONE)
     if said is None or not said.message:
-        return Step(name, Mark.WAITING, otherwise)
-    mark = Mark.FAILED if said.reason in failed else Mark.WAITING
-    return Step(name, mark, f"{said.reason}: {said.message}")
+        return ImportStep(name, StepMark.WAITING, otherwise)
+    mark = StepMark.FAILED if said.reason in failed else StepMark.WAITING
+    return ImportStep(name, mark, f"{said.reason}: {said.message}")

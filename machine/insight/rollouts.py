@@ -13,10 +13,10 @@ from prometheus_client.registry import Collector
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import ComponentSetConditionType, RolloutPhase
 from kubenode.api.v1alpha1.machinestatus import MachinePhase
-from machine.componentset.rollout import STICKY, Reason
+from machine.componentset.rollout import STICKY, RolloutReason
 
 MOST_SETS = 256
-PAUSES = (*sorted(STICKY), Reason.USER, Reason.FROZEN, Reason.MELTDOWN)
+PAUSES = (*sorted(STICKY), RolloutReason.USER, RolloutReason.FROZEN, RolloutReason.MELTDOWN)
 
 
 class RolloutCollector(Collector):

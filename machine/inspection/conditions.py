@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from kubenode.api.v1alpha1.componentsource import ConditionWanted
 from kubenode.runtime.kube.objects import Node
-from machine.inspection.port import PASSED, Answer, Judged
+from machine.inspection.port import PASSED, InspectionAnswer, InspectionResult
 
 UNKNOWN = "Unknown"
 
 
 def conditions(
     wanted: ConditionWanted, names: Sequence[str], nodes: Mapping[str, Node | None]
-) -> Answer:
+) -> InspectionAnswer:
     """A node that is not there, and a condition that is absent or Unknown, say nothing."""
     silent = ""
     for name in names:
@@ -20,9 +20,9 @@ def conditions(
             continue
         why = f"{wanted.type} of node {name} is {status}, not {wanted.status}"
         if status != UNKNOWN:
-            return Answer(Judged.FAILED, why)
+            return InspectionAnswer(InspectionResult.FAILED, why)
         silent = silent or why
-    return Answer(Judged.INCONCLUSIVE, silent) if silent else PASSED
+    return InspectionAnswer(InspectionResult.INCONCLUSIVE, silent) if silent else PASSED
 
 
 def _status(node: Node | None, type_: str) -> str:

@@ -18,14 +18,14 @@ from kubenode.runtime.kube.errors import AlreadyExists, KubeError, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
 from machine.inspection.conditions import conditions
-from machine.inspection.jobs import KEY, BadJob, RunningJob, ended, job_name, job_of
-from machine.inspection.port import Answer, Inspected, Judged, together
-from machine.inspection.prometheus import Prometheus, Unanswered
+from machine.inspection.jobs import KEY, BadJob, InspectionJob, ended, job_name, job_of
+from machine.inspection.port import Inspected, InspectionAnswer, InspectionResult, together
+from machine.inspection.prometheus import Prometheus, PrometheusUnanswered
 from machine.inspection.promql import judged, question
 from machine.names import COMPONENTS
 
 JOBS = paths.resource("/apis/batch/v1", "jobs", namespace=COMPONENTS)
-_job = structs(RunningJob)
+_job = structs(InspectionJob)
 
 
 class _ConfigMap(msgspec.Struct):
@@ -47,15 +47,17 @@ class ClusterInspector:
         self._kube, self._fence, self._clock = kube, fence, clock
         self._nodes, self._prometheus = nodes, prometheus
 
-    async def inspect(self, checks: Sequence[InspectionCheck], what: Inspected) -> Answer:
+    async def inspect(self, checks: Sequence[InspectionCheck], what: Inspected) -> InspectionAnswer:
         return together([(check.name, await self._one(check, what)) for check in checks])
 
-    async def _one(self, check: InspectionCheck, what: Inspected) -> Answer:
+    async def _one(self, check: InspectionCheck, what: Inspected) -> InspectionAnswer:
         match check.type:
             case InspectionType.NODE_CONDITION:
                 assert check.node_condition is not None
                 if not self._nodes.fresh():
-                    return Answer(Judged.INCONCLUSIVE, "the cache of nodes is not current")
+                    return InspectionAnswer(
+                        InspectionResult.INCONCLUSIVE, "the cache of nodes is not current"
+                    )
                 seen = {name: self._nodes.get(name) for name in what.nodes}
                 return conditions(check.node_condition, what.nodes, seen)
             case InspectionType.PROMQL:
@@ -65,23 +67,23 @@ class ClusterInspector:
                 assert check.job is not None
                 return await self._run(check.name, check.job, what)
 
-    async def _asked(self, check: PromQLCheck, what: Inspected) -> Answer:
+    async def _asked(self, check: PromQLCheck, what: Inspected) -> InspectionAnswer:
         query = question(check.query, what.nodes)
-        if isinstance(query, Answer):
+        if isinstance(query, InspectionAnswer):
             return query
         try:
             return judged(check, await self._prometheus.ask(query))
-        except Unanswered as error:
-            return Answer(Judged.INCONCLUSIVE, str(error))
+        except PrometheusUnanswered as error:
+            return InspectionAnswer(InspectionResult.INCONCLUSIVE, str(error))
 
-    async def _run(self, name: str, check: JobCheck, what: Inspected) -> Answer:
+    async def _run(self, name: str, check: JobCheck, what: Inspected) -> InspectionAnswer:
         try:
             found = await self._job(name, check, what)
         except (KubeError, BadJob) as error:
-            return Answer(Judged.INCONCLUSIVE, str(error))
+            return InspectionAnswer(InspectionResult.INCONCLUSIVE, str(error))
         return ended(found, check.timeout, self._clock.now())
 
-    async def _job(self, name: str, check: JobCheck, what: Inspected) -> RunningJob:
+    async def _job(self, name: str, check: JobCheck, what: Inspected) -> InspectionJob:
         """The Job of this inspection, made if there is none. Raises KubeError, BadJob."""
         path = f"{JOBS}/{job_name(name, what)}"
         try:

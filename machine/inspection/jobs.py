@@ -15,7 +15,7 @@ from kubenode.api.base import API_VERSION
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.runtime.kube.objects import ObjectMeta
-from machine.inspection.port import PASSED, Answer, Inspected, Judged
+from machine.inspection.port import PASSED, Inspected, InspectionAnswer, InspectionResult
 from machine.names import COMPONENTS
 
 KEY = "job.yaml"
@@ -26,22 +26,22 @@ STARTS = timedelta(minutes=1)
 """How long past its time a Job may take to say that it has failed."""
 
 
-class _Condition(msgspec.Struct):
+class _JobCondition(msgspec.Struct):
     type: str = ""
     status: str = ""
     reason: str = ""
     message: str = ""
 
 
-class _Status(msgspec.Struct):
-    conditions: list[_Condition] = []
+class _JobStatus(msgspec.Struct):
+    conditions: list[_JobCondition] = []
 
 
-class RunningJob(msgspec.Struct):
+class InspectionJob(msgspec.Struct):
     """A Job, as far as it says how it ended."""
 
     metadata: ObjectMeta
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: _JobStatus = msgspec.field(default_factory=_JobStatus)
 
 
 class BadJob(ValueError):
@@ -86,7 +86,7 @@ def _owner(what: Inspected) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": kind, "name": what.set, "uid": what.uid}
 
 
-def ended(job: RunningJob, timeout: timedelta, now: datetime) -> Answer:
+def ended(job: InspectionJob, timeout: timedelta, now: datetime) -> InspectionAnswer:
     """What the Job says."""
     name = f"Job {COMPONENTS}/{job.metadata.name}"
     for condition in job.status.conditions:
@@ -96,9 +96,11 @@ def ended(job: RunningJob, timeout: timedelta, now: datetime) -> Answer:
             return PASSED
         if condition.type == "Failed":
             why = condition.message or condition.reason
-            return Answer(Judged.FAILED, f"{name} has failed: {why}")
+            return InspectionAnswer(InspectionResult.FAILED, f"{name} has failed: {why}")
     made = job.metadata.creation_timestamp
     if made is not None and now >= made + timeout + STARTS:
         after = format_duration(timeout)
-        return Answer(Judged.INCONCLUSIVE, f"{name} has not ended {after} after it was made")
-    return Answer(Judged.PENDING, f"{name} runs")
+        return InspectionAnswer(
+            InspectionResult.INCONCLUSIVE, f"{name} has not ended {after} after it was made"
+        )
+    return InspectionAnswer(InspectionResult.PENDING, f"{name} runs")

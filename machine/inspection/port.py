@@ -8,7 +8,7 @@ from typing import Protocol
 from kubenode.api.v1alpha1.machinecomponentset import InspectionCheck
 
 
-class Judged(StrEnum):
+class InspectionResult(StrEnum):
     """PENDING       a Job runs: ask again
     PASSED        every check holds
     FAILED        one does not
@@ -22,14 +22,14 @@ class Judged(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InspectionAnswer:
     """`message` names the first check that decides, and why; "" when all hold."""
 
-    judged: Judged
+    judged: InspectionResult
     message: str = ""
 
 
-PASSED = Answer(Judged.PASSED)
+PASSED = InspectionAnswer(InspectionResult.PASSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,19 @@ class Inspected:
 
 
 class Inspector(Protocol):
-    async def inspect(self, checks: Sequence[InspectionCheck], what: Inspected) -> Answer:
+    async def inspect(self, checks: Sequence[InspectionCheck], what: Inspected) -> InspectionAnswer:
         """Raises nothing: what cannot be looked at says nothing."""
         ...
 
 
-def together(answers: Sequence[tuple[str, Answer]]) -> Answer:
+def together(answers: Sequence[tuple[str, InspectionAnswer]]) -> InspectionAnswer:
     """Of checks by name: a failure counts most, then what is pending, then what says nothing."""
-    for judged in (Judged.FAILED, Judged.PENDING, Judged.INCONCLUSIVE):
+    for judged in (
+        InspectionResult.FAILED,
+        InspectionResult.PENDING,
+        InspectionResult.INCONCLUSIVE,
+    ):
         for name, answer in answers:
             if answer.judged is judged:
-                return Answer(judged, f"{name}: {answer.message}")
+                return InspectionAnswer(judged, f"{name}: {answer.message}")
     return PASSED

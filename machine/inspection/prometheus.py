@@ -10,7 +10,7 @@ LONGEST_ANSWER = 2**22
 """Bytes: more series than a batch has machines by far."""
 
 
-class Unanswered(Exception):
+class PrometheusUnanswered(Exception):
     """No answer came that could be read. The message is for people."""
 
 
@@ -26,14 +26,16 @@ class Prometheus:
         A session for each question: there are few, minutes apart.
         """
         if not self._url:
-            raise Unanswered("no Prometheus is known: give --prometheus-url")
+            raise PrometheusUnanswered("no Prometheus is known: give --prometheus-url")
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._asked(query)
         except TimeoutError:
-            raise Unanswered(f"Prometheus gave no answer within {self._timeout:g} s") from None
+            raise PrometheusUnanswered(
+                f"Prometheus gave no answer within {self._timeout:g} s"
+            ) from None
         except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
-            raise Unanswered(f"Prometheus cannot be reached: {error}") from error
+            raise PrometheusUnanswered(f"Prometheus cannot be reached: {error}") from error
 
     async def _asked(self, query: str) -> bytes:
         async with (
@@ -42,10 +44,12 @@ class Prometheus:
         ):
             # 400 and 422 say in JSON what is wrong with the query.
             if response.status not in (200, 400, 422):
-                raise Unanswered(f"Prometheus answers {response.status}")
+                raise PrometheusUnanswered(f"Prometheus answers {response.status}")
             raw = await response.content.read(LONGEST_ANSWER + 1)
             while len(raw) <= LONGEST_ANSWER and (more := await response.content.read(2**16)):
                 raw += more
             if len(raw) > LONGEST_ANSWER:
-                raise Unanswered(f"Prometheus' answer has more than {LONGEST_ANSWER} bytes")
+                raise PrometheusUnanswered(
+                    f"Prometheus' answer has more than {LONGEST_ANSWER} bytes"
+                )
             return raw

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kubenode.api.v1alpha1.machinecomponentset import OnEmpty, PromQLCheck
-from machine.inspection.port import PASSED, Answer, Judged
+from machine.inspection.port import PASSED, InspectionAnswer, InspectionResult
 
 NODES = "${nodes}"
 LONGEST = 200
@@ -44,16 +44,18 @@ class _Response(msgspec.Struct, rename="camel"):
     warnings: list[str] = []
 
 
-def question(query: str, nodes: Sequence[str]) -> str | Answer:
+def question(query: str, nodes: Sequence[str]) -> str | InspectionAnswer:
     """The query for these nodes."""
     if NODES not in query:
         return query
     if not nodes:
-        return Answer(Judged.INCONCLUSIVE, "the query asks for nodes, and the batch has none")
+        return InspectionAnswer(
+            InspectionResult.INCONCLUSIVE, "the query asks for nodes, and the batch has none"
+        )
     return query.replace(NODES, "|".join(name.replace(".", "[.]") for name in sorted(nodes)))
 
 
-def judged(check: PromQLCheck, raw: bytes) -> Answer:
+def judged(check: PromQLCheck, raw: bytes) -> InspectionAnswer:
     """What Prometheus' answer to a query at an instant says."""
     try:
         response = msgspec.json.decode(raw, type=_Response)
@@ -81,25 +83,29 @@ def _values(data: _Data) -> list[tuple[str, float]]:
             raise ValueError(f"it is a {other or 'nothing'}, not a vector or scalar")
 
 
-def _compared(success: str, values: Sequence[tuple[str, float]]) -> Answer:
+def _compared(success: str, values: Sequence[tuple[str, float]]) -> InspectionAnswer:
     sign = success.rstrip("0123456789.").rstrip("-").rstrip()
     holds, bound = COMPARISONS[sign], float(success.removeprefix(sign))
     for where, value in values:
         if not math.isnan(value) and not holds(value, bound):
-            return Answer(Judged.FAILED, f"{value:g}{where} is not {success}")
+            return InspectionAnswer(InspectionResult.FAILED, f"{value:g}{where} is not {success}")
     for where, value in values:
         if math.isnan(value):
             return _silent(f"no number{where}")
     return PASSED
 
 
-def _empty(policy: OnEmpty) -> Answer:
+def _empty(policy: OnEmpty) -> InspectionAnswer:
     judged = {
-        OnEmpty.INCONCLUSIVE: Judged.INCONCLUSIVE,
-        OnEmpty.SUCCESS: Judged.PASSED,
-        OnEmpty.FAILURE: Judged.FAILED,
+        OnEmpty.INCONCLUSIVE: InspectionResult.INCONCLUSIVE,
+        OnEmpty.SUCCESS: InspectionResult.PASSED,
+        OnEmpty.FAILURE: InspectionResult.FAILED,
     }[policy]
-    return PASSED if judged is Judged.PASSED else Answer(judged, "the query finds nothing")
+    return (
+        PASSED
+        if judged is InspectionResult.PASSED
+        else InspectionAnswer(judged, "the query finds nothing")
+    )
 
 
 def _named(metric: dict[str, str]) -> str:
@@ -107,5 +113,5 @@ def _named(metric: dict[str, str]) -> str:
     return f" of {labels}"[:LONGEST] if labels else ""
 
 
-def _silent(why: str) -> Answer:
-    return Answer(Judged.INCONCLUSIVE, why[:LONGEST])
+def _silent(why: str) -> InspectionAnswer:
+    return InspectionAnswer(InspectionResult.INCONCLUSIVE, why[:LONGEST])

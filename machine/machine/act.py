@@ -22,12 +22,12 @@ from kubenode.runtime.kube.client import Decode, Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import Node
 from machine.access import PLURAL
-from machine.disruption.port import UNNEEDED, Disruptions, Wish
+from machine.disruption.port import UNNEEDED, DisruptionRequest, DisruptionService
 from machine.machine import nodesync
 from machine.machine.deletion import keeps_permit, stage_of
 from machine.machine.instances import InstanceAccess
 from machine.machine.leave import live_target, replacement_request
-from machine.machine.model import FINALIZER, SOON, Act, Heard, Seen
+from machine.machine.model import FINALIZER, SOON, ActResult, MachineAct, MachineObservation
 from machine.machine.step import plan_of
 from machine.names import LEASES, LEAVING
 
@@ -38,61 +38,63 @@ UNINSTALL_WITHIN = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Acts:
+class MachineActs:
     """decode  of the answers to writes of Machines"""
 
     kube: Kube
-    disruptions: Disruptions
+    disruptions: DisruptionService
     instances: InstanceAccess
     clock: Clock
     guard: DisruptionGuard
     decode: Decode[Machine] = Machine.from_server
 
-    async def do(self, act: Act, seen: Seen) -> tuple[Machine | None, Heard]:
+    async def do(
+        self, act: MachineAct, seen: MachineObservation
+    ) -> tuple[Machine | None, ActResult]:
         """The Machine as it is by then, None when it is given up, and what came back."""
         machine = seen.machine
-        heard = Heard(act, prepared=seen.heard.prepared)
+        heard = ActResult(act, prepared=seen.heard.prepared)
         match act:
-            case Act.ADD_FINALIZER:
+            case MachineAct.ADD_FINALIZER:
                 return await self._finalizer(machine, on=True), heard
-            case Act.REMOVE_FINALIZER:
+            case MachineAct.REMOVE_FINALIZER:
                 if seen.provision:  # nobody renews it any more, and names do not come again
                     await self._delete(paths.lease(LEASES, machine.metadata.name))
                 await self._finalizer(machine, on=False)
                 return None, heard
-            case Act.ADOPT:
+            case MachineAct.ADOPT:
                 return await self._spec(machine, _adopted(seen)), heard
-            case Act.UNINSTALL:
+            case MachineAct.UNINSTALL:
                 return await self._uninstall(seen), heard
-            case Act.SYNC:
+            case MachineAct.SYNC:
                 planned = plan_of(seen)
                 assert planned is not None and seen.node is not None
                 await self._node(seen.node, planned.body)
-            case Act.RELEASE:
+            case MachineAct.RELEASE:
                 assert seen.node is not None
                 body = nodesync.release(seen.node, machine.metadata.name)
                 await self._node(seen.node, body)
-            case Act.DELETE_NODE:
+            case MachineAct.DELETE_NODE:
                 assert seen.node is not None
                 await self._delete(paths.node(seen.node.metadata.name), seen.node.metadata.uid)
-            case Act.REPLACE:
+            case MachineAct.REPLACE:
                 return machine, await self._replace(seen)
-            case Act.PREPARE:
+            case MachineAct.PREPARE:
                 prepared = await self.disruptions.prepare(wish_of(seen))
-                return machine, Heard(act, prepared=prepared)
-            case Act.END:
+                return machine, ActResult(act, prepared=prepared)
+            case MachineAct.END:
                 node = machine.node_name if seen.expects_node else None
                 done = await self.disruptions.end(node, holder_of(machine))
                 return machine, replace(heard, done=done)
-            case Act.CREATE:
+            case MachineAct.CREATE:
                 return machine, await self.instances.create(machine)
-            case Act.TERMINATE:
+            case MachineAct.TERMINATE:
                 gone = await self.instances.terminate(seen)
                 return machine, replace(gone, prepared=heard.prepared)
-            case Act.OPERATE:
+            case MachineAct.OPERATE:
                 assert machine.spec.operation is not None
                 return machine, await self.instances.operate(seen, machine.spec.operation)
-            case Act.NONE:
+            case MachineAct.NONE:
                 pass
         return machine, heard
 
@@ -136,7 +138,7 @@ class Acts:
         except NotFound:
             return
 
-    async def _replace(self, seen: Seen) -> Heard:
+    async def _replace(self, seen: MachineObservation) -> ActResult:
         """Give the Machine up for the job that wants another in its place."""
         meta, request = seen.machine.metadata, replacement_request(seen)
         try:
@@ -148,10 +150,10 @@ class Acts:
             )
         except ActRefused as refused:
             log.warning("replacement is refused", extra={"machine": meta.name, "why": str(refused)})
-            return Heard(again=SOON)
-        return Heard(Act.REPLACE)
+            return ActResult(again=SOON)
+        return ActResult(MachineAct.REPLACE)
 
-    async def _uninstall(self, seen: Seen) -> Machine:
+    async def _uninstall(self, seen: MachineObservation) -> Machine:
         """Every component Absent, with leave to do it; nothing where that is so already."""
         machine, now = seen.machine, self.clock.now()
         spec = machine.spec
@@ -174,12 +176,12 @@ def holder_of(machine: Machine) -> Holder:
     return Holder(kind=machine.kind, name=machine.metadata.name, uid=machine.metadata.uid)
 
 
-def wish_of(seen: Seen) -> Wish:
+def wish_of(seen: MachineObservation) -> DisruptionRequest:
     """The disruption that giving it up is. What its set began goes on under the same name."""
     machine = seen.machine
     begun = machine.metadata.annotations.get(LEAVING, "")
     operation = Operation(begun) if begun in set(Operation) else Operation.DELETE
-    return Wish(
+    return DisruptionRequest(
         node=machine.node_name if seen.expects_node and not seen.conflict else None,
         holder=holder_of(machine),
         operation=operation,
@@ -189,7 +191,7 @@ def wish_of(seen: Seen) -> Wish:
     )
 
 
-def _adopted(seen: Seen) -> dict[str, Any]:
+def _adopted(seen: MachineObservation) -> dict[str, Any]:
     found, spec = seen.instance.instance, seen.machine.spec
     assert found is not None
     change: dict[str, Any] = {}
@@ -200,7 +202,7 @@ def _adopted(seen: Seen) -> dict[str, Any]:
     return change
 
 
-def _permit(seen: Seen) -> str:
+def _permit(seen: MachineObservation) -> str:
     prepared = seen.heard.prepared
     return prepared.permit if prepared is not None and prepared.permit else UNNEEDED
 

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
-from machine.bootstrap.agentready import Said
+from machine.bootstrap.agentready import ConditionUpdate
 from machine.machine.instanceready import FINAL
-from machine.machine.model import IMPORT_TIMEOUT, NODE_STARTUP_TIMEOUT, Seen, Starting
-from machine.machine.phases import Components
+from machine.machine.model import IMPORT_TIMEOUT, NODE_STARTUP_TIMEOUT, MachineObservation, Starting
+from machine.machine.phases import ComponentProgress
 from machine.machine.success import said, status_of, succeeded
 
 Type = MachineConditionType
@@ -22,8 +22,11 @@ CHANGES_ITS_CLOCK = frozenset({Type.DELETABLE})
 
 
 def healthy(
-    seen: Seen, instance: Said | None, node: Said | None, components: Components
-) -> Said | None:
+    seen: MachineObservation,
+    instance: ConditionUpdate | None,
+    node: ConditionUpdate | None,
+    components: ComponentProgress,
+) -> ConditionUpdate | None:
     """Its reason remembers how far a Machine has come: see `Starting`."""
     known = seen.known(Type.HEALTHY)
     if seen.deleting or (seen.gave_up and not _once_more(seen, node)):
@@ -33,18 +36,18 @@ def healthy(
         if not here or (seen.manages and not seen.finalizer):  # nothing is made before that is on
             return _starting(seen, known, here=here)
     if bad := _unwell(seen, instance, node, components):
-        return Said(FALSE, "Unhealthy", bad)
+        return ConditionUpdate(FALSE, "Unhealthy", bad)
     if seen.machine.status.initialized_at is None and not whole(seen, node):
-        return Said(UNKNOWN, Starting.JOINED, "its host has come and is not whole yet")
-    return Said(TRUE, "Healthy", "agent, Node and components are well")
+        return ConditionUpdate(UNKNOWN, Starting.JOINED, "its host has come and is not whole yet")
+    return ConditionUpdate(TRUE, "Healthy", "agent, Node and components are well")
 
 
-def _once_more(seen: Seen, node: Said | None) -> bool:
+def _once_more(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
     """Of a Machine that gave up: an imported host may come late after all, or be asked for anew."""
     return not seen.provision and (seen.asked_anew or joins(seen, node))
 
 
-def joins(seen: Seen, node: Said | None) -> bool:
+def joins(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
     """Whether its host is there: its agent, and for an imported one its Node."""
     if not said(seen.machine, Type.AGENT_READY):
         return False
@@ -53,13 +56,15 @@ def joins(seen: Seen, node: Said | None) -> bool:
     return node is None or node.status == TRUE
 
 
-def startup_timeout(seen: Seen) -> timedelta:
+def startup_timeout(seen: MachineObservation) -> timedelta:
     if not seen.provision:
         return IMPORT_TIMEOUT
     return seen.class_.node_startup_timeout if seen.class_ else NODE_STARTUP_TIMEOUT
 
 
-def _starting(seen: Seen, known: Condition | None, *, here: bool) -> Said | None:
+def _starting(
+    seen: MachineObservation, known: Condition | None, *, here: bool
+) -> ConditionUpdate | None:
     if seen.provision and not seen.machine.spec.provider_id:
         return None
     limit = startup_timeout(seen)
@@ -68,14 +73,21 @@ def _starting(seen: Seen, known: Condition | None, *, here: bool) -> Said | None
     if late and not here and not seen.unsure:
         seconds = limit.total_seconds()
         told = f"its host did not come within {seconds:g} s"
-        return Said(FALSE, Starting.TIMEOUT, told if seen.provision else f"{told}; {ANEW}")
-    return Said(UNKNOWN, Starting.WAITING, "its host has not come yet")
+        return ConditionUpdate(
+            FALSE, Starting.TIMEOUT, told if seen.provision else f"{told}; {ANEW}"
+        )
+    return ConditionUpdate(UNKNOWN, Starting.WAITING, "its host has not come yet")
 
 
-def _unwell(seen: Seen, instance: Said | None, node: Said | None, components: Components) -> str:
+def _unwell(
+    seen: MachineObservation,
+    instance: ConditionUpdate | None,
+    node: ConditionUpdate | None,
+    components: ComponentProgress,
+) -> str:
     if seen.reason(Type.INSTANCE_READY) in FINAL or (instance and instance.reason in FINAL):
         return "its instance is gone"
-    if components is Components.BAD:
+    if components is ComponentProgress.BAD:
         return "a component is not well"
     if seen.machine.status.initialized_at is None:
         return ""
@@ -86,7 +98,7 @@ def _unwell(seen: Seen, instance: Said | None, node: Said | None, components: Co
     return ""
 
 
-def whole(seen: Seen, node: Said | None) -> bool:
+def whole(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
     """Whether it has all that it was to have once: the end of its initialization."""
     machine = seen.machine
     if seen.missing or not said(machine, Type.AGENT_READY):
@@ -98,28 +110,28 @@ def whole(seen: Seen, node: Said | None) -> bool:
     )
 
 
-def _synced(seen: Seen, node: Said | None) -> bool:
+def _synced(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
     """A Machine that is only observed has nothing to sync."""
     if seen.machine.status.node_ref is None or node is None or node.status != TRUE:
         return False
     return not seen.manages or said(seen.machine, Type.NODE_SYNCED)
 
 
-def available(seen: Seen, health: Said | None) -> Said:
+def available(seen: MachineObservation, health: ConditionUpdate | None) -> ConditionUpdate:
     """Well for spec.minReady, and in service."""
     if seen.deleting:
-        return Said(FALSE, "Deleting", "it is being given up")
+        return ConditionUpdate(FALSE, "Deleting", "it is being given up")
     known = seen.known(Type.HEALTHY)
     if health is None and (known is None or known.status != TRUE):
-        return Said(FALSE, "NotHealthy", "it is not well")
+        return ConditionUpdate(FALSE, "NotHealthy", "it is not well")
     if health is not None and health.status != TRUE:
-        return Said(FALSE, "NotHealthy", "it is not well")
+        return ConditionUpdate(FALSE, "NotHealthy", "it is not well")
     if not settled(seen, health):
-        return Said(FALSE, "MinReady", "it has not been well for spec.minReady yet")
-    return Said(TRUE, "Available", "well for spec.minReady")
+        return ConditionUpdate(FALSE, "MinReady", "it has not been well for spec.minReady yet")
+    return ConditionUpdate(TRUE, "Available", "well for spec.minReady")
 
 
-def settled(seen: Seen, health: Said | None) -> bool:
+def settled(seen: MachineObservation, health: ConditionUpdate | None) -> bool:
     """Whether it has been well for minReady."""
     known = seen.known(Type.HEALTHY)
     if health is not None and health.status != TRUE:
@@ -131,7 +143,7 @@ def settled(seen: Seen, health: Said | None) -> bool:
 
 def merged(
     conditions: list[Condition],
-    found: Mapping[MachineConditionType, Said | None],
+    found: Mapping[MachineConditionType, ConditionUpdate | None],
     generation: int,
     now: datetime,
 ) -> list[Condition]:
@@ -144,7 +156,11 @@ def merged(
 
 
 def _one(
-    type_: MachineConditionType, new: Said, known: Condition | None, generation: int, now: datetime
+    type_: MachineConditionType,
+    new: ConditionUpdate,
+    known: Condition | None,
+    generation: int,
+    now: datetime,
 ) -> Condition:
     since = now
     if known is not None and known.status == new.status:

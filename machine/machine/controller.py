@@ -16,20 +16,20 @@ from kubenode.api.v1alpha1 import (
     MachineComponentSet,
 )
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType, MachinePhase
-from kubenode.providers.instances import Code
-from kubenode.runtime.audit import Line
+from kubenode.providers.instances import ErrorCode
+from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.objects import Node
 from machine.access import MachineAccess, regarding
 from machine.certificates.controller import OF_NODE
-from machine.disruption.port import Disruptions
-from machine.ground import Ground
-from machine.machine.act import Acts
+from machine.disruption.port import DisruptionService
+from machine.ground import SharedCaches
+from machine.machine.act import MachineActs
 from machine.machine.attachments import Attachments
-from machine.machine.fights import Fights
+from machine.machine.fights import NodeFights
 from machine.machine.instances import InstanceAccess
-from machine.machine.model import Act, Heard, Seen, Step
-from machine.machine.observe import Observer
+from machine.machine.model import ActResult, MachineAct, MachineObservation, MachineStep
+from machine.machine.observe import MachineObserver
 from machine.machine.step import step
 from machine.provisioning import Provisioning
 
@@ -38,7 +38,15 @@ ROUNDS = 12
 """More changes than one run can have; the rest waits for the next."""
 SHORTEST = timedelta(milliseconds=50)
 AGAIN = Result(SHORTEST)
-SHOWN_BY_A_WATCH = frozenset({Act.SYNC, Act.RELEASE, Act.DELETE_NODE, Act.REPLACE, Act.UNINSTALL})
+SHOWN_BY_A_WATCH = frozenset(
+    {
+        MachineAct.SYNC,
+        MachineAct.RELEASE,
+        MachineAct.DELETE_NODE,
+        MachineAct.REPLACE,
+        MachineAct.UNINSTALL,
+    }
+)
 """What is decided next needs what these changed, which our caches do not show yet."""
 WARN = frozenset({MachinePhase.DEGRADED, MachinePhase.UNREACHABLE, MachinePhase.FAILED})
 ORDINARY = {MachinePhase.RUNNING, MachinePhase.UPDATING}
@@ -50,13 +58,13 @@ AGENT_READY = MachineConditionType.AGENT_READY
 BY_SETS = frozenset({"components", "permit"})
 TOLD = frozenset(
     {
-        Act.CREATE,
-        Act.OPERATE,
-        Act.REPLACE,
-        Act.UNINSTALL,
-        Act.TERMINATE,
-        Act.DELETE_NODE,
-        Act.RELEASE,
+        MachineAct.CREATE,
+        MachineAct.OPERATE,
+        MachineAct.REPLACE,
+        MachineAct.UNINSTALL,
+        MachineAct.TERMINATE,
+        MachineAct.DELETE_NODE,
+        MachineAct.RELEASE,
     }
 )
 """Acts that are written down in the audit log."""
@@ -66,12 +74,12 @@ TOLD = frozenset(
 class MachineController:
     """later  looks at a Machine after so many seconds, at once for whatever changed until then"""
 
-    ground: Ground
+    ground: SharedCaches
     access: MachineAccess
-    observer: Observer
-    acts: Acts
+    observer: MachineObserver
+    acts: MachineActs
     instances: InstanceAccess
-    fights: Fights
+    fights: NodeFights
     later: Callable[[str, float], None] = lambda name, seconds: None
     _written: dict[str, str] = field(default_factory=dict)
     """Machine to the version that our last write of its status made."""
@@ -83,28 +91,28 @@ class MachineController:
             self.fights.forget(name)
             self._written.pop(name, None)
             return DONE
-        machine, heard = known, Heard()
+        machine, heard = known, ActResult()
         for _ in range(ROUNDS):
             seen = await self.observer.observe(machine, heard)
             after = step(seen)
             if after.status:
                 machine = await self._write(seen, after.status)
                 continue
-            if after.act is Act.NONE:
+            if after.act is MachineAct.NONE:
                 return _later(after)
             self.ground.fence.check()
             left, heard = await self.acts.do(after.act, seen)
             self._audit(after.act, seen, heard)
             if left is None:
                 return DONE
-            if heard.again is not None and heard.act is not Act.OPERATE:
+            if heard.again is not None and heard.act is not MachineAct.OPERATE:
                 return Result(max(heard.again, SHORTEST))
             if after.act in SHOWN_BY_A_WATCH:
                 return _later(after)
             machine = left
         return AGAIN
 
-    async def _write(self, seen: Seen, status: Mapping[str, Any]) -> Machine:
+    async def _write(self, seen: MachineObservation, status: Mapping[str, Any]) -> Machine:
         self.ground.fence.check()
         before = seen.machine.status.phase
         machine = await self.access.write(seen.machine, status)
@@ -116,14 +124,14 @@ class MachineController:
             await self.ground.recorder.emit(regarding(machine), type_, str(phase), told)
         return machine
 
-    def _audit(self, act: Act, seen: Seen, heard: Heard) -> None:
+    def _audit(self, act: MachineAct, seen: MachineObservation, heard: ActResult) -> None:
         if act not in TOLD or heard.act is not act:
             return
         who, now = f"Machine {seen.machine.metadata.name}", self.ground.clock.now()
         node = seen.machine.node_name if seen.expects_node else ""
-        outcome = "Done" if heard.code is Code.OK else "Failed"
+        outcome = "Done" if heard.code is ErrorCode.OK else "Failed"
         why = f"{heard.code}: {heard.told}" if heard.told else ""
-        self.ground.audit.write(Line(now, BY, who, str(act), outcome, why=why, node=node))
+        self.ground.audit.write(AuditLine(now, BY, who, str(act), outcome, why=why, node=node))
 
     # -- whom a change concerns -------------------------------------------------------------------
 
@@ -190,13 +198,13 @@ def _said(node: Node) -> tuple[object, ...]:
     return (meta.uid, meta.labels, meta.annotations, spec.taints, spec.provider_id, status)
 
 
-def _later(after: Step) -> Result:
+def _later(after: MachineStep) -> Result:
     return DONE if after.again is None else Result(max(after.again, SHORTEST))
 
 
 def wired(
-    ground: Ground,
-    disruptions: Disruptions,
+    ground: SharedCaches,
+    disruptions: DisruptionService,
     provisioning: Provisioning,
     later: Callable[[str, float], None],
 ) -> MachineController:
@@ -208,18 +216,18 @@ def wired(
         ground.clock,
         ground.guard,
     )
-    fights = Fights(ground.clock.monotonic)
+    fights = NodeFights(ground.clock.monotonic)
     return MachineController(
         ground,
         MachineAccess(ground.kube, ground.machines.read),
-        Observer(
+        MachineObserver(
             ground,
             instances,
             fights,
             ground.meltdown.frozen,
             Attachments(ground.kube),
         ),
-        Acts(
+        MachineActs(
             ground.kube,
             disruptions,
             instances,

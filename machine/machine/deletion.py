@@ -14,17 +14,17 @@ from enum import StrEnum
 
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
-from machine.bootstrap.agentready import Said
-from machine.disruption.port import State, Why
+from machine.bootstrap.agentready import ConditionUpdate
+from machine.disruption.port import DisruptionHold, DisruptionState
 from machine.machine import nodesync
 from machine.machine.model import (
     LOST_ANSWER,
     PRE_DRAIN,
     PRE_TERMINATE,
     SOON,
-    Act,
-    Asked,
-    Seen,
+    InstanceRequestState,
+    MachineAct,
+    MachineObservation,
 )
 from machine.machine.operation import replaces
 from machine.machine.success import applied, status_of
@@ -37,7 +37,7 @@ FROZEN = timedelta(seconds=5)
 """Between two looks while our own sight is in doubt: nothing tells us when it clears."""
 
 
-class Stage(StrEnum):
+class DeletionStage(StrEnum):
     """In their order. TERMINATION_HOOK: the drain is over, which HookPending could not tell."""
 
     HOOK = "HookPending"
@@ -50,53 +50,53 @@ class Stage(StrEnum):
 
     @property
     def rank(self) -> int:
-        return list(Stage).index(self)
+        return list(DeletionStage).index(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DeletionHold:
     """Where it is, why, and what is done there."""
 
-    stage: Stage
+    stage: DeletionStage
     message: str
-    act: Act = Act.NONE
+    act: MachineAct = MachineAct.NONE
     again: timedelta | None = None
 
     @property
-    def said(self) -> Said:
-        return Said(ConditionStatus.FALSE, self.stage, self.message)
+    def said(self) -> ConditionUpdate:
+        return ConditionUpdate(ConditionStatus.FALSE, self.stage, self.message)
 
 
-def deletion(seen: Seen) -> Held:
+def deletion(seen: MachineObservation) -> DeletionHold:
     stage = stage_of(seen)
     if seen.provision and not seen.manages:
         told = "mode Observe: nothing is deleted; set mode Manage to give its instance up"
-        return Held(stage, told)
-    if _disrupts(seen) and stage.rank <= Stage.DRAINING.rank:
+        return DeletionHold(stage, told)
+    if _disrupts(seen) and stage.rank <= DeletionStage.DRAINING.rank:
         return _drain(seen)
     if keeps_permit(seen, stage) and seen.heard.prepared is None:
-        return Held(stage, _message(seen), Act.PREPARE)
+        return DeletionHold(stage, _message(seen), MachineAct.PREPARE)
     if (held := _emptied(seen, stage)) is not None:
         return held
-    if stage.rank < Stage.RELEASING.rank and (hooks := seen.hooks(PRE_TERMINATE)):
-        return Held(Stage.TERMINATION_HOOK, _waits_for(hooks))
-    if seen.provision and stage is not Stage.RELEASING:
+    if stage.rank < DeletionStage.RELEASING.rank and (hooks := seen.hooks(PRE_TERMINATE)):
+        return DeletionHold(DeletionStage.TERMINATION_HOOK, _waits_for(hooks))
+    if seen.provision and stage is not DeletionStage.RELEASING:
         return _terminate(seen, stage)
     return _release(seen, stage)
 
 
-def stage_of(seen: Seen) -> Stage:
+def stage_of(seen: MachineObservation) -> DeletionStage:
     reason = seen.reason(MachineConditionType.DELETABLE)
-    return Stage(reason) if reason in set(Stage) else Stage.HOOK
+    return DeletionStage(reason) if reason in set(DeletionStage) else DeletionStage.HOOK
 
 
-def keeps_permit(seen: Seen, stage: Stage) -> bool:
+def keeps_permit(seen: MachineObservation, stage: DeletionStage) -> bool:
     """Whether the act that the node was prepared for is under way."""
-    under_way = Stage.DRAINING.rank < stage.rank < Stage.RELEASING.rank
+    under_way = DeletionStage.DRAINING.rank < stage.rank < DeletionStage.RELEASING.rank
     return _disrupts(seen) and under_way and not replaces(seen)
 
 
-def _disrupts(seen: Seen) -> bool:
+def _disrupts(seen: MachineObservation) -> bool:
     """Whether what runs there would be the worse: letting go of an imported host disturbs none."""
     spec = seen.machine.spec
     if seen.provision:
@@ -104,49 +104,53 @@ def _disrupts(seen: Seen) -> bool:
     return seen.manages and spec.deletion.imported == "Uninstall" and bool(spec.components)
 
 
-def _drain(seen: Seen) -> Held:
-    after = Stage.DETACHING if seen.provision else Stage.UNINSTALLING
+def _drain(seen: MachineObservation) -> DeletionHold:
+    after = DeletionStage.DETACHING if seen.provision else DeletionStage.UNINSTALLING
     if hooks := seen.hooks(PRE_DRAIN):
-        return Held(Stage.HOOK, _waits_for(hooks))
+        return DeletionHold(DeletionStage.HOOK, _waits_for(hooks))
     if replaces(seen):
-        return Held(after, "drained by the job that replaces it", again=NOW)
+        return DeletionHold(after, "drained by the job that replaces it", again=NOW)
     prepared = seen.heard.prepared
     if prepared is None:
-        return Held(Stage.DRAINING, _message(seen) or "its node is to be drained", Act.PREPARE)
-    if prepared.state is State.READY:
-        return Held(after, "drained", again=NOW)
+        return DeletionHold(
+            DeletionStage.DRAINING,
+            _message(seen) or "its node is to be drained",
+            MachineAct.PREPARE,
+        )
+    if prepared.state is DisruptionState.READY:
+        return DeletionHold(after, "drained", again=NOW)
     told = f"{prepared.reason}: {prepared.message}" if prepared.message else prepared.reason
-    if prepared.state is State.FAILED:
-        if prepared.reason == Why.DRAIN_TIMEOUT:
-            return Held(after, f"not drained in time: {told}"[:1024], again=NOW)
-        act = Act.NONE if seen.heard.act is Act.END else Act.END
-        return Held(Stage.DRAINING, told, act, AFTER_A_PERSON)
+    if prepared.state is DisruptionState.FAILED:
+        if prepared.reason == DisruptionHold.DRAIN_TIMEOUT:
+            return DeletionHold(after, f"not drained in time: {told}"[:1024], again=NOW)
+        act = MachineAct.NONE if seen.heard.act is MachineAct.END else MachineAct.END
+        return DeletionHold(DeletionStage.DRAINING, told, act, AFTER_A_PERSON)
     again = None if prepared.look_again is None else timedelta(seconds=prepared.look_again)
-    return Held(Stage.DRAINING, told, again=FROZEN if seen.frozen else again)
+    return DeletionHold(DeletionStage.DRAINING, told, again=FROZEN if seen.frozen else again)
 
 
-def _emptied(seen: Seen, stage: Stage) -> Held | None:
+def _emptied(seen: MachineObservation, stage: DeletionStage) -> DeletionHold | None:
     """None: what had to leave the host has left."""
-    if not _disrupts(seen) or stage.rank >= Stage.TERMINATION_HOOK.rank:
+    if not _disrupts(seen) or stage.rank >= DeletionStage.TERMINATION_HOOK.rank:
         return None
     return _detach(seen, stage) if seen.provision else _uninstall(seen)
 
 
-def _detach(seen: Seen, stage: Stage) -> Held | None:
+def _detach(seen: MachineObservation, stage: DeletionStage) -> DeletionHold | None:
     """None: nothing hangs on the node any more, or not within its time."""
-    if stage is not Stage.DETACHING or seen.volumes is None:
-        return Held(Stage.DETACHING, "volumes are looked for", again=NOW)
+    if stage is not DeletionStage.DETACHING or seen.volumes is None:
+        return DeletionHold(DeletionStage.DETACHING, "volumes are looked for", again=NOW)
     since = seen.known(MachineConditionType.DELETABLE)
     assert since is not None  # its reason is the stage
     limit = since.last_transition_time + seen.machine.spec.deletion.volume_detach_timeout
     if not seen.volumes or seen.now >= limit:
         return None
-    return Held(
+    return DeletionHold(
         stage, f"{seen.volumes} volumes are still attached", again=min(SOON, limit - seen.now)
     )
 
 
-def _uninstall(seen: Seen) -> Held | None:
+def _uninstall(seen: MachineObservation) -> DeletionHold | None:
     """None: no component is left. A host that does not answer is waited for: nobody else knows."""
     spec = seen.machine.spec
     left = [
@@ -155,62 +159,68 @@ def _uninstall(seen: Seen) -> Held | None:
     if all(one.desired_state == "Absent" for one in spec.components) and not left:
         return None
     told = f"{', '.join(left)} to be taken off; imported: Release would leave them"
-    return Held(Stage.UNINSTALLING, told[:1024], Act.UNINSTALL, SOON)
+    return DeletionHold(DeletionStage.UNINSTALLING, told[:1024], MachineAct.UNINSTALL, SOON)
 
 
-def _terminate(seen: Seen, stage: Stage) -> Held:
-    if stage is not Stage.TERMINATING:
-        return Held(Stage.TERMINATING, "its instance is to be deleted", again=NOW)
+def _terminate(seen: MachineObservation, stage: DeletionStage) -> DeletionHold:
+    if stage is not DeletionStage.TERMINATING:
+        return DeletionHold(DeletionStage.TERMINATING, "its instance is to be deleted", again=NOW)
     asked, named = seen.instance, bool(seen.machine.spec.provider_id)
     if not named and not seen.token:
-        return Held(Stage.RELEASING, "no instance was asked for", again=NOW)
+        return DeletionHold(DeletionStage.RELEASING, "no instance was asked for", again=NOW)
     if seen.frozen:
-        return Held(stage, seen.frozen, again=FROZEN)
+        return DeletionHold(stage, seen.frozen, again=FROZEN)
     prepared = seen.heard.prepared
-    if prepared is not None and prepared.state is State.WAITING:
-        return Held(stage, f"{prepared.reason}: {prepared.message}", again=SOON)
-    if prepared is not None and prepared.state is State.FAILED and not prepared.permit:
-        act = Act.NONE if seen.heard.act is Act.END else Act.END
-        return Held(stage, f"{prepared.reason}: {prepared.message}", act, AFTER_A_PERSON)
+    if prepared is not None and prepared.state is DisruptionState.WAITING:
+        return DeletionHold(stage, f"{prepared.reason}: {prepared.message}", again=SOON)
+    if prepared is not None and prepared.state is DisruptionState.FAILED and not prepared.permit:
+        act = MachineAct.NONE if seen.heard.act is MachineAct.END else MachineAct.END
+        return DeletionHold(stage, f"{prepared.reason}: {prepared.message}", act, AFTER_A_PERSON)
     match asked.asked:
-        case Asked.FOUND if not named:
-            return Held(stage, "an instance was made for it", Act.ADOPT)
-        case Asked.FOUND:
-            return Held(stage, "its instance is being deleted", Act.TERMINATE, asked.again or SOON)
-        case Asked.ERROR:
-            return Held(stage, f"{asked.code}: {asked.told}"[:1024], again=asked.again or SOON)
-        case Asked.NOT:
-            return Held(stage, _message(seen), again=asked.again or SOON)
-        case Asked.ABSENT if not named and (left := _unanswered(seen)) > NOW:
-            return Held(
+        case InstanceRequestState.FOUND if not named:
+            return DeletionHold(stage, "an instance was made for it", MachineAct.ADOPT)
+        case InstanceRequestState.FOUND:
+            return DeletionHold(
+                stage, "its instance is being deleted", MachineAct.TERMINATE, asked.again or SOON
+            )
+        case InstanceRequestState.ERROR:
+            return DeletionHold(
+                stage, f"{asked.code}: {asked.told}"[:1024], again=asked.again or SOON
+            )
+        case InstanceRequestState.NOT:
+            return DeletionHold(stage, _message(seen), again=asked.again or SOON)
+        case InstanceRequestState.ABSENT if not named and (left := _unanswered(seen)) > NOW:
+            return DeletionHold(
                 stage, "an instance may still come of what was asked", again=min(left, SOON)
             )
-        case Asked.ABSENT:
-            return Held(Stage.RELEASING, "its provider has no such instance any more", again=NOW)
+        case InstanceRequestState.ABSENT:
+            return DeletionHold(
+                DeletionStage.RELEASING, "its provider has no such instance any more", again=NOW
+            )
 
 
-def _unanswered(seen: Seen) -> timedelta:
+def _unanswered(seen: MachineObservation) -> timedelta:
     """How long an instance may still appear that a lost answer told of."""
     known = seen.known(MachineConditionType.DELETABLE)
     return LOST_ANSWER if known is None else known.last_transition_time + LOST_ANSWER - seen.now
 
 
-def _release(seen: Seen, stage: Stage) -> Held:
-    if stage is not Stage.RELEASING:
-        return Held(Stage.RELEASING, "what is ours is taken off", again=NOW)
+def _release(seen: MachineObservation, stage: DeletionStage) -> DeletionHold:
+    if stage is not DeletionStage.RELEASING:
+        return DeletionHold(DeletionStage.RELEASING, "what is ours is taken off", again=NOW)
     told = "what is ours is taken off"
     if seen.node is not None and seen.provision and _ours(seen):
-        return Held(stage, told, Act.DELETE_NODE)
+        return DeletionHold(stage, told, MachineAct.DELETE_NODE)
     if seen.node is not None and nodesync.release(seen.node, seen.machine.metadata.name):
-        return Held(stage, told, Act.RELEASE)
-    if seen.heard.act is not Act.END:
-        return Held(stage, told, Act.END)
+        return DeletionHold(stage, told, MachineAct.RELEASE)
+    if seen.heard.act is not MachineAct.END:
+        return DeletionHold(stage, told, MachineAct.END)
     if not seen.heard.done:
-        return Held(stage, told, again=SOON)
-    return Held(stage, told, Act.REMOVE_FINALIZER)
+        return DeletionHold(stage, told, again=SOON)
+    return DeletionHold(stage, told, MachineAct.REMOVE_FINALIZER)
 
 
-def _ours(seen: Seen) -> bool:
+def _ours(seen: MachineObservation) -> bool:
     """Whether the Node stood for the instance that is gone, and not for another by now."""
     assert seen.node is not None
     ref, meta = seen.machine.status.node_ref, seen.node.metadata
@@ -222,6 +232,6 @@ def _waits_for(hooks: tuple[str, ...]) -> str:
     return f"held by annotation {', '.join(hooks)}"[:1024]
 
 
-def _message(seen: Seen) -> str:
+def _message(seen: MachineObservation) -> str:
     known = seen.known(MachineConditionType.DELETABLE)
     return "" if known is None else known.message

@@ -12,7 +12,7 @@ class _Round:
     at: list[float] = field(default_factory=list)
 
 
-class Fights:
+class NodeFights:
     """By Machine and key. A restart forgets them: then a fight is noticed once more.
 
     now  monotonic seconds

@@ -15,13 +15,13 @@ from kubenode.api.v1alpha1 import Machine, MachineClass
 from kubenode.api.v1alpha1.machineclass import MachineClassSpec
 from kubenode.api.v1alpha1.machinework import MachineOperation
 from kubenode.providers.instances import (
-    Code,
+    ErrorCode,
     Instance,
     InstanceError,
+    InstanceOrder,
     Instances,
     InstanceState,
     On,
-    Order,
     next_try,
 )
 from kubenode.runtime.clock import Clock
@@ -36,7 +36,15 @@ from machine.bootstrap.tokens import Tokens
 from machine.importing.cloudinit import user_data
 from machine.importing.joining import Joining
 from machine.machine.leave import deletion_request, live_target, operation_request
-from machine.machine.model import RESYNC, SOON, Act, Asked, Heard, InstanceSeen, Seen
+from machine.machine.model import (
+    RESYNC,
+    SOON,
+    ActResult,
+    InstanceRequestState,
+    InstanceSeen,
+    MachineAct,
+    MachineObservation,
+)
 from machine.provisioning import Provisioning
 
 log = logging.getLogger(__name__)
@@ -50,15 +58,15 @@ ENDING = timedelta(seconds=5)
 """Between two looks at an instance that is being deleted."""
 
 
-class _Secret(msgspec.Struct, gc=False):
+class _UserDataSecret(msgspec.Struct, gc=False):
     data: dict[str, bytes] = {}
 
 
-_decode = structs(_Secret)
+_decode = structs(_UserDataSecret)
 
 
 @dataclass(slots=True)
-class _Kept:
+class _InstanceRecord:
     """due       by the monotonic clock: before that this answer stands
     failures  in a row
     """
@@ -96,7 +104,7 @@ class InstanceAccess:
         self._guard = guard
         self._provisioning, self._kube, self._clock = provisioning, kube, clock
         self._classes, self._frozen, self._tokens = classes, frozen, Tokens(kube)
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _InstanceRecord] = {}
         self._tried: dict[str, _Tried] = {}
         self._paces: dict[str, TokenBucket] = {}
 
@@ -126,7 +134,7 @@ class InstanceAccess:
             return self._failed(machine, error, mine=False)
         return self._keep(machine, _seen(found), _next_look(machine, found))
 
-    async def create(self, machine: Machine) -> Heard:
+    async def create(self, machine: Machine) -> ActResult:
         """Ask for the instance of its token. What came of it is what `look` says next.
 
         NONE in the answer, here and below: it was not its turn.
@@ -134,12 +142,12 @@ class InstanceAccess:
         found = self._classes(machine.spec.class_ref)
         if found is None or (wait := self._paced(machine.spec.class_ref, found.spec)) is not None:
             again = SOON if found is None else wait
-            return Heard(again=again)
+            return ActResult(again=again)
         try:
             data = await self._user_data(machine, found.spec)
             if data is None:
-                return Heard(again=TOKEN)
-            order = Order(
+                return ActResult(again=TOKEN)
+            order = InstanceOrder(
                 _token(machine),
                 self._provisioning.cluster,
                 machine.metadata.name,
@@ -150,15 +158,15 @@ class InstanceAccess:
             made = await self._provider(machine).create(order)
         except InstanceError as error:
             self._failed(machine, error, mine=True)
-            return Heard(Act.CREATE, code=error.code, told=error.told)
+            return ActResult(MachineAct.CREATE, code=error.code, told=error.told)
         self._keep(machine, _seen(made), SOON)
-        return Heard(Act.CREATE)
+        return ActResult(MachineAct.CREATE)
 
-    async def terminate(self, seen: Seen) -> Heard:
+    async def terminate(self, seen: MachineObservation) -> ActResult:
         """Ask for its end; whether it is gone the next look says."""
         machine = seen.machine
         if self._frozen():
-            return Heard(again=ENDING)
+            return ActResult(again=ENDING)
         request = deletion_request(seen)
         try:
             provider = self._provider(machine)
@@ -169,27 +177,31 @@ class InstanceAccess:
                 act=lambda: provider.delete(machine.spec.provider_id, self._provisioning.cluster),
             )
         except ActRefused as refused:
-            why = InstanceSeen(Asked.ERROR, code=Code.FAILED_PRECONDITION, told=str(refused)[:800])
+            why = InstanceSeen(
+                InstanceRequestState.ERROR,
+                code=ErrorCode.FAILED_PRECONDITION,
+                told=str(refused)[:800],
+            )
             self._keep(machine, why, 2 * ENDING)  # so that the next look tells of it
-            return Heard(again=ENDING)
+            return ActResult(again=ENDING)
         except InstanceError as error:
             again = self._failed(machine, error, mine=False).again
-            return Heard(Act.TERMINATE, code=error.code, told=error.told, again=again)
+            return ActResult(MachineAct.TERMINATE, code=error.code, told=error.told, again=again)
         self._keep(machine, InstanceSeen(), ENDING)
-        return Heard(Act.TERMINATE, again=ENDING)
+        return ActResult(MachineAct.TERMINATE, again=ENDING)
 
-    async def operate(self, seen: Seen, wanted: MachineOperation) -> Heard:
+    async def operate(self, seen: MachineObservation, wanted: MachineOperation) -> ActResult:
         machine, name = seen.machine, seen.machine.metadata.name
         tried = self._tried.get(name)
         if tried is None or tried.id != wanted.id:
             tried = self._tried[name] = _Tried(wanted.id)
         if (left := tried.due - self._clock.monotonic()) > 0:
-            return Heard(again=timedelta(seconds=left))
+            return ActResult(again=timedelta(seconds=left))
         try:
             provider = self._provider(machine)
             if wanted.type not in provider.operations:
                 told = f"it has no {wanted.type}"
-                raise InstanceError(provider.name, Code.UNIMPLEMENTED, told)
+                raise InstanceError(provider.name, ErrorCode.UNIMPLEMENTED, told)
             cluster, request = self._provisioning.cluster, operation_request(seen)
             await self._guard.perform(
                 request,
@@ -201,16 +213,18 @@ class InstanceAccess:
             )
         except ActRefused as refused:
             log.warning("operation is refused", extra={"machine": name, "why": str(refused)})
-            return Heard(again=ENDING)
+            return ActResult(again=ENDING)
         except InstanceError as error:
             tried.failures += 1
             following = next_try(error.code, tried.failures, error.after)
             final, again = following.on is On.NOTHING, following.after
             if again is not None:
                 tried.due = self._clock.monotonic() + again.total_seconds()
-            return Heard(Act.OPERATE, code=error.code, told=error.told, final=final, again=again)
+            return ActResult(
+                MachineAct.OPERATE, code=error.code, told=error.told, final=final, again=again
+            )
         self.forget(name)
-        return Heard(Act.OPERATE)
+        return ActResult(MachineAct.OPERATE)
 
     def _provider(self, machine: Machine) -> Instances:
         """That of its class; of a class that is gone whoever owns the ID. Raises InstanceError."""
@@ -220,7 +234,7 @@ class InstanceAccess:
         owner = self._provisioning.instances.owner(provider_id) if provider_id else None
         if owner is None:
             told = f"MachineClass {machine.spec.class_ref} is not there to say whose machine it is"
-            raise InstanceError("provider", Code.UNAUTHENTICATED, told)
+            raise InstanceError("provider", ErrorCode.UNAUTHENTICATED, told)
         return owner
 
     def _failed(self, machine: Machine, error: InstanceError, *, mine: bool) -> InstanceSeen:
@@ -229,14 +243,18 @@ class InstanceAccess:
         failures = 1 + (kept.failures if kept and kept.uid == machine.metadata.uid else 0)
         following = next_try(error.code, failures, error.after)
         final = mine and following.on is On.NOTHING
-        seen = InstanceSeen(Asked.ERROR, code=error.code, told=error.told[:800], final=final)
+        seen = InstanceSeen(
+            InstanceRequestState.ERROR, code=error.code, told=error.told[:800], final=final
+        )
         return self._keep(machine, seen, following.after or RESYNC, failures)
 
     def _keep(
         self, machine: Machine, seen: InstanceSeen, wait: timedelta, failures: int = 0
     ) -> InstanceSeen:
         due = self._clock.monotonic() + wait.total_seconds()
-        self._kept[machine.metadata.name] = _Kept(machine.metadata.uid, seen, due, failures)
+        self._kept[machine.metadata.name] = _InstanceRecord(
+            machine.metadata.uid, seen, due, failures
+        )
         return replace(seen, again=wait)
 
     def _paced(self, name: str, spec: MachineClassSpec) -> timedelta | None:
@@ -261,7 +279,7 @@ class InstanceAccess:
         try:
             return user_data(joining, kept.text, site.download, own)
         except ValueError as error:
-            raise InstanceError("user data", Code.UNAUTHENTICATED, str(error)) from error
+            raise InstanceError("user data", ErrorCode.UNAUTHENTICATED, str(error)) from error
 
     async def _own(self, ref: str) -> str:
         if not ref:
@@ -271,7 +289,7 @@ class InstanceAccess:
             secret = await self._kube.get(path, _decode)
         except NotFound as error:
             told = f"Secret {OWN_NAMESPACE}/{ref}, which its class names, is not there: make it"
-            raise InstanceError("user data", Code.UNAUTHENTICATED, told) from error
+            raise InstanceError("user data", ErrorCode.UNAUTHENTICATED, told) from error
         return secret.data.get(USER_DATA, b"").decode(errors="replace")
 
 
@@ -281,7 +299,9 @@ def _token(machine: Machine) -> str:
 
 
 def _seen(found: Instance | None) -> InstanceSeen:
-    return InstanceSeen(Asked.ABSENT if found is None else Asked.FOUND, found)
+    return InstanceSeen(
+        InstanceRequestState.ABSENT if found is None else InstanceRequestState.FOUND, found
+    )
 
 
 def _next_look(machine: Machine, found: Instance | None) -> timedelta:

@@ -8,13 +8,13 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import Node, structs
 from machine.access import MachineAccess
 from machine.disruption.port import UNNEEDED
-from machine.machine.model import Seen
+from machine.machine.model import MachineObservation
 from machine.machine.operation import replaces
 
 _node = structs(Node)
 
 
-def deletion_request(seen: Seen) -> ActRequest:
+def deletion_request(seen: MachineObservation) -> ActRequest:
     """Of the instance, or of the Machine for the job that replaces it."""
     machine = seen.machine
     node = machine.node_name if _has_node(seen) else ""
@@ -39,17 +39,17 @@ def deletion_request(seen: Seen) -> ActRequest:
     )
 
 
-def operation_request(seen: Seen) -> ActRequest:
+def operation_request(seen: MachineObservation) -> ActRequest:
     """Of what a job asks for in `spec.operation`."""
     return _of_operation(seen, DisruptiveAct.RESET)
 
 
-def replacement_request(seen: Seen) -> ActRequest:
+def replacement_request(seen: MachineObservation) -> ActRequest:
     """Of the Machine's own deletion, where a job asks for another in its place."""
     return _of_operation(seen, DisruptiveAct.REPLACE)
 
 
-def _of_operation(seen: Seen, act: DisruptiveAct) -> ActRequest:
+def _of_operation(seen: MachineObservation, act: DisruptiveAct) -> ActRequest:
     machine, wanted = seen.machine, seen.machine.spec.operation
     assert wanted is not None
     has_node = _has_node(seen)
@@ -64,11 +64,11 @@ def _of_operation(seen: Seen, act: DisruptiveAct) -> ActRequest:
     )
 
 
-def _has_node(seen: Seen) -> bool:
+def _has_node(seen: MachineObservation) -> bool:
     return seen.expects_node and not seen.conflict and seen.node is not None
 
 
-async def live_target(kube: Kube, seen: Seen, request: ActRequest) -> LiveTarget:
+async def live_target(kube: Kube, seen: MachineObservation, request: ActRequest) -> LiveTarget:
     """Whether the Machine is as it was decided on, and has no Node where none is named.
 
     Raises KubeError.

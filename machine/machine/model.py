@@ -10,7 +10,7 @@ from kubenode.api.meta import Condition
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import REISSUE, MachineMode, MachineOrigin
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
-from kubenode.providers.instances import Code, Instance
+from kubenode.providers.instances import ErrorCode, Instance
 from kubenode.runtime.kube.objects import Node
 from machine.disruption.port import Prepared
 
@@ -44,7 +44,7 @@ class Starting(StrEnum):
     TIMEOUT = "StartupTimeout"
 
 
-class Asked(StrEnum):
+class InstanceRequestState(StrEnum):
     """What its provider said when asked for the instance.
 
     NOT     it was not asked: it is not its turn, or there is nothing to ask for
@@ -66,9 +66,9 @@ class InstanceSeen:
     again        when it is to be asked again
     """
 
-    asked: Asked = Asked.NOT
+    asked: InstanceRequestState = InstanceRequestState.NOT
     instance: Instance | None = None
-    code: Code = Code.OK
+    code: ErrorCode = ErrorCode.OK
     told: str = ""
     final: bool = False
     again: timedelta | None = None
@@ -83,7 +83,7 @@ class ClassSeen:
     node_startup_timeout: timedelta = NODE_STARTUP_TIMEOUT
 
 
-class Act(StrEnum):
+class MachineAct(StrEnum):
     """One act of ours on the world outside the Machine's status."""
 
     NONE = "None"
@@ -106,7 +106,7 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ActResult:
     """What came of the act before, in the same run.
 
     prepared    of PREPARE, by whatever act it is followed
@@ -115,9 +115,9 @@ class Heard:
     done        of END: nothing of ours is left at the node
     """
 
-    act: Act = Act.NONE
+    act: MachineAct = MachineAct.NONE
     prepared: Prepared | None = None
-    code: Code = Code.OK
+    code: ErrorCode = ErrorCode.OK
     told: str = ""
     final: bool = False
     done: bool = False
@@ -125,7 +125,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MachineObservation:
     """class_       None: its MachineClass is not there, or it is imported
     node        that it speaks of; None: there is none
     conflict    why that Node is not this Machine's, "" if it is
@@ -153,7 +153,7 @@ class Seen:
     owned: bool = False
     unsure: bool = False
     volumes: int | None = None
-    heard: Heard = field(default_factory=Heard)
+    heard: ActResult = field(default_factory=ActResult)
 
     @property
     def provision(self) -> bool:
@@ -219,12 +219,12 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MachineStep:
     """status  what is to be merged into the Machine's, empty for nothing
     act     to be done when the status is written
     again   when to look again though nothing changes, None: not
     """
 
     status: Mapping[str, Any] = field(default_factory=dict)
-    act: Act = Act.NONE
+    act: MachineAct = MachineAct.NONE
     again: timedelta | None = None

@@ -27,7 +27,7 @@ Kind = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class NodePatch:
     """body        merge patch of the Node without its version, empty for nothing
     conflicts   one sentence for each key that somebody else has set otherwise
     overwritten keys of ours that somebody has changed since
@@ -40,7 +40,7 @@ class Plan:
 
 def plan(
     node: Node, machine: str, want: MachineNode, *, initialized: bool, provision: bool
-) -> Plan:
+) -> NodePatch:
     """How the Node comes to have what its Machine wants."""
     labels, taints = _Labels(node), _Taints(node)
     labels.want(want.labels)
@@ -57,7 +57,7 @@ def plan(
         LABELS_FROM_MACHINE: labels.record(),
         TAINTS_FROM_MACHINE: taints.record(),
     }
-    return Plan(
+    return NodePatch(
         _body(node, labels.change, annotations, taints),
         (*labels.conflicts, *taints.conflicts),
         (*labels.overwritten, *taints.overwritten),

@@ -7,30 +7,30 @@ from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.runtime.kube.objects import Node
 from machine.bootstrap.agentready import Lifesign
-from machine.ground import Ground
+from machine.ground import SharedCaches
 from machine.machine.attachments import Attachments
-from machine.machine.deletion import Stage
-from machine.machine.fights import Fights
+from machine.machine.deletion import DeletionStage
+from machine.machine.fights import NodeFights
 from machine.machine.instances import InstanceAccess
-from machine.machine.model import ClassSeen, Heard, InstanceSeen, Seen
+from machine.machine.model import ActResult, ClassSeen, InstanceSeen, MachineObservation
 from machine.machine.nodeready import gave_up
 from machine.machine.step import plan_of
 from machine.names import MACHINE
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
-    ground: Ground
+class MachineObserver:
+    ground: SharedCaches
     instances: InstanceAccess
-    fights: Fights
+    fights: NodeFights
     frozen: Callable[[], str]
     attachments: Attachments
 
-    async def observe(self, machine: Machine, heard: Heard) -> Seen:
+    async def observe(self, machine: Machine, heard: ActResult) -> MachineObservation:
         ground, name = self.ground, machine.metadata.name
         node = ground.nodes.get(machine.node_name) if machine.spec.node == "Expected" else None
         conflict = self._conflict(machine, node)
-        seen = Seen(
+        seen = MachineObservation(
             now=ground.clock.now(),
             machine=machine,
             class_=self._class(machine),
@@ -93,7 +93,7 @@ class Observer:
             for given in machine.spec.components
         )
 
-    def _fighting(self, seen: Seen) -> tuple[str, ...]:
+    def _fighting(self, seen: MachineObservation) -> tuple[str, ...]:
         name = seen.machine.metadata.name
         planned = None if seen.deleting else plan_of(seen)
         if planned is None or seen.node is None:
@@ -109,6 +109,6 @@ class Observer:
         known = machine.status.condition(MachineConditionType.DELETABLE)
         if machine.metadata.deletion_timestamp is None or known is None:
             return None
-        if known.reason != Stage.DETACHING:
+        if known.reason != DeletionStage.DETACHING:
             return None
         return await self.attachments.count(machine.node_name)

@@ -6,30 +6,33 @@ answer: a kill in between asks the same once more.
 
 from kubenode.api.v1alpha1.machinestatus import LastOperation, OperationState
 from kubenode.api.v1alpha1.machinework import MachineOperation, MachineOperationType
-from kubenode.providers.instances import Code
-from machine.machine.model import Act, Seen
+from kubenode.providers.instances import ErrorCode
+from machine.machine.model import MachineAct, MachineObservation
 
 RUNNING, SUCCEEDED, FAILED = OperationState.RUNNING, OperationState.SUCCEEDED, OperationState.FAILED
 
 
-def operation(seen: Seen) -> tuple[LastOperation | None, Act]:
+def operation(seen: MachineObservation) -> tuple[LastOperation | None, MachineAct]:
     """What the status is to say of it, and what is to be done once it says so."""
     wanted, last = seen.machine.spec.operation, seen.machine.status.last_operation
     if wanted is None:
-        return last, Act.NONE
+        return last, MachineAct.NONE
     if last is None or (last.id, last.type) != (wanted.id, wanted.type):
         refused = _refused(seen, wanted.type)
-        return _answer(seen, wanted, FAILED if refused else RUNNING, refused), Act.NONE
+        return _answer(seen, wanted, FAILED if refused else RUNNING, refused), MachineAct.NONE
     if last.state is not RUNNING:
-        return last, Act.NONE
-    if seen.heard.act is Act.OPERATE:
-        return _heard(seen, wanted, last), Act.NONE
+        return last, MachineAct.NONE
+    if seen.heard.act is MachineAct.OPERATE:
+        return _heard(seen, wanted, last), MachineAct.NONE
     if seen.frozen:
-        return last, Act.NONE
-    return last, Act.REPLACE if wanted.type is MachineOperationType.REPLACE else Act.OPERATE
+        return last, MachineAct.NONE
+    return (
+        last,
+        MachineAct.REPLACE if wanted.type is MachineOperationType.REPLACE else MachineAct.OPERATE,
+    )
 
 
-def replaces(seen: Seen) -> bool:
+def replaces(seen: MachineObservation) -> bool:
     """Whether it is given up for a job, which has drained its node under its own permit."""
     last, wanted = seen.machine.status.last_operation, seen.machine.spec.operation
     return (
@@ -41,25 +44,27 @@ def replaces(seen: Seen) -> bool:
     )
 
 
-def _refused(seen: Seen, type_: MachineOperationType) -> str:
+def _refused(seen: MachineObservation, type_: MachineOperationType) -> str:
     """The code, "" if it can be asked for."""
     if not seen.manages or not seen.machine.spec.provider_id or not seen.provision:
-        return Code.FAILED_PRECONDITION
+        return ErrorCode.FAILED_PRECONDITION
     if type_ is MachineOperationType.REPLACE and not seen.owned:
-        return Code.FAILED_PRECONDITION
+        return ErrorCode.FAILED_PRECONDITION
     return ""
 
 
-def _heard(seen: Seen, wanted: MachineOperation, last: LastOperation) -> LastOperation:
+def _heard(
+    seen: MachineObservation, wanted: MachineOperation, last: LastOperation
+) -> LastOperation:
     heard = seen.heard
-    if heard.code is Code.OK:
-        return _answer(seen, wanted, SUCCEEDED, Code.OK)
+    if heard.code is ErrorCode.OK:
+        return _answer(seen, wanted, SUCCEEDED, ErrorCode.OK)
     if heard.final:
         return _answer(seen, wanted, FAILED, heard.code)
     return last if last.code == heard.code else _answer(seen, wanted, RUNNING, heard.code)
 
 
 def _answer(
-    seen: Seen, wanted: MachineOperation, state: OperationState, code: str
+    seen: MachineObservation, wanted: MachineOperation, state: OperationState, code: str
 ) -> LastOperation:
     return LastOperation(id=wanted.id, type=wanted.type, state=state, code=code, at=seen.now)

@@ -50,7 +50,7 @@ class NodeState(StrEnum):
     NOT_READY = "NotReady"
 
 
-class Components(StrEnum):
+class ComponentProgress(StrEnum):
     """DONE      each has what is assigned, and those that are to come have come
     UNDONE    likewise, or its attempt has ended without success
     CHANGING  an agent has not reported of all yet
@@ -64,7 +64,7 @@ class Components(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MachineFacts:
     """provision    else imported
     failed       its instance was not made or is gone, or its host did not come in time
     token        a client token is written down
@@ -84,7 +84,7 @@ class Facts:
     initialized: bool
     lease: bool
     node: NodeState
-    components: Components
+    components: ComponentProgress
     settled: bool
 
     @property
@@ -97,11 +97,11 @@ class Facts:
         return (
             self.lease
             and self.node is not NodeState.NOT_READY
-            and self.components is not Components.BAD
+            and self.components is not ComponentProgress.BAD
         )
 
 
-def phase_of(facts: Facts) -> Phase:
+def phase_of(facts: MachineFacts) -> Phase:
     """What the facts alone say."""
     if facts.deleting:
         return Phase.DELETING
@@ -118,15 +118,15 @@ def phase_of(facts: Facts) -> Phase:
     return Phase.PROVISIONING if facts.token else Phase.PENDING
 
 
-def _lived_in(facts: Facts) -> Phase:
+def _lived_in(facts: MachineFacts) -> Phase:
     if facts.silent:
         return Phase.UNREACHABLE
     if not facts.well or not facts.settled:
         return Phase.DEGRADED
-    return Phase.UPDATING if facts.components is Components.CHANGING else Phase.RUNNING
+    return Phase.UPDATING if facts.components is ComponentProgress.CHANGING else Phase.RUNNING
 
 
-def next_phase(before: Phase | None, facts: Facts) -> Phase:
+def next_phase(before: Phase | None, facts: MachineFacts) -> Phase:
     """One edge on the way from the phase before to what the facts say.
 
     Where no way leads there the phase was not of this Machine's facts: somebody wrote it.

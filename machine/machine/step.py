@@ -17,7 +17,7 @@ from kubenode.api.v1alpha1.machinestatus import (
     NodeReference,
 )
 from kubenode.providers.instances import client_token
-from machine.bootstrap.agentready import Said
+from machine.bootstrap.agentready import ConditionUpdate
 from machine.machine.componentsready import components_of, components_ready, up_to_date
 from machine.machine.conditions import (
     available,
@@ -30,19 +30,27 @@ from machine.machine.conditions import (
 )
 from machine.machine.deletion import deletion
 from machine.machine.instanceready import ABSENT, FINAL, create_timeout, instance_ready
-from machine.machine.model import RESYNC, SOON, Act, Asked, Seen, Starting, Step
+from machine.machine.model import (
+    RESYNC,
+    SOON,
+    InstanceRequestState,
+    MachineAct,
+    MachineObservation,
+    MachineStep,
+    Starting,
+)
 from machine.machine.nodeready import FALSE, TRUE, gave_up, node_ready, node_synced
-from machine.machine.nodesync import Plan, plan
+from machine.machine.nodesync import NodePatch, plan
 from machine.machine.operation import operation
-from machine.machine.phases import Components, Facts, NodeState, next_phase
+from machine.machine.phases import ComponentProgress, MachineFacts, NodeState, next_phase
 from machine.machine.success import said
 from machine.names import PRESERVED
 
 Type = MachineConditionType
-Found = Mapping[MachineConditionType, Said | None]
+Found = Mapping[MachineConditionType, ConditionUpdate | None]
 
 
-def step(seen: Seen) -> Step:
+def step(seen: MachineObservation) -> MachineStep:
     """The change of the status, the act, and when to look again though nothing changes."""
     if seen.deleting:
         return _deleting(seen)
@@ -71,30 +79,30 @@ def step(seen: Seen) -> Step:
         provisioning=_provisioning(seen),
         last_operation=last,
     )
-    act = Act.NONE
+    act = MachineAct.NONE
     if seen.manages and not facts.failed:
         here = seen.provision or seen.joined or joins(seen, node)
         act = _act(seen, planned, operate) if seen.finalizer else _first_act(here)
-    return Step(status, act, None if facts.failed else _again(seen, found))
+    return MachineStep(status, act, None if facts.failed else _again(seen, found))
 
 
-def _deleting(seen: Seen) -> Step:
+def _deleting(seen: MachineObservation) -> MachineStep:
     if not seen.finalizer:
         found: Found = {Type.AVAILABLE: available(seen, None)}
-        return Step(_changes(seen, found, phase=MachinePhase.DELETING))
+        return MachineStep(_changes(seen, found, phase=MachinePhase.DELETING))
     held = deletion(seen)
     found = {Type.AVAILABLE: available(seen, None), Type.DELETABLE: held.said}
-    return Step(_changes(seen, found, phase=MachinePhase.DELETING), held.act, held.again)
+    return MachineStep(_changes(seen, found, phase=MachinePhase.DELETING), held.act, held.again)
 
 
-def _preserved(seen: Seen) -> Said | None:
+def _preserved(seen: MachineObservation) -> ConditionUpdate | None:
     if until := seen.machine.metadata.annotations.get(PRESERVED, ""):
-        return Said(FALSE, "Preserved", f"kept for people until {until}")
+        return ConditionUpdate(FALSE, "Preserved", f"kept for people until {until}")
     was = seen.reason(Type.DELETABLE) == "Preserved"
-    return Said(TRUE, "NotPreserved", "its set may give it up") if was else None
+    return ConditionUpdate(TRUE, "NotPreserved", "its set may give it up") if was else None
 
 
-def plan_of(seen: Seen) -> Plan | None:
+def plan_of(seen: MachineObservation) -> NodePatch | None:
     """None: its Node is not there, not its own, or none of its business."""
     machine = seen.machine
     if not seen.manages or not seen.expects_node or seen.conflict or seen.node is None:
@@ -111,8 +119,11 @@ def plan_of(seen: Seen) -> Plan | None:
 
 
 def facts_of(
-    seen: Seen, found: Found, components: Components, initialized_at: datetime | None
-) -> Facts:
+    seen: MachineObservation,
+    found: Found,
+    components: ComponentProgress,
+    initialized_at: datetime | None,
+) -> MachineFacts:
     """What the phase is worked out from, as the conditions will be."""
     instance, health = found.get(Type.INSTANCE_READY), found.get(Type.HEALTHY)
     reasons = {
@@ -120,7 +131,7 @@ def facts_of(
         seen.reason(Type.HEALTHY) if health is None else health.reason,
     }
     told = seen.reason(Type.HEALTHY) if health is None else health.reason
-    return Facts(
+    return MachineFacts(
         provision=seen.provision,
         deleting=seen.deleting,
         failed=bool(reasons & (FINAL | {Starting.TIMEOUT})),
@@ -135,13 +146,15 @@ def facts_of(
     )
 
 
-def _node_state(seen: Seen, node: Said | None) -> NodeState:
+def _node_state(seen: MachineObservation, node: ConditionUpdate | None) -> NodeState:
     if not seen.expects_node:
         return NodeState.NONE
     return NodeState.READY if node is not None and node.status == TRUE else NodeState.NOT_READY
 
 
-def _never_unwell(seen: Seen, health: Said | None, initialized_at: datetime | None) -> bool:
+def _never_unwell(
+    seen: MachineObservation, health: ConditionUpdate | None, initialized_at: datetime | None
+) -> bool:
     """It is well since it was whole: there is nothing that it has to get over."""
     known = seen.known(Type.HEALTHY)
     if initialized_at is None or (health is not None and health.status != TRUE):
@@ -151,7 +164,9 @@ def _never_unwell(seen: Seen, health: Said | None, initialized_at: datetime | No
     return known.last_transition_time <= initialized_at
 
 
-def _initialized_at(seen: Seen, node: Said | None, health: Said | None) -> datetime | None:
+def _initialized_at(
+    seen: MachineObservation, node: ConditionUpdate | None, health: ConditionUpdate | None
+) -> datetime | None:
     """Once whole it stays so."""
     known = seen.machine.status.initialized_at
     if known is not None or health is None or health.status != TRUE:
@@ -159,7 +174,7 @@ def _initialized_at(seen: Seen, node: Said | None, health: Said | None) -> datet
     return seen.now if whole(seen, node) else None
 
 
-def _node_ref(seen: Seen, health: Said | None) -> NodeReference | None:
+def _node_ref(seen: MachineObservation, health: ConditionUpdate | None) -> NodeReference | None:
     """The Node that is Ready for the first time, or has come anew; a Machine outlives its Node."""
     known, node = seen.machine.status.node_ref, seen.node
     if node is None or seen.conflict or not seen.expects_node:
@@ -172,7 +187,7 @@ def _node_ref(seen: Seen, health: Said | None) -> NodeReference | None:
     return NodeReference(name=node.metadata.name, uid=node.metadata.uid)
 
 
-def _provisioning(seen: Seen) -> MachineProvisioning | None:
+def _provisioning(seen: MachineObservation) -> MachineProvisioning | None:
     """The client token, before anything is asked for by it: never another one afterwards."""
     known = seen.machine.status.provisioning
     if seen.token or not (seen.provision and seen.manages and seen.finalizer):
@@ -183,38 +198,38 @@ def _provisioning(seen: Seen) -> MachineProvisioning | None:
     return MachineProvisioning(client_token=token, class_hash=seen.class_.hash, attempts=1)
 
 
-def _first_act(here: bool) -> Act:
+def _first_act(here: bool) -> MachineAct:
     """Before anything is made for it: what is made is found again by its finalizer."""
-    return Act.ADD_FINALIZER if here else Act.NONE
+    return MachineAct.ADD_FINALIZER if here else MachineAct.NONE
 
 
-def _act(seen: Seen, planned: Plan | None, operate: Act) -> Act:
+def _act(seen: MachineObservation, planned: NodePatch | None, operate: MachineAct) -> MachineAct:
     spec = seen.machine.spec
-    if operate is not Act.NONE:
+    if operate is not MachineAct.NONE:
         return operate
     if seen.provision and not spec.provider_id:
-        if seen.instance.asked is Asked.FOUND:
-            return Act.ADOPT
-        ready = seen.token and seen.tokened and seen.instance.asked is Asked.ABSENT
-        return Act.CREATE if ready else Act.NONE
+        if seen.instance.asked is InstanceRequestState.FOUND:
+            return MachineAct.ADOPT
+        ready = seen.token and seen.tokened and seen.instance.asked is InstanceRequestState.ABSENT
+        return MachineAct.CREATE if ready else MachineAct.NONE
     found = seen.instance.instance
     if found is not None and found.addresses and not spec.addresses:
-        return Act.ADOPT
+        return MachineAct.ADOPT
     if planned is not None and planned.body and not seen.fighting and not gave_up(seen):
-        return Act.SYNC
-    return Act.NONE
+        return MachineAct.SYNC
+    return MachineAct.NONE
 
 
 # -- when to look again ---------------------------------------------------------------------------
 
 
-def _again(seen: Seen, found: Found) -> timedelta | None:
+def _again(seen: MachineObservation, found: Found) -> timedelta | None:
     waits = [seen.instance.again, seen.heard.again, *_limits(seen, found)]
     due = [max(wait, timedelta(0)) for wait in waits if wait is not None]
     return min(due, default=None)
 
 
-def _limits(seen: Seen, found: Found) -> Iterable[timedelta | None]:
+def _limits(seen: MachineObservation, found: Found) -> Iterable[timedelta | None]:
     """What passes by itself: the time to start, minReady, the second look at what is absent."""
     health = found.get(Type.HEALTHY)
     known = seen.known(Type.HEALTHY)
@@ -238,7 +253,7 @@ def _limits(seen: Seen, found: Found) -> Iterable[timedelta | None]:
 
 
 def _changes(
-    seen: Seen,
+    seen: MachineObservation,
     found: Found,
     *,
     phase: MachinePhase,

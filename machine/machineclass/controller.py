@@ -8,8 +8,8 @@ from kubenode.api.v1alpha1.machineclass import MACHINE_CLASS_READY
 from kubenode.providers.instances import InstanceError, InstanceProviders
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.paths import custom
-from machine.bootstrap.agentready import Said
-from machine.ground import Ground
+from machine.bootstrap.agentready import ConditionUpdate
+from machine.ground import SharedCaches
 from machine.machineclass.step import class_hash, ready
 from machine.machineset.belonging import OF_CLASS
 from machine.orphans.sightings import Sightings
@@ -21,7 +21,9 @@ SETTLE = 1.0
 class MachineClasses:
     """instances  who makes machines; sightings  what their last lists said"""
 
-    def __init__(self, ground: Ground, instances: InstanceProviders, sightings: Sightings) -> None:
+    def __init__(
+        self, ground: SharedCaches, instances: InstanceProviders, sightings: Sightings
+    ) -> None:
         self._ground, self._instances, self._sightings = ground, instances, sightings
         self.controller = ground.controller("machineclasses", self.reconcile)
         self.controller.watch(ground.classes)
@@ -71,7 +73,7 @@ class MachineClasses:
             "conditions": [condition.to_dict()],
         }
 
-    def _ready(self, class_: MachineClass) -> Said:
+    def _ready(self, class_: MachineClass) -> ConditionUpdate:
         spec = class_.spec
         try:
             provider = self._instances.of(spec.provider, spec.credentials_ref)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machineclass import MachineClassSpec
-from machine.bootstrap.agentready import Said
+from machine.bootstrap.agentready import ConditionUpdate
 
 HASH_VERSION = 1
 DIGITS = 10
@@ -25,13 +25,15 @@ def class_hash(spec: MachineClassSpec) -> str:
     return f"{HASH_VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:DIGITS]}"
 
 
-def ready(problems: Sequence[str], refused: str) -> Said:
+def ready(problems: Sequence[str], refused: str) -> ConditionUpdate:
     """problems: what is wrong with the config; refused: why the provider lets us not in, or "".
 
     A provider that cannot be reached says nothing of the class.
     """
     if problems:
-        return Said(ConditionStatus.FALSE, "ConfigInvalid", "; ".join(problems[:MOST_TOLD]))
+        return ConditionUpdate(
+            ConditionStatus.FALSE, "ConfigInvalid", "; ".join(problems[:MOST_TOLD])
+        )
     if refused:
-        return Said(ConditionStatus.FALSE, "CredentialsInvalid", refused)
-    return Said(ConditionStatus.TRUE, "Valid", "machines can be made")
+        return ConditionUpdate(ConditionStatus.FALSE, "CredentialsInvalid", refused)
+    return ConditionUpdate(ConditionStatus.TRUE, "Valid", "machines can be made")

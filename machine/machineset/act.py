@@ -27,7 +27,7 @@ MOST_FOREIGN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Acts:
+class SetActs:
     """Every act checks the lease first, and ends when the cache shows it."""
 
     kube: Kube

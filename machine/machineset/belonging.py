@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.api.v1alpha1.machine import MachineOrigin
 from kubenode.runtime.kube.informer import Informer
-from machine.machineset.act import Acts, owner_uid
+from machine.machineset.act import SetActs, owner_uid
 
 OF_OWNER, OF_CLASS = "owner", "class"
 """Indexes of Machines that were made for us: by the UID of what controls them, "" for nothing; by
@@ -27,7 +27,7 @@ def index(machines: Informer[Machine]) -> None:
 class Belonging:
     machines: Informer[Machine]
     sets: Informer[MachineSet]
-    acts: Acts
+    acts: SetActs
 
     async def settle(self, machine_set: MachineSet) -> bool:
         """Take and let go; whether one did."""

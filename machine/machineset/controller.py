@@ -13,22 +13,28 @@ from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetHealth
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
-from kubenode.runtime.audit import Line
+from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.disruption.request import ActRefused, ActRequest, DisruptiveAct
 from kubenode.runtime.kube.objects import Node
 from machine.certificates.controller import OF_NODE
-from machine.disruption.port import DISRUPTION, UNNEEDED, Disruptions, State, Wish
-from machine.ground import Ground, Job
+from machine.disruption.port import (
+    DISRUPTION,
+    UNNEEDED,
+    DisruptionRequest,
+    DisruptionService,
+    DisruptionState,
+)
+from machine.ground import RepairJob, SharedCaches
 from machine.machineset import said
-from machine.machineset.act import Acts
+from machine.machineset.act import SetActs
 from machine.machineset.belonging import OF_CLASS, OF_OWNER, Belonging, index
 from machine.machineset.known import KnownMembers
-from machine.machineset.members import Crew, Leaving, Member, Seen
-from machine.machineset.metrics import Metrics
+from machine.machineset.members import Crew, RemovalReason, SetMember, SetObservation
+from machine.machineset.metrics import MachineSetMetrics
 from machine.machineset.nodeclocks import NodeClocks
-from machine.machineset.observe import Around, Room, room, wanted
-from machine.machineset.step import Plan, step
+from machine.machineset.observe import ClassCapacity, MemberSurroundings, room, wanted
+from machine.machineset.step import SetPlan, step
 from machine.names import LEAVING, PRESERVED
 
 log = logging.getLogger(__name__)
@@ -39,12 +45,12 @@ LOOK_AGAIN = timedelta(seconds=30)
 SETTLE = 0.2
 """Seconds in which changes of members are gathered: one look at a set sees all of its machines."""
 BY = "machine"
-OPERATIONS = {Leaving.SCALE_IN: Operation.SCALE_IN, Leaving.REPLACE: Operation.REPLACE}
+OPERATIONS = {RemovalReason.SCALE_IN: Operation.SCALE_IN, RemovalReason.REPLACE: Operation.REPLACE}
 Type = MachineSetConditionType
 
 
 @dataclass(slots=True)
-class Look:
+class SetSnapshot:
     """One look at a set.
 
     by_name  its Machines, as they were decided on
@@ -52,9 +58,9 @@ class Look:
     refused  Machines that may not be given up yet, and why
     """
 
-    seen: Seen
+    seen: SetObservation
     crew: Crew
-    room: Room
+    room: ClassCapacity
     by_name: dict[str, Machine]
     again: datetime | None
     refused: dict[str, str]
@@ -64,13 +70,13 @@ class Look:
 class MachineSets:
     """disruptions  prepares what is given up, in the Machine's own name"""
 
-    def __init__(self, ground: Ground, disruptions: Disruptions) -> None:
+    def __init__(self, ground: SharedCaches, disruptions: DisruptionService) -> None:
         self._ground, self._disruptions = ground, disruptions
         self._clock, self._sets, self._machines = ground.clock, ground.machine_sets, ground.machines
         index(ground.machines)
-        self._acts = Acts(ground.kube, ground.fence, ground.machines, ground.guard)
+        self._acts = SetActs(ground.kube, ground.fence, ground.machines, ground.guard)
         self._belonging = Belonging(ground.machines, ground.machine_sets, self._acts)
-        self._metrics = Metrics(ground.registry)
+        self._metrics = MachineSetMetrics(ground.registry)
         self._known = KnownMembers()
         self._clocks = NodeClocks(lambda: ground.nodes.cache.values(), ground.clock)
         self._health: dict[str, MachineSetHealth] = {}
@@ -103,7 +109,7 @@ class MachineSets:
 
     # -- seeing -------------------------------------------------------------------------------
 
-    def _look(self, machine_set: MachineSet) -> Look:
+    def _look(self, machine_set: MachineSet) -> SetSnapshot:
         now, name = self._clock.now(), machine_set.metadata.name
         health = self._health.get(name)
         if health is None or health != machine_set.spec.health:
@@ -113,7 +119,7 @@ class MachineSets:
         self._clocks.follow([condition.type for condition in health.unhealthy_conditions])
         class_hash = class_.status.class_hash if class_ is not None else ""
         machines = self._machines.by(OF_OWNER, machine_set.metadata.uid)
-        members: list[Member] = []
+        members: list[SetMember] = []
         turns: list[datetime] = []
         for machine in machines:
             around = self._around(machine)
@@ -124,17 +130,17 @@ class MachineSets:
         fits = room(ref, class_, self._machines.by(OF_CLASS, ref), now)
         if fits.again is not None:
             turns.append(fits.again)
-        seen = Seen(now, members, self._ground.meltdown.frozen(), fits.blocked, fits.left)
+        seen = SetObservation(now, members, self._ground.meltdown.frozen(), fits.blocked, fits.left)
         by_name = {machine.metadata.name: machine for machine in machines}
-        return Look(seen, Crew(members), fits, by_name, min(turns, default=None), {})
+        return SetSnapshot(seen, Crew(members), fits, by_name, min(turns, default=None), {})
 
-    def _around(self, machine: Machine) -> Around:
+    def _around(self, machine: Machine) -> MemberSurroundings:
         if machine.spec.node == "None":
-            return Around()
+            return MemberSurroundings()
         node = machine.node_name
         held, repaired = self._ground.held(node), self._ground.repaired(node)
         found = self._ground.nodes.get(node)
-        return Around(found, held, repaired, self._clocks.conditions(node))
+        return MemberSurroundings(found, held, repaired, self._clocks.conditions(node))
 
     # -- acting -------------------------------------------------------------------------------
 
@@ -163,7 +169,7 @@ class MachineSets:
         numbers = (number_of(machine_set.metadata, m.metadata.name) for m in found)
         return max(machine_set.status.made, max(numbers, default=0))
 
-    async def _choose(self, machine_set: MachineSet, look: Look, plan: Plan) -> None:
+    async def _choose(self, machine_set: MachineSet, look: SetSnapshot, plan: SetPlan) -> None:
         for name in plan.unmark:
             machine = look.by_name[name]
             if await self._disruptions.end(self._node_of(machine), holder_of(machine)):
@@ -175,11 +181,11 @@ class MachineSets:
             what = f"Machine {name} has failed and is kept until {format_time(until)}"
             await self._tell(machine_set, name, "MachinePreserved", "Preserve", what)
 
-    async def _remove(self, machine_set: MachineSet, look: Look, name: str) -> None:
+    async def _remove(self, machine_set: MachineSet, look: SetSnapshot, name: str) -> None:
         """Ask for the permit; under it the Machine's deletion goes on with the drain."""
         machine = look.by_name[name]
-        leaving = Leaving(machine.metadata.annotations[LEAVING])
-        if leaving is Leaving.REPLACE and (why := self._held_back(machine)):
+        leaving = RemovalReason(machine.metadata.annotations[LEAVING])
+        if leaving is RemovalReason.REPLACE and (why := self._held_back(machine)):
             look.refused[name] = why
             return
         if not (permit := await self._permitted(look, machine, leaving)):
@@ -213,10 +219,10 @@ class MachineSets:
             evidence=why,
         )
 
-    async def _permitted(self, look: Look, machine: Machine, leaving: Leaving) -> str:
+    async def _permitted(self, look: SetSnapshot, machine: Machine, leaving: RemovalReason) -> str:
         """Name of the permit, UNNEEDED without a Node; "": not now."""
         node, holder = self._node_of(machine), holder_of(machine)
-        wish = Wish(
+        wish = DisruptionRequest(
             node,
             holder,
             OPERATIONS[leaving],
@@ -224,9 +230,9 @@ class MachineSets:
             drain_timeout=machine.spec.deletion.drain_timeout,
         )
         prepared = await self._disruptions.prepare(wish)
-        if prepared.permit and prepared.state in (State.DRAINING, State.READY):
+        if prepared.permit and prepared.state in (DisruptionState.DRAINING, DisruptionState.READY):
             return prepared.permit
-        if prepared.state is State.FAILED:
+        if prepared.state is DisruptionState.FAILED:
             await self._disruptions.end(node, holder)
         look.refused[machine.metadata.name] = prepared.message or prepared.reason
         if prepared.look_again is not None:
@@ -238,7 +244,7 @@ class MachineSets:
 
     # -- saying -------------------------------------------------------------------------------
 
-    async def _say(self, machine_set: MachineSet, look: Look) -> None:
+    async def _say(self, machine_set: MachineSet, look: SetSnapshot) -> None:
         """As it was seen, before what was done now: the next look tells of that."""
         want = wanted(machine_set)
         conditions = {
@@ -262,10 +268,10 @@ class MachineSets:
         await self._ground.recorder.emit(regarding, "Normal", reason, message)
         who = f"MachineSet {machine_set.metadata.name}"
         self._ground.audit.write(
-            Line(self._clock.now(), BY, who, what, "Done", why=message, node=name)
+            AuditLine(self._clock.now(), BY, who, what, "Done", why=message, node=name)
         )
 
-    def _again(self, look: Look, plan: Plan) -> Result:
+    def _again(self, look: SetSnapshot, plan: SetPlan) -> Result:
         if plan.unmark or plan.mark or plan.preserve:
             return Result(SOON)
         waits = [LOOK_AGAIN.total_seconds()] if look.crew.leaving or look.seen.blocked else []
@@ -299,7 +305,7 @@ class MachineSets:
         if turned or old is None or new is None or _conditions(old) != _conditions(new):
             self._wake(*self._machines.by(OF_NODE, key))
 
-    def _job_changed(self, key: str, old: Job | None, new: Job | None) -> None:
+    def _job_changed(self, key: str, old: RepairJob | None, new: RepairJob | None) -> None:
         nodes: Iterable[str] = {job.spec.node_name for job in (old, new) if job is not None}
         for node in nodes:
             self._wake(*self._machines.by(OF_NODE, node))
@@ -314,7 +320,7 @@ def holder_of(machine: Machine) -> Holder:
     return Holder(kind="Machine", name=machine.metadata.name, uid=machine.metadata.uid)
 
 
-def _why(look: Look, name: str) -> str:
+def _why(look: SetSnapshot, name: str) -> str:
     return next((m.unhealthy for m in look.seen.members if m.name == name), "")
 
 

@@ -8,23 +8,23 @@ from typing import NamedTuple
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machineset import MachineSetHealth
-from machine.machineset.members import Member
-from machine.machineset.observe import Around, member
+from machine.machineset.members import SetMember
+from machine.machineset.observe import MemberSurroundings, member
 
 
-class _Known(NamedTuple):
+class _KnownMachine(NamedTuple):
     machine: Machine
-    around: Around
+    around: MemberSurroundings
     class_hash: str
     health: MachineSetHealth
-    member: Member
+    member: SetMember
     turn: datetime | None
     at: datetime
 
 
 class KnownMembers:
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownMachine] = {}
 
     def forget(self, name: str) -> None:
         self._known.pop(name, None)
@@ -32,11 +32,11 @@ class KnownMembers:
     def member(
         self,
         machine: Machine,
-        around: Around,
+        around: MemberSurroundings,
         class_hash: str,
         health: MachineSetHealth,
         now: datetime,
-    ) -> tuple[Member, datetime | None]:
+    ) -> tuple[SetMember, datetime | None]:
         """As `observe.member`. Objects of the caches are never changed, only replaced."""
         name = machine.metadata.name
         known = self._known.get(name)
@@ -53,5 +53,5 @@ class KnownMembers:
         ):
             return known.member, known.turn
         found, turn = member(machine, around, class_hash, health, now)
-        self._known[name] = _Known(machine, around, class_hash, health, found, turn, now)
+        self._known[name] = _KnownMachine(machine, around, class_hash, health, found, turn, now)
         return found, turn

@@ -9,7 +9,7 @@ from kubenode.api.share import is_ratio, share_of
 from kubenode.api.v1alpha1.machineset import ScaleInOrder
 
 
-class Leaving(StrEnum):
+class RemovalReason(StrEnum):
     """Why a machine was chosen to be given up: the value of its annotation."""
 
     SCALE_IN = "ScaleIn"
@@ -17,7 +17,7 @@ class Leaving(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SetMember:
     """A machine of the set.
 
     failed        it will not come to run by itself any more
@@ -48,7 +48,7 @@ class Member:
     delete_first: bool = False
     hands_off: bool = False
     preserved: datetime | None = None
-    leaving: Leaving | None = None
+    leaving: RemovalReason | None = None
 
     @property
     def sick(self) -> bool:
@@ -61,7 +61,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SetTarget:
     """As `spec` of the MachineSet. `replace_outdated`: updatePolicy is Replace."""
 
     replicas: int
@@ -79,14 +79,14 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SetObservation:
     """frozen   why nothing may be given up now, "" if it may
     blocked  why none can be made now, "" if one can
     room     how many may be made now by the limits of the class
     """
 
     now: datetime
-    members: Sequence[Member]
+    members: Sequence[SetMember]
     frozen: str = ""
     blocked: str = ""
     room: int = 1000
@@ -101,7 +101,7 @@ class Crew:
     preserved  kept for people, counted nowhere
     """
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[SetMember]) -> None:
         self.preserved = [m for m in members if m.preserved is not None]
         counted = [m for m in members if m.preserved is None]
         self.deleting = [m for m in counted if m.deleting]
@@ -112,7 +112,7 @@ class Crew:
         self.coming = [m for m in self.staying if m.coming]
         self.total = len(counted)
 
-    def too_many_sick(self, wanted: Wanted) -> str:
+    def too_many_sick(self, wanted: SetTarget) -> str:
         """Why none may be replaced, "" if one may."""
         live = len(self.staying) + len(self.leaving)
         if len(self.sick) <= at_least_one(wanted.max_unhealthy, live):

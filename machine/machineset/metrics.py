@@ -2,10 +2,10 @@
 
 from prometheus_client import CollectorRegistry, Counter
 
-from machine.machineset.members import Leaving
+from machine.machineset.members import RemovalReason
 
 
-class Metrics:
+class MachineSetMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.made = Counter(
             "kubenode_machineset_machines_made",
@@ -18,5 +18,5 @@ class Metrics:
             ["reason"],
             registry=registry,
         )
-        for reason in Leaving:
+        for reason in RemovalReason:
             self.removed.labels(reason)

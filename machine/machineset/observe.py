@@ -14,7 +14,7 @@ from kubenode.api.v1alpha1.machinestatus import (
     OperationState,
 )
 from kubenode.runtime.kube.objects import Node
-from machine.machineset.members import Leaving, Member, Wanted
+from machine.machineset.members import RemovalReason, SetMember, SetTarget
 from machine.machineset.nodeclocks import NONE, Conditions
 from machine.names import DELETE_FIRST, HANDS_OFF, LEAVING, PRESERVED
 
@@ -24,7 +24,7 @@ QUOTA = "QuotaExceeded"
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class MemberSurroundings:
     """What is known beside the Machine itself.
 
     node      its Node, None where there is none
@@ -39,9 +39,9 @@ class Around:
     conditions: Conditions = field(default_factory=lambda: NONE)
 
 
-def wanted(machine_set: MachineSet) -> Wanted:
+def wanted(machine_set: MachineSet) -> SetTarget:
     spec = machine_set.spec
-    return Wanted(
+    return SetTarget(
         replicas=spec.replicas,
         max_surge=spec.max_surge,
         order=spec.scale_in.order,
@@ -54,15 +54,19 @@ def wanted(machine_set: MachineSet) -> Wanted:
 
 
 def member(
-    machine: Machine, around: Around, class_hash: str, health: MachineSetHealth, now: datetime
-) -> tuple[Member, datetime | None]:
+    machine: Machine,
+    around: MemberSurroundings,
+    class_hash: str,
+    health: MachineSetHealth,
+    now: datetime,
+) -> tuple[SetMember, datetime | None]:
     """The second is when it becomes another one though nothing changes, None for not."""
     status, annotations = machine.status, machine.metadata.annotations
     why, at = unhealthy(machine, around, health.unhealthy_conditions, now)
     burnt_in = None if around.repaired is None else around.repaired + machine.spec.min_ready
     provisioned = status.provisioning.class_hash if status.provisioning is not None else ""
     repair = around.repair or _operation(machine)
-    found = Member(
+    found = SetMember(
         name=machine.metadata.name,
         created=machine.metadata.creation_timestamp or now,
         zone=machine.spec.failure_domain,
@@ -91,7 +95,10 @@ def member(
 
 
 def unhealthy(
-    machine: Machine, around: Around, wanted: Sequence[UnhealthyCondition], now: datetime
+    machine: Machine,
+    around: MemberSurroundings,
+    wanted: Sequence[UnhealthyCondition],
+    now: datetime,
 ) -> tuple[str, datetime | None]:
     """Why the machine is to be replaced, "" for not; and when it will be if nothing changes.
 
@@ -114,7 +121,9 @@ def unhealthy(
     return "", soonest
 
 
-def _since(machine: Machine, around: Around, wanted: UnhealthyCondition) -> datetime | None:
+def _since(
+    machine: Machine, around: MemberSurroundings, wanted: UnhealthyCondition
+) -> datetime | None:
     """Since when the condition is as `wanted`, by our own clock; None: it is not."""
     if around.node is None:
         return _node_gone(machine, wanted)
@@ -140,7 +149,7 @@ def _why_failed(machine: Machine) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ClassCapacity:
     """Whether the class lets another machine be made.
 
     blocked  why not, "" if it does
@@ -155,30 +164,32 @@ class Room:
     again: datetime | None = None
 
 
-def room(ref: str, class_: MachineClass | None, made: Sequence[Machine], now: datetime) -> Room:
+def room(
+    ref: str, class_: MachineClass | None, made: Sequence[Machine], now: datetime
+) -> ClassCapacity:
     """made: all Machines of this class, of any set."""
     if class_ is None:
-        return Room(f"there is no MachineClass {ref}", "PreflightFailed")
+        return ClassCapacity(f"there is no MachineClass {ref}", "PreflightFailed")
     if class_.metadata.deletion_timestamp is not None:
-        return Room(f"MachineClass {ref} is being deleted", "PreflightFailed")
+        return ClassCapacity(f"MachineClass {ref} is being deleted", "PreflightFailed")
     ready = _condition(class_.status.conditions, MACHINE_CLASS_READY)
     if ready is None or ready.observed_generation != class_.metadata.generation:
-        return Room(f"MachineClass {ref} has not been looked at yet", "PreflightFailed")
+        return ClassCapacity(f"MachineClass {ref} has not been looked at yet", "PreflightFailed")
     if ready.status != "True":
-        return Room(f"MachineClass {ref} is not Ready: {ready.message}", "PreflightFailed")
+        return ClassCapacity(f"MachineClass {ref} is not Ready: {ready.message}", "PreflightFailed")
     waiting = [m for m in made if _reason(m, MachineConditionType.INSTANCE_READY) == QUOTA]
     if waiting:
         first = min(m.metadata.name for m in waiting)
-        return Room(f"Machine {first} waits for room at the provider", QUOTA)
+        return ClassCapacity(f"Machine {first} waits for room at the provider", QUOTA)
     limits = class_.spec.limits
     if len(made) >= limits.max_instances:
         most = f"limits.maxInstances of MachineClass {ref} is {limits.max_instances}"
-        return Room(f"{most}, and as many Machines are there", QUOTA)
+        return ClassCapacity(f"{most}, and as many Machines are there", QUOTA)
     lately = sorted(
         at for m in made if (at := m.metadata.creation_timestamp) is not None and now - at < MINUTE
     )
     left = min(limits.max_instances - len(made), limits.creates_per_minute - len(lately))
-    return Room(left=max(0, left), again=lately[0] + MINUTE if lately else None)
+    return ClassCapacity(left=max(0, left), again=lately[0] + MINUTE if lately else None)
 
 
 def _condition(conditions: Sequence[Condition], type_: str) -> Condition | None:
@@ -219,8 +230,8 @@ def _marked(machine: Machine, key: str) -> bool:
     return any(value is not None and value != "false" for value in values)
 
 
-def _leaving(text: str) -> Leaving | None:
-    return Leaving(text) if text in tuple(Leaving) else None
+def _leaving(text: str) -> RemovalReason | None:
+    return RemovalReason(text) if text in tuple(RemovalReason) else None
 
 
 def _instant(text: str) -> datetime | None:

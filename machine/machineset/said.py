@@ -10,9 +10,9 @@ from typing import Any
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1 import MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetStatus
-from machine.bootstrap.agentready import Said
-from machine.machineset.members import Crew, Leaving, Seen, Wanted
-from machine.machineset.observe import Room
+from machine.bootstrap.agentready import ConditionUpdate
+from machine.machineset.members import Crew, RemovalReason, SetObservation, SetTarget
+from machine.machineset.observe import ClassCapacity
 
 NAMED = 3
 """Machines that a message names."""
@@ -21,21 +21,21 @@ NAMED = 3
 def status(
     machine_set: MachineSet,
     crew: Crew,
-    said: Mapping[MachineSetConditionType, Said],
+    said: Mapping[MachineSetConditionType, ConditionUpdate],
     made: int,
     now: datetime,
 ) -> MachineSetStatus:
     """The status as it shall be; `made` is the highest number in a name that is known."""
     generation, before = machine_set.metadata.generation, machine_set.status
     live = [*crew.staying, *crew.leaving]
-    replacing = sum(m.leaving is Leaving.REPLACE for m in crew.leaving)
+    replacing = sum(m.leaving is RemovalReason.REPLACE for m in crew.leaving)
     return MachineSetStatus(
         observed_generation=generation,
         replicas=len(live),
         ready=sum(m.ready for m in live),
         available=sum(m.available for m in live),
         up_to_date=sum(not m.outdated for m in live),
-        replacing=replacing + sum(m.leaving is Leaving.REPLACE for m in crew.deleting),
+        replacing=replacing + sum(m.leaving is RemovalReason.REPLACE for m in crew.deleting),
         preserved=len(crew.preserved),
         made=max(made, before.made),
         selector=selector_text(machine_set),
@@ -52,7 +52,9 @@ def changes(machine_set: MachineSet, new: MachineSetStatus) -> dict[str, Any]:
     return {key: value for key, value in after.items() if before.get(key) != value}
 
 
-def scaled(wanted: Wanted, seen: Seen, crew: Crew, room: Room) -> Said:
+def scaled(
+    wanted: SetTarget, seen: SetObservation, crew: Crew, room: ClassCapacity
+) -> ConditionUpdate:
     have, want = len(crew.staying), wanted.replicas
     if have < want and room.blocked:
         return _no(room.reason, f"{have} of {want} machines: {room.blocked}")
@@ -61,17 +63,19 @@ def scaled(wanted: Wanted, seen: Seen, crew: Crew, room: Room) -> Said:
     kept = sum(m.hands_off for m in crew.staying)
     if have > want and kept > want:
         return _no("HandsOff", f"{have} of {want} machines: hands are to be kept off {kept}")
-    if have > want or any(m.leaving is Leaving.SCALE_IN for m in crew.leaving):
+    if have > want or any(m.leaving is RemovalReason.SCALE_IN for m in crew.leaving):
         return _no("Scaling", f"{have} of {want} machines stay")
     if crew.deleting:
         return _no("Scaling", f"{_names(m.name for m in crew.deleting)} on the way out")
-    return Said(ConditionStatus.TRUE, "Scaled", f"{want} machines")
+    return ConditionUpdate(ConditionStatus.TRUE, "Scaled", f"{want} machines")
 
 
-def healthy(wanted: Wanted, seen: Seen, crew: Crew, refused: Mapping[str, str]) -> Said:
+def healthy(
+    wanted: SetTarget, seen: SetObservation, crew: Crew, refused: Mapping[str, str]
+) -> ConditionUpdate:
     """refused: Machines that may not be given up yet, and why, by name."""
     if not crew.sick and not crew.leaving:
-        return Said(ConditionStatus.TRUE, "Healthy", "no machine is unhealthy")
+        return ConditionUpdate(ConditionStatus.TRUE, "Healthy", "no machine is unhealthy")
     if too_many := crew.too_many_sick(wanted):
         return _no("TooManyUnhealthy", too_many)
     if seen.frozen:
@@ -80,7 +84,7 @@ def healthy(wanted: Wanted, seen: Seen, crew: Crew, refused: Mapping[str, str]) 
         return _no("PermitDenied", f"{name}: {why}")
     if crew.sick:
         return _no("Unhealthy", f"{_names(m.name for m in crew.sick)} unhealthy or under repair")
-    return Said(ConditionStatus.TRUE, "Healthy", "no machine is unhealthy")
+    return ConditionUpdate(ConditionStatus.TRUE, "Healthy", "no machine is unhealthy")
 
 
 def selector_text(machine_set: MachineSet) -> str:
@@ -101,12 +105,12 @@ def _names(names: Any) -> str:
     return ", ".join(found[:NAMED]) + more
 
 
-def _no(reason: str, message: str) -> Said:
-    return Said(ConditionStatus.FALSE, reason, message)
+def _no(reason: str, message: str) -> ConditionUpdate:
+    return ConditionUpdate(ConditionStatus.FALSE, reason, message)
 
 
 def _condition(
-    before: list[Condition], type_: str, said: Said, generation: int, now: datetime
+    before: list[Condition], type_: str, said: ConditionUpdate, generation: int, now: datetime
 ) -> Condition:
     known = next((c for c in before if c.type == type_ and c.status == said.status), None)
     return Condition(

@@ -16,61 +16,61 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubenode.api.v1alpha1.machineset import ScaleInOrder
-from machine.machineset.members import Crew, Leaving, Member, Seen, Wanted
+from machine.machineset.members import Crew, RemovalReason, SetMember, SetObservation, SetTarget
 
 AT_ONCE = 10
 """Machines that are chosen to leave at once; the rest is chosen when these are gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SetPlan:
     """Names of members, and how many to make.
 
     preserve  with the instant until which each is kept
     """
 
     unmark: tuple[str, ...] = ()
-    mark: dict[str, Leaving] = field(default_factory=dict)
+    mark: dict[str, RemovalReason] = field(default_factory=dict)
     preserve: dict[str, datetime] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     create: int = 0
 
 
-def step(wanted: Wanted, seen: Seen) -> Plan:
+def step(wanted: SetTarget, seen: SetObservation) -> SetPlan:
     crew = Crew(seen.members)
     if back := tuple(_stay_after_all(wanted, crew)):
-        return Plan(unmark=back)
+        return SetPlan(unmark=back)
     remove = () if seen.frozen else tuple(_may_go(wanted, crew))
     create = _missing(wanted, seen, crew)
     if len(crew.staying) > wanted.replicas:
-        return Plan(mark=_shrink(wanted, crew), remove=remove)
+        return SetPlan(mark=_shrink(wanted, crew), remove=remove)
     if seen.frozen or crew.too_many_sick(wanted):
-        return Plan(remove=remove, create=create)
+        return SetPlan(remove=remove, create=create)
     preserve, mark = _replace(wanted, seen, crew)
-    return Plan(mark=mark, preserve=preserve, remove=remove, create=create)
+    return SetPlan(mark=mark, preserve=preserve, remove=remove, create=create)
 
 
 # -- who leaves -----------------------------------------------------------------------------------
 
 
-def _stay_after_all(wanted: Wanted, crew: Crew) -> Iterator[str]:
+def _stay_after_all(wanted: SetTarget, crew: Crew) -> Iterator[str]:
     """Of those chosen: whom people want left alone, who got well, who is needed again."""
     stays = [m for m in crew.leaving if m.hands_off or not _still(wanted, crew, m)]
     stays += _well_and_outdated(crew)[wanted.surge :] if wanted.surge else []
     names = {m.name for m in stays}
     missing = wanted.replicas - len(crew.staying) - len(names)
-    fewer = [m for m in crew.leaving if m.leaving is Leaving.SCALE_IN and m.name not in names]
+    fewer = [m for m in crew.leaving if m.leaving is RemovalReason.SCALE_IN and m.name not in names]
     if missing > 0:
         names |= {m.name for m in _in_order(wanted, fewer)[-missing:]}
     yield from sorted(names)
 
 
-def _still(wanted: Wanted, crew: Crew, member: Member) -> bool:
+def _still(wanted: SetTarget, crew: Crew, member: SetMember) -> bool:
     """Whether what it was chosen for holds. A job that opened has its node first.
 
     After a restart each wait of a condition begins anew: that alone makes no machine well.
     """
-    if member.leaving is Leaving.SCALE_IN:
+    if member.leaving is RemovalReason.SCALE_IN:
         return True
     if member.repair or crew.too_many_sick(wanted):
         return False
@@ -80,37 +80,37 @@ def _still(wanted: Wanted, crew: Crew, member: Member) -> bool:
     return member.outdated and wanted.replace_outdated and not others
 
 
-def _well_and_outdated(crew: Crew) -> list[Member]:
+def _well_and_outdated(crew: Crew) -> list[SetMember]:
     replaced = (
-        m for m in crew.leaving if m.leaving is Leaving.REPLACE and not (m.sick or m.ailing)
+        m for m in crew.leaving if m.leaving is RemovalReason.REPLACE and not (m.sick or m.ailing)
     )
     return sorted(replaced, key=lambda m: m.name)
 
 
-def _shrink(wanted: Wanted, crew: Crew) -> dict[str, Leaving]:
+def _shrink(wanted: SetTarget, crew: Crew) -> dict[str, RemovalReason]:
     """Too many: who leaves, as far as one turn goes."""
-    room = AT_ONCE - sum(m.leaving is Leaving.SCALE_IN for m in crew.leaving)
+    room = AT_ONCE - sum(m.leaving is RemovalReason.SCALE_IN for m in crew.leaving)
     most = min(len(crew.staying) - wanted.replicas, max(0, room))
     free = [m for m in crew.staying if not m.hands_off]
     zones = Counter(m.zone for m in free)
-    chosen: dict[str, Leaving] = {}
+    chosen: dict[str, RemovalReason] = {}
     while free and len(chosen) < most:
         # Each that leaves makes its zone emptier.
         first = min(free, key=lambda m: _rank(wanted, m, zones))
         free.remove(first)
         zones[first.zone] -= 1
-        chosen[first.name] = Leaving.SCALE_IN
+        chosen[first.name] = RemovalReason.SCALE_IN
     return chosen
 
 
-def _in_order(wanted: Wanted, members: list[Member]) -> list[Member]:
+def _in_order(wanted: SetTarget, members: list[SetMember]) -> list[SetMember]:
     """Who leaves first, first."""
     zones = Counter(m.zone for m in members)
     return sorted(members, key=lambda m: _rank(wanted, m, zones))
 
 
 def _rank(
-    wanted: Wanted, m: Member, zones: Mapping[str, int]
+    wanted: SetTarget, m: SetMember, zones: Mapping[str, int]
 ) -> tuple[bool, bool, bool, int, float, str]:
     """To be deleted first, failed, not ready, of the fullest zone, by age, by name."""
     age = m.created.timestamp() * (-1 if wanted.order is ScaleInOrder.NEWEST else 1)
@@ -118,12 +118,12 @@ def _rank(
 
 
 def _replace(
-    wanted: Wanted, seen: Seen, crew: Crew
-) -> tuple[dict[str, datetime], dict[str, Leaving]]:
+    wanted: SetTarget, seen: SetObservation, crew: Crew
+) -> tuple[dict[str, datetime], dict[str, RemovalReason]]:
     """Whom to keep for people, and whom to choose, as far as `maxReplacing` goes."""
-    replacing = [m for m in crew.leaving if m.leaving is Leaving.REPLACE]
+    replacing = [m for m in crew.leaving if m.leaving is RemovalReason.REPLACE]
     left = wanted.max_replacing - len(replacing) - len(crew.deleting) - len(crew.coming)
-    mark = {m.name: Leaving.REPLACE for m in _kept_long_enough(wanted, seen, crew)}
+    mark = {m.name: RemovalReason.REPLACE for m in _kept_long_enough(wanted, seen, crew)}
     preserve: dict[str, datetime] = {}
     keep = wanted.preserve_max - sum(not m.deleting for m in crew.preserved)
     for member in _candidates(wanted, crew):
@@ -134,11 +134,11 @@ def _replace(
             keep -= 1
             preserve[member.name] = seen.now + wanted.preserve_for
         else:
-            mark[member.name] = Leaving.REPLACE
+            mark[member.name] = RemovalReason.REPLACE
     return preserve, mark
 
 
-def _candidates(wanted: Wanted, crew: Crew) -> list[Member]:
+def _candidates(wanted: SetTarget, crew: Crew) -> list[SetMember]:
     """The unhealthy that nobody repairs; where all are well, the outdated."""
     free = [m for m in crew.staying if not (m.hands_off or m.repair)]
     unhealthy = sorted((m for m in free if m.unhealthy), key=lambda m: (not m.failed, m.name))
@@ -156,7 +156,7 @@ def _all_well(crew: Crew, at_least: int) -> bool:
     return well and len(crew.staying) >= at_least
 
 
-def _kept_long_enough(wanted: Wanted, seen: Seen, crew: Crew) -> list[Member]:
+def _kept_long_enough(wanted: SetTarget, seen: SetObservation, crew: Crew) -> list[SetMember]:
     kept = [m for m in crew.preserved if m.leaving is None and not (m.deleting or m.hands_off)]
     kept.sort(key=lambda m: (m.preserved, m.name))
     more = max(0, len(kept) - wanted.preserve_max)
@@ -170,17 +170,17 @@ def _kept_long_enough(wanted: Wanted, seen: Seen, crew: Crew) -> list[Member]:
 # -- who may go now, and how many are missing -----------------------------------------------------
 
 
-def _may_go(wanted: Wanted, crew: Crew) -> Iterator[str]:
+def _may_go(wanted: SetTarget, crew: Crew) -> Iterator[str]:
     """Of those chosen: whose permit may be asked for."""
     for member in crew.preserved:
         if member.leaving is not None and not (member.deleting or member.hands_off):
             yield member.name
     for member in crew.leaving:
-        if member.leaving is Leaving.SCALE_IN or _follows(wanted, crew, member):
+        if member.leaving is RemovalReason.SCALE_IN or _follows(wanted, crew, member):
             yield member.name
 
 
-def _follows(wanted: Wanted, crew: Crew, member: Member) -> bool:
+def _follows(wanted: SetTarget, crew: Crew, member: SetMember) -> bool:
     """Whether a machine to be replaced may go: with surge, once the other one is there.
 
     A failed one in its place is enough for an unhealthy machine, and not for one that works.
@@ -194,7 +194,7 @@ def _follows(wanted: Wanted, crew: Crew, member: Member) -> bool:
     return wanted.surge == 0 or (there and not crew.coming)
 
 
-def _missing(wanted: Wanted, seen: Seen, crew: Crew) -> int:
+def _missing(wanted: SetTarget, seen: SetObservation, crew: Crew) -> int:
     if seen.blocked:
         return 0
     below = wanted.replicas - len(crew.staying)

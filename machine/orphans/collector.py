@@ -21,7 +21,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.errors import KubeError
 from machine.access import MachineAccess
 from machine.bootstrap.agentready import Lifesign
-from machine.ground import Ground
+from machine.ground import SharedCaches
 from machine.orphans.model import OrphanRecord
 from machine.orphans.presence import Presence, live_nodes
 from machine.orphans.records import MOST, OrphanStore
@@ -58,7 +58,7 @@ class Orphans:
     name = "orphans"
 
     def __init__(
-        self, ground: Ground, provisioning: Provisioning, sightings: Sightings, every: float
+        self, ground: SharedCaches, provisioning: Provisioning, sightings: Sightings, every: float
     ) -> None:
         self._ground, self._sightings, self._every = ground, sightings, every
         self._cluster, self._instances = provisioning.cluster, provisioning.instances

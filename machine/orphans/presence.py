@@ -21,12 +21,12 @@ class _ListMeta(msgspec.Struct):
     more: str = msgspec.field(default="", name="continue")
 
 
-class _Nodes(msgspec.Struct):
+class _NodeList(msgspec.Struct):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     items: list[Node] = []
 
 
-_nodes = structs(_Nodes)
+_nodes = structs(_NodeList)
 
 
 async def live_nodes(kube: Kube) -> list[Node]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from kubenode.providers.instances import Code, InstanceError
+from kubenode.providers.instances import ErrorCode, InstanceError
 
-LETS_NOBODY_IN = frozenset({Code.UNAUTHENTICATED, Code.PERMISSION_DENIED})
+LETS_NOBODY_IN = frozenset({ErrorCode.UNAUTHENTICATED, ErrorCode.PERMISSION_DENIED})
 
 
 class Sightings:

@@ -14,7 +14,7 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import structs
 from kubenode.runtime.kube.paths import resource
 from machine.component.controller import OF_COMPONENT
-from machine.ground import Ground
+from machine.ground import SharedCaches
 from machine.names import AGENT_USER, COMPONENTS, agent_user
 from machine.secretaccess.step import (
     RBAC_GROUP,
@@ -35,7 +35,7 @@ ROLES, BINDINGS = "roles", "rolebindings"
 class SecretAccess:
     """Needs the index OF_COMPONENT of Machines, which MachineComponents adds."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: SharedCaches) -> None:
         self._ground = ground
         make, kube, clock = ground.informer, ground.kube, ground.clock
         self.roles: Informer[AccessRole] = make(

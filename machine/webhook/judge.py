@@ -19,11 +19,11 @@ from kubenode.api.v1alpha1 import (
     MachineComponentSet,
     MachineSet,
 )
-from kubenode.runtime.admission.review import Verdict
+from kubenode.runtime.admission.review import AdmissionVerdict
 from kubenode.runtime.components.render import TemplateError, asked
 from kubenode.runtime.components.wire import spec_of
 
-YES = Verdict(True)
+YES = AdmissionVerdict(True)
 NAMED = 3
 """Names of others that a message carries."""
 VALUES = "values"
@@ -33,7 +33,7 @@ Validate = Callable[[str, Mapping[str, Any]], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AdmissionContext:
     """What is there, by name."""
 
     machines: Mapping[str, Machine]
@@ -50,8 +50,12 @@ KINDS: Mapping[str, type[Resource]] = {
 
 
 def judged(
-    resource: str, new: Mapping[str, Any] | None, name: str, known: Known, validate: Validate
-) -> Verdict:
+    resource: str,
+    new: Mapping[str, Any] | None,
+    name: str,
+    known: AdmissionContext,
+    validate: Validate,
+) -> AdmissionVerdict:
     """new  as it would be; None: `name` is deleted"""
     kind = KINDS[resource]
     if new is None:
@@ -76,11 +80,11 @@ def judged(
             return YES
 
 
-def _no(message: str) -> Verdict:
-    return Verdict(False, message)
+def _no(message: str) -> AdmissionVerdict:
+    return AdmissionVerdict(False, message)
 
 
-def _deleted(name: str, known: Known) -> Verdict:
+def _deleted(name: str, known: AdmissionContext) -> AdmissionVerdict:
     users = [
         machine.metadata.name
         for machine in known.machines.values()
@@ -94,7 +98,7 @@ def _deleted(name: str, known: Known) -> Verdict:
     )
 
 
-def _machine(machine: Machine, known: Known) -> Verdict:
+def _machine(machine: Machine, known: AdmissionContext) -> AdmissionVerdict:
     for other in known.machines.values():
         if other.metadata.name == machine.metadata.name:
             continue
@@ -104,7 +108,7 @@ def _machine(machine: Machine, known: Known) -> Verdict:
                 f" {other.metadata.name}: a Node has one Machine"
             )
         if shared := set(machine.spec.addresses) & set(other.spec.addresses):
-            return Verdict(
+            return AdmissionVerdict(
                 True,
                 warnings=[
                     f"spec.addresses: {min(shared)} is an address of Machine"
@@ -114,7 +118,7 @@ def _machine(machine: Machine, known: Known) -> Verdict:
     return YES
 
 
-def _machine_set(wanted: MachineSet, known: Known) -> Verdict:
+def _machine_set(wanted: MachineSet, known: AdmissionContext) -> AdmissionVerdict:
     labels = wanted.spec.template.metadata.labels
     for other in known.machine_sets.values():
         if other.metadata.name == wanted.metadata.name:
@@ -127,7 +131,7 @@ def _machine_set(wanted: MachineSet, known: Known) -> Verdict:
             )
     ref = wanted.spec.template.spec.class_ref
     if ref not in known.classes:
-        return Verdict(
+        return AdmissionVerdict(
             True,
             warnings=[
                 f"spec.template.spec.classRef: there is no MachineClass {ref}: none is made yet"
@@ -136,7 +140,7 @@ def _machine_set(wanted: MachineSet, known: Known) -> Verdict:
     return YES
 
 
-def _component(component: MachineComponent, known: Known) -> Verdict:
+def _component(component: MachineComponent, known: AdmissionContext) -> AdmissionVerdict:
     spec = component.spec
     try:
         asked(spec_of(spec.to_dict()))
@@ -147,13 +151,13 @@ def _component(component: MachineComponent, known: Known) -> Verdict:
     families = {other.spec.component for other in known.components.values()}
     missing = [n.component for n in spec.depends_on if n.component not in families]
     if missing:
-        return Verdict(
+        return AdmissionVerdict(
             True, warnings=[f"spec.dependsOn: there is no component {_some(missing)} yet"]
         )
     return YES
 
 
-def _component_set(wanted: MachineComponentSet, known: Known) -> Verdict:
+def _component_set(wanted: MachineComponentSet, known: AdmissionContext) -> AdmissionVerdict:
     spec = wanted.spec
     chosen = {
         name for name, m in known.machines.items() if spec.selector.matches(m.metadata.labels)
@@ -162,15 +166,15 @@ def _component_set(wanted: MachineComponentSet, known: Known) -> Verdict:
     component = known.components.get(spec.component)
     if component is None:
         warnings.append(f"spec.component: there is no MachineComponent {spec.component} yet")
-        return Verdict(True, warnings=warnings)
+        return AdmissionVerdict(True, warnings=warnings)
     if lacking := sorted(values_of(component) - spec.values.keys()):
         return _no(f"spec.values: {_some(lacking)} is used by {spec.component} and not given")
     warnings += _rivals(wanted, component.spec.component, chosen, known)
-    return Verdict(True, warnings=warnings)
+    return AdmissionVerdict(True, warnings=warnings)
 
 
 def _rivals(
-    wanted: MachineComponentSet, family: str, chosen: Collection[str], known: Known
+    wanted: MachineComponentSet, family: str, chosen: Collection[str], known: AdmissionContext
 ) -> Iterable[str]:
     for other in known.component_sets.values():
         theirs = known.components.get(other.spec.component)

@@ -2,14 +2,14 @@
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from kubenode.runtime.admission.review import Verdict
+from kubenode.runtime.admission.review import AdmissionVerdict
 from machine.webhook.judge import KINDS
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 ALLOWED, WARNED, REFUSED = "allowed", "warned", "refused"
 
 
-class Metrics:
+class MachineWebhookMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._answers = Counter(
             "kubenode_machine_admissions",
@@ -27,7 +27,7 @@ class Metrics:
             for outcome in (ALLOWED, WARNED, REFUSED):
                 self._answers.labels(resource.partition(".")[0], outcome)
 
-    def answered(self, resource: str, verdict: Verdict) -> None:
+    def answered(self, resource: str, verdict: AdmissionVerdict) -> None:
         told = WARNED if verdict.warnings else ALLOWED
         outcome = told if verdict.allowed else REFUSED
         self._answers.labels(resource.partition(".")[0], outcome).inc()

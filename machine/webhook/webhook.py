@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubenode.runtime.admission.app import CannotJudge, app
-from kubenode.runtime.admission.review import BadReview, Review, Verdict, answer, read
+from kubenode.runtime.admission.review import AdmissionVerdict, BadReview, Review, answer, read
 from kubenode.runtime.admission.settings import WebhookPlace
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.keeper import VALIDATING, CertificateKeeper
 from kubenode.runtime.tls.server import HttpsServer
-from machine.ground import Ground
-from machine.webhook.judge import KINDS, YES, Known, Validate, judged
-from machine.webhook.metrics import Metrics
+from machine.ground import SharedCaches
+from machine.webhook.judge import KINDS, YES, AdmissionContext, Validate, judged
+from machine.webhook.metrics import MachineWebhookMetrics
 
 log = logging.getLogger(__name__)
 
@@ -26,18 +26,20 @@ PATH = "/validate/machines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookSettings(WebhookPlace):
+class MachineWebhookSettings(WebhookPlace):
     service: str = "kubenode-machine-webhook"
     secret: str = "kubenode-machine-webhook"
     hook: str = "kubenode-machine"
 
 
-class Validator:
+class MachineValidator:
     """Always answered with yes: a write that leaves the spec as it is, and one of an object that
     is being deleted: an end must never wait for its examination.
     """
 
-    def __init__(self, ground: Ground, validate: Validate, metrics: Metrics) -> None:
+    def __init__(
+        self, ground: SharedCaches, validate: Validate, metrics: MachineWebhookMetrics
+    ) -> None:
         self._ground, self._validate, self._metrics = ground, validate, metrics
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="machine webhook")
 
@@ -57,7 +59,7 @@ class Validator:
             log.info("not admitted", extra=about)
         return answer(review.uid, verdict)
 
-    async def _judge(self, review: Review) -> Verdict:
+    async def _judge(self, review: Review) -> AdmissionVerdict:
         known, stale = self._known()
         if stale:
             raise CannotJudge(f"caches are not current yet: {stale}; apply it again")
@@ -68,7 +70,7 @@ class Validator:
             self._threads, judged, review.resource, new, review.name, known, self._validate
         )
 
-    def _known(self) -> tuple[Known, str]:
+    def _known(self) -> tuple[AdmissionContext, str]:
         ground = self._ground
         caches = (
             ground.machines,
@@ -78,7 +80,7 @@ class Validator:
             ground.component_sets,
         )
         stale = ", ".join(cache.name for cache in caches if not cache.fresh())
-        return Known(*(dict(cache.cache) for cache in caches)), stale
+        return AdmissionContext(*(dict(cache.cache) for cache in caches)), stale
 
 
 def _passes(review: Review) -> bool:
@@ -88,11 +90,13 @@ def _passes(review: Review) -> bool:
     return bool((new.get("metadata") or {}).get("deletionTimestamp"))
 
 
-class Webhook:
+class MachineWebhook:
     """`close` ends the thread after what is under way."""
 
-    def __init__(self, ground: Ground, validate: Validate, settings: WebhookSettings) -> None:
-        self._validator = Validator(ground, validate, Metrics(ground.registry))
+    def __init__(
+        self, ground: SharedCaches, validate: Validate, settings: MachineWebhookSettings
+    ) -> None:
+        self._validator = MachineValidator(ground, validate, MachineWebhookMetrics(ground.registry))
         self.context = LiveContext()
         self.server = HttpsServer(
             app({PATH: self._validator.answer}),

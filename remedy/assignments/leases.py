@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from kubenode.api.v1alpha1 import Machine
-from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.audit import Audit, AuditLine
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.result import DONE, Result
@@ -111,7 +111,7 @@ class AgentLeases:
         why = f"its Node is gone, and nobody renewed it for {LEFT_AFTER}"
         log.info("the Lease of an agent is removed", extra={"agent": agent, "why": why})
         what = "DeleteLease"
-        line = Line(self.clock.now(), "remedy", "remedy", what, "Done", why, node=agent)
+        line = AuditLine(self.clock.now(), "remedy", "remedy", what, "Done", why, node=agent)
         self.audit.write(line)
         return DONE
 

@@ -6,28 +6,32 @@ from typing import Any
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
-from remedy.handover.render import UID, Rendered, render, values
+from remedy.handover.render import UID, RenderedObject, render, values
 from remedy.handover.seen import Handed, HandedSeen
 from remedy.handover.settings import ObjectTemplate, Says
 from remedy.job.handing import PATH, handed
-from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
-from remedy.notify.direct import Direct
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
+from remedy.notify.direct import DirectNotifier
 from remedy.notify.message import NotDelivered
 from remedy.notify.notice import of_step
 from remedy.notify.texts import BadTemplate
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
 
 class Handovers:
     """`templates` and the receivers of `direct` are those of the settings."""
 
     def __init__(
-        self, kube: Kube, templates: Mapping[str, ObjectTemplate], direct: Direct, clock: Clock
+        self,
+        kube: Kube,
+        templates: Mapping[str, ObjectTemplate],
+        direct: DirectNotifier,
+        clock: Clock,
     ) -> None:
         self._kube, self._templates = kube, templates
         self._direct, self._clock = direct, clock
 
-    async def hand_over(self, job: Job, seen: Seen) -> Heard:
+    async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
         step = job.step.webhook if job.step is not None else None
         if step is None:
             return await self._make(job, seen.node)
@@ -35,9 +39,11 @@ class Handovers:
         try:
             await self._direct.tell(step.receiver, notice)
         except NotDelivered as error:
-            outcome = Outcome.REFUSED if error.final else Outcome.LATER
-            return Heard(Act.HAND_OVER, outcome=outcome, error=f"{step.receiver}: {error}")
-        return Heard(Act.HAND_OVER, outcome=Outcome.TAKEN)
+            outcome = RequestOutcome.REFUSED if error.final else RequestOutcome.LATER
+            return JobActResult(
+                JobAct.HAND_OVER, outcome=outcome, error=f"{step.receiver}: {error}"
+            )
+        return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.TAKEN)
 
     async def seen(self, job: Job, node: NodeSeen | None) -> HandedSeen:
         """The object of the step under way."""
@@ -57,28 +63,30 @@ class Handovers:
         state = state_of(obj, job.uid, template)
         return HandedSeen(state, path, told(obj, template), template.keep)
 
-    async def _make(self, job: Job, node: NodeSeen | None) -> Heard:
+    async def _make(self, job: Job, node: NodeSeen | None) -> JobActResult:
         made = self._rendered(job, node)
         if isinstance(made, str):
-            return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=made)
+            return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.REFUSED, error=made)
         try:
             await self._owned(made)
             await self._kube.create(made.collection, made.body)
         except AlreadyExists:
-            return Heard(Act.HAND_OVER, outcome=Outcome.TAKEN)  # whose it is, the next look says
+            return JobActResult(
+                JobAct.HAND_OVER, outcome=RequestOutcome.TAKEN
+            )  # whose it is, the next look says
         except NotFound as error:
             why = f"{error}: is the kind installed, are the namespace and the owner there?"
-            return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=why)
+            return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.REFUSED, error=why)
         except Forbidden as error:
             why = f"{error}: give kubenode-remedy get, create and delete of it"
-            return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=why)
+            return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.REFUSED, error=why)
         except KubeError as error:
             final = error.status in (400, 422)
-            outcome = Outcome.REFUSED if final else Outcome.UNCLEAR
-            return Heard(Act.HAND_OVER, outcome=outcome, error=str(error))
-        return Heard(Act.HAND_OVER, outcome=Outcome.TAKEN)
+            outcome = RequestOutcome.REFUSED if final else RequestOutcome.UNCLEAR
+            return JobActResult(JobAct.HAND_OVER, outcome=outcome, error=str(error))
+        return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.TAKEN)
 
-    async def take_back(self, job: Job) -> Heard:
+    async def take_back(self, job: Job) -> JobActResult:
         """Delete what this job made, and nothing that somebody else made by the same name."""
         for path in handed(job):
             try:
@@ -88,10 +96,10 @@ class Handovers:
             except NotFound:
                 continue
             except KubeError as error:
-                return Heard(Act.TAKE_BACK, error=str(error))
-        return Heard(Act.TAKE_BACK)
+                return JobActResult(JobAct.TAKE_BACK, error=str(error))
+        return JobActResult(JobAct.TAKE_BACK)
 
-    async def _owned(self, made: Rendered) -> None:
+    async def _owned(self, made: RenderedObject) -> None:
         """Put the uid of the owner in, as it is now. Raises KubeError."""
         if made.owner:
             owner = await self._kube.get(made.owner)
@@ -101,7 +109,7 @@ class Handovers:
         step = job.step.create_object if job.step is not None else None
         return self._templates.get(step.template) if step is not None else None
 
-    def _rendered(self, job: Job, node: NodeSeen | None) -> Rendered | str:
+    def _rendered(self, job: Job, node: NodeSeen | None) -> RenderedObject | str:
         """Or why there is nothing to make."""
         template = self._template(job)
         if template is None:

@@ -1,9 +1,9 @@
 """Nobody outside: no planned events, no receivers, no objects. For worlds within memory."""
 
 from remedy.handover.seen import Handed, HandedSeen
-from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
 from remedy.planned.seen import EventSeen
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
 NOBODY = "nobody is there to be asked"
 
@@ -17,11 +17,11 @@ class NobodyOutside:
     async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
         return HandedSeen(Handed.UNKNOWN, why=NOBODY, final=True)
 
-    async def approve_event(self, job: Job, seen: Seen) -> Heard:
-        return Heard(Act.APPROVE_EVENT, outcome=Outcome.REFUSED, error=NOBODY)
+    async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
+        return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.REFUSED, error=NOBODY)
 
-    async def hand_over(self, job: Job, seen: Seen) -> Heard:
-        return Heard(Act.HAND_OVER, outcome=Outcome.REFUSED, error=NOBODY)
+    async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
+        return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.REFUSED, error=NOBODY)
 
-    async def take_back(self, job: Job) -> Heard:
-        return Heard(Act.TAKE_BACK)
+    async def take_back(self, job: Job) -> JobActResult:
+        return JobActResult(JobAct.TAKE_BACK)

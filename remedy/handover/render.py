@@ -22,7 +22,7 @@ LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedObject:
     """`path` is the object's own, `collection` where it is created.
 
     owner  path of the object that it belongs to, "" for none; whoever creates it adds the uid
@@ -53,7 +53,7 @@ def values(job: Job, node: NodeSeen | None) -> dict[str, Any]:
     }
 
 
-def render(template: ObjectTemplate, known: Mapping[str, Any]) -> Rendered:
+def render(template: ObjectTemplate, known: Mapping[str, Any]) -> RenderedObject:
     """Raises BadTemplate: what is wrong, for whoever wrote the settings."""
     name, place = _name(template.name, known), template.namespace or None
     metadata: dict[str, Any] = {
@@ -70,7 +70,7 @@ def render(template: ObjectTemplate, known: Mapping[str, Any]) -> Rendered:
         "spec": _filled(template.spec, known),
     }
     base, owner = _base(template.api_version), template.owner
-    made = Rendered(
+    made = RenderedObject(
         paths.resource(base, template.plural, namespace=place, name=name),
         paths.resource(base, template.plural, namespace=place),
         body,

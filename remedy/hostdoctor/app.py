@@ -22,23 +22,29 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.audit import Audit, AuditLine
 from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.httplimits import Full, TooLong, TooSlow, read_body
+from kubenode.runtime.httplimits import BodyBudgetFull, TooLong, TooSlow, read_body
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.rate import TokenBucket
 from kubenode.runtime.tls.peer import SCOPE_KEY
 from remedy.hostdoctor.arriving import cloud_events, json_of
-from remedy.hostdoctor.desk import Busy, Desk, NotReady, Taken
-from remedy.hostdoctor.gate import ALIBABA, LOOPBACK, Caller, Gate, Unreadable
+from remedy.hostdoctor.desk import HostEventService, NotReady, Taken, TooManyWaiting
+from remedy.hostdoctor.gate import (
+    ALIBABA,
+    LOOPBACK,
+    CallerUnverified,
+    DeliveryAuthenticator,
+    DeliveryCaller,
+)
 from remedy.hostdoctor.limits import Rates
-from remedy.hostdoctor.metrics import Metrics, Refusal
+from remedy.hostdoctor.metrics import DeliveryRefusal, HostDoctorMetrics
 from remedy.hostdoctor.own import of_agent
 from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS, alibaba_notification
 from remedy.hostdoctor.parsers.fields import fields, required
 from remedy.hostdoctor.pollers.concern import about_us, concerning
-from remedy.hostdoctor.reported import ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents
 
 log = logging.getLogger(__name__)
 
@@ -50,18 +56,23 @@ SHOWN = 20
 """Sentences in an answer."""
 HOW_TO_SHOW = "show who you are: Authorization: Bearer TOKEN, or a client certificate"
 
-Read = Callable[[Request, bytes, Caller], Told]
+Read = Callable[[Request, bytes, DeliveryCaller], ReportedEvents]
 
 
-class Refused(Exception):
-    def __init__(self, code: int, why: Refusal, message: str) -> None:
+class DeliveryRefused(Exception):
+    def __init__(self, code: int, why: DeliveryRefusal, message: str) -> None:
         super().__init__(message)
         self.code, self.why = code, why
 
 
-class Endpoints:
+class DeliveryEndpoints:
     def __init__(
-        self, desk: Desk, gate: Gate, clock: Clock, metrics: Metrics, audit: Audit
+        self,
+        desk: HostEventService,
+        gate: DeliveryAuthenticator,
+        clock: Clock,
+        metrics: HostDoctorMetrics,
+        audit: Audit,
     ) -> None:
         self._desk, self._gate, self._clock, self._metrics = desk, gate, clock, metrics
         self._audit = audit
@@ -72,7 +83,7 @@ class Endpoints:
         """For further routes: None for the agent that the path names, else the refusal."""
         try:
             await self._admitted(request, of_agents=True)
-        except Refused as error:
+        except DeliveryRefused as error:
             return self._refusal("more", "nobody", error)
         return None
 
@@ -110,7 +121,7 @@ class Endpoints:
                 raw = await read_body(request, longest)
                 began = self._clock.monotonic()
                 taken, told = await self._stored(read, request, raw, caller)
-            except Refused as error:
+            except DeliveryRefused as error:
                 return self._refusal(endpoint, who, error)
             except Exception as error:  # noqa: BLE001  every failure has its answer
                 return self._refusal(endpoint, who, _refused(error))
@@ -121,33 +132,37 @@ class Endpoints:
 
         return take
 
-    async def _admitted(self, request: Request, *, of_agents: bool, cloud: str = "") -> Caller:
+    async def _admitted(
+        self, request: Request, *, of_agents: bool, cloud: str = ""
+    ) -> DeliveryCaller:
         """`cloud`: whose own endpoint it is. Raises Refused."""
         peer = request.scope.get(SCOPE_KEY)
         try:
             token = _token(request) or (request.query_params.get("token", "") if cloud else "")
             caller = await self._gate.identify(token, peer, of_agents=of_agents)
-        except Unreadable as error:
-            raise Refused(503, Refusal.NOT_READY, str(error)) from None
+        except CallerUnverified as error:
+            raise DeliveryRefused(503, DeliveryRefusal.NOT_READY, str(error)) from None
         if caller is None:
-            raise Refused(401, Refusal.UNAUTHORIZED, HOW_TO_SHOW)
+            raise DeliveryRefused(401, DeliveryRefusal.UNAUTHORIZED, HOW_TO_SHOW)
         if of_agents:
             if caller.agent != request.path_params["agent"]:
                 text = f"{caller.name} may not speak for agent {request.path_params['agent'][:80]}"
-                raise Refused(403, Refusal.FORBIDDEN, text)
+                raise DeliveryRefused(403, DeliveryRefusal.FORBIDDEN, text)
         elif caller.agent:
-            raise Refused(403, Refusal.FORBIDDEN, "agents tell of their own machines alone")
+            raise DeliveryRefused(
+                403, DeliveryRefusal.FORBIDDEN, "agents tell of their own machines alone"
+            )
         elif caller.cloud != cloud and caller != LOOPBACK:
             text = f"tokens of the file named {ALIBABA!r} are for /v1/{ALIBABA}, and no others are"
-            raise Refused(403, Refusal.FORBIDDEN, text)
+            raise DeliveryRefused(403, DeliveryRefusal.FORBIDDEN, text)
         if not self._rates.allow(caller):
             code = 429 if of_agents else 503
-            raise Refused(code, Refusal.TOO_MANY, f"{caller.name} sends too often")
+            raise DeliveryRefused(code, DeliveryRefusal.TOO_MANY, f"{caller.name} sends too often")
         return caller
 
     async def _stored(
-        self, read: Read, request: Request, raw: bytes, caller: Caller
-    ) -> tuple[Taken, Told]:
+        self, read: Read, request: Request, raw: bytes, caller: DeliveryCaller
+    ) -> tuple[Taken, ReportedEvents]:
         if not self._desk.ready:
             raise NotReady("the caches of nodes and events are being filled")
         told = read(request, raw, caller)
@@ -157,17 +172,17 @@ class Endpoints:
         parse = PARSERS[transport]
         return lambda request, raw, caller: parse(json_of(raw), self._clock.now())
 
-    def _cloud_events(self, request: Request, raw: bytes, caller: Caller) -> Told:
+    def _cloud_events(self, request: Request, raw: bytes, caller: DeliveryCaller) -> ReportedEvents:
         return PARSERS["cloudevents"](cloud_events(request.headers, raw), self._clock.now())
 
-    def _of_alibaba(self, request: Request, raw: bytes, caller: Caller) -> Told:
+    def _of_alibaba(self, request: Request, raw: bytes, caller: DeliveryCaller) -> ReportedEvents:
         """It tells of the whole account; the rest of that is no concern of this cluster."""
         told = PARSERS[alibaba_notification.TRANSPORT](json_of(raw), self._clock.now())
         found = concerning(told, about_us(self._desk))
         more = ("a machine that is no node of this cluster",) * found.foreign
         return replace(found.told, ignored=(*told.ignored, *more))
 
-    def _of_agent(self, request: Request, raw: bytes, caller: Caller) -> Told:
+    def _of_agent(self, request: Request, raw: bytes, caller: DeliveryCaller) -> ReportedEvents:
         body = fields(json_of(raw), "")
         transport = required(body, "transport")
         if transport not in FROM_AGENTS:
@@ -182,7 +197,7 @@ class Endpoints:
         told = PARSERS[transport](body["payload"], self._clock.now())
         return of_agent(told, caller.agent, transport, node, self._desk.index)
 
-    def _refusal(self, endpoint: str, who: str, error: Refused) -> Response:
+    def _refusal(self, endpoint: str, who: str, error: DeliveryRefused) -> Response:
         self._metrics.refusals.labels(endpoint, error.why).inc()
         if self._refused_lines.allow():
             extra = {"endpoint": endpoint, "who": who, "why": str(error)}
@@ -202,37 +217,41 @@ class Endpoints:
             self._write(who, f"Deliver {endpoint}", "Done", text)
 
     def _write(self, who: str, what: str, outcome: str, why: str) -> None:
-        self._audit.write(Line(self._clock.now(), "hostdoctor", who, what, outcome, why))
+        self._audit.write(AuditLine(self._clock.now(), "hostdoctor", who, what, outcome, why))
 
 
-def _refused(error: Exception) -> Refused:
+def _refused(error: Exception) -> DeliveryRefused:
     match error:
         case TooLong():
             text = f"{error}; cut groups by Alertmanager's max_alerts"
-            return Refused(413, Refusal.TOO_LARGE, text)
+            return DeliveryRefused(413, DeliveryRefusal.TOO_LARGE, text)
         case TooSlow():
-            return Refused(408, Refusal.TOO_SLOW, str(error))
+            return DeliveryRefused(408, DeliveryRefusal.TOO_SLOW, str(error))
         case ClientDisconnect():
-            return Refused(400, Refusal.TOO_SLOW, "the connection ended before the body did")
+            return DeliveryRefused(
+                400, DeliveryRefusal.TOO_SLOW, "the connection ended before the body did"
+            )
         case ParseError():
-            return Refused(400, Refusal.MALFORMED, str(error))
-        case Full() | Busy():
-            return Refused(503, Refusal.BUSY, str(error))
+            return DeliveryRefused(400, DeliveryRefusal.MALFORMED, str(error))
+        case BodyBudgetFull() | TooManyWaiting():
+            return DeliveryRefused(503, DeliveryRefusal.BUSY, str(error))
         case NotReady():
-            return Refused(503, Refusal.NOT_READY, str(error))
+            return DeliveryRefused(503, DeliveryRefusal.NOT_READY, str(error))
         case KubeError():
-            return Refused(503, Refusal.NOT_STORED, f"not all of it could be stored: {error}")
+            return DeliveryRefused(
+                503, DeliveryRefusal.NOT_STORED, f"not all of it could be stored: {error}"
+            )
         case _:
             log.error("a delivery could not be taken", exc_info=error)
             text = f"Host Doctor failed over this: {type(error).__name__}; see its log"
-            return Refused(500, Refusal.BROKEN, text)
+            return DeliveryRefused(500, DeliveryRefusal.BROKEN, text)
 
 
 def _token(request: Request) -> str:
     return bearer_token(request.headers.get("authorization", ""))
 
 
-def _answer(taken: Taken, told: Told) -> dict[str, Any]:
+def _answer(taken: Taken, told: ReportedEvents) -> dict[str, Any]:
     return {
         "changed": taken.changed,
         "known": taken.known,

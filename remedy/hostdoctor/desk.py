@@ -22,13 +22,13 @@ from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.rate import TokenBucket
 from kubenode.runtime.recorder import EventRecorder
 from remedy.hostdoctor import notices
-from remedy.hostdoctor.machines import MachineHost
-from remedy.hostdoctor.metrics import Metrics, Outcome
-from remedy.hostdoctor.nodes import NodeIndex, Token, tokens_of
+from remedy.hostdoctor.machines import MachineView
+from remedy.hostdoctor.metrics import EventOutcome, HostDoctorMetrics
+from remedy.hostdoctor.nodes import NodeIdentifier, NodeIndex, tokens_of
 from remedy.hostdoctor.record import fitted, name_of, note_of
-from remedy.hostdoctor.reported import Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents
 from remedy.hostdoctor.step import lacking, step
-from remedy.hostdoctor.writing import Writer
+from remedy.hostdoctor.writing import HostEventWriter
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class NotReady(Exception):
     """Nothing can be taken now, and the same may be told again soon."""
 
 
-class Busy(NotReady):
+class TooManyWaiting(NotReady):
     """As many events as we hold are waiting to be stored."""
 
 
@@ -63,7 +63,7 @@ class Taken:
     refused: tuple[str, ...] = ()
 
 
-class Desk:
+class HostEventService:
     """nodes, events  followed by whoever made them
     recorder  where people are told of what no rule can see
     """
@@ -74,12 +74,12 @@ class Desk:
         nodes: Informer[Node],
         events: Informer[HostEvent],
         clock: Clock,
-        metrics: Metrics,
+        metrics: HostDoctorMetrics,
         recorder: EventRecorder | None = None,
     ) -> None:
         self._recorder, self._notices = recorder, TokenBucket(*NOTICES, clock)
         self.index = NodeIndex()
-        self.writer = Writer(kube, events)
+        self.writer = HostEventWriter(kube, events)
         self.events = events
         self._nodes, self._clock, self._metrics = nodes, clock, metrics
         self._waiting = 0
@@ -92,12 +92,12 @@ class Desk:
         """Whether the caches hold what has to be known to place an event."""
         return self._nodes.synced.is_set() and self.events.synced.is_set()
 
-    async def take(self, told: Told) -> Taken:
+    async def take(self, told: ReportedEvents) -> Taken:
         """Store all of it. Raises NotReady, KubeError: then it has to be told again."""
         if not self.ready:
             raise NotReady("the caches of nodes and events are being filled")
         if self._waiting and self._waiting + len(told.events) > MOST_WAITING:
-            raise Busy(f"{self._waiting} events wait to be stored")
+            raise TooManyWaiting(f"{self._waiting} events wait to be stored")
         self._waiting += len(told.events)
         self._metrics.waiting.set(self._waiting)
         try:
@@ -106,7 +106,7 @@ class Desk:
             self._waiting -= len(told.events)
             self._metrics.waiting.set(self._waiting)
 
-    async def _store(self, told: Told) -> Taken:
+    async def _store(self, told: ReportedEvents) -> Taken:
         self._metrics.ignored.inc(len(told.ignored))
         taken, names, failed = Taken(), set[str](), list[KubeError]()
         now = self._clock.now()
@@ -134,7 +134,7 @@ class Desk:
         return taken
 
     async def _one(
-        self, name: str, event: Reported, told: Told, now: datetime, taken: Taken
+        self, name: str, event: Reported, told: ReportedEvents, now: datetime, taken: Taken
     ) -> None:
         node = self.index.resolve(event.host)
         before = self.writer.known(name)
@@ -146,12 +146,12 @@ class Desk:
         taken.changed += changed
         taken.known += not changed
         taken.unresolved += not node.resolved
-        outcome = Outcome.CHANGED if changed else Outcome.KNOWN
+        outcome = EventOutcome.CHANGED if changed else EventOutcome.KNOWN
         self._metrics.events.labels(event.source, outcome).inc()
         if changed and after is not None and (notice := notices.of(before, after)) is not None:
             await self._tell(after, notice)
 
-    async def _tell(self, event: HostEvent, notice: notices.Notice) -> None:
+    async def _tell(self, event: HostEvent, notice: notices.WarningNotice) -> None:
         if self._recorder is None or not self._notices.allow():
             return
         about = {
@@ -176,7 +176,7 @@ class Desk:
 
     def _refuse(self, name: str, event: Reported, error: Invalid, taken: Taken) -> None:
         """Told again it would be refused again: the others must not wait for it."""
-        self._metrics.events.labels(event.source, Outcome.REFUSED).inc()
+        self._metrics.events.labels(event.source, EventOutcome.REFUSED).inc()
         taken.refused += (f"{name}: {error.message[:200]}",)
         log.error("the API server refuses an event", extra={"host_event": name, "why": str(error)})
 
@@ -184,15 +184,15 @@ class Desk:
         for token in self.index.changed(old, new):
             self.on_token(token)
 
-    def machine_changed(self, old: MachineHost | None, new: MachineHost | None) -> None:
+    def machine_changed(self, old: MachineView | None, new: MachineView | None) -> None:
         """Handle a change of a Machine, which says whose an address or a providerID is."""
         for token in self.index.machine_changed(old, new):
             self.on_token(token)
 
-    def on_token(self, token: Token) -> None:
+    def on_token(self, token: NodeIdentifier) -> None:
         """For the sweep to replace: a name means another Node from now on."""
 
-    def hinted(self, token: Token) -> Sequence[str]:
+    def hinted(self, token: NodeIdentifier) -> Sequence[str]:
         """Names of open events that may be about whoever goes by this."""
         return [event.metadata.name for event in self.events.by(HINT_INDEX, _hint(token))]
 
@@ -215,5 +215,5 @@ def _hints(event: HostEvent) -> tuple[str, ...]:
     return tuple(_hint(token) for token in tokens_of(host))
 
 
-def _hint(token: Token) -> str:
+def _hint(token: NodeIdentifier) -> str:
     return f"{token.kind}:{token.value}"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.tls.peer import Peer
-from remedy.hostdoctor.reviews import Reviews, Unverified
+from remedy.hostdoctor.reviews import TokenReviews, TokenUnverified
 
 AGENT_PREFIX, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
 ALIBABA = "alibaba"
@@ -30,12 +30,12 @@ READ_EVERY = 2.0
 SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
 
 
-class Unreadable(Exception):
+class CallerUnverified(Exception):
     """Who it is cannot be found out now: nobody is let in, and the same caller may try again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class DeliveryCaller:
     """name   for audit lines and rates: `token alertmanager-token`, `kubenode:agent:n00042`
     agent  the agent that it is; "" for others
     cloud  the cloud that it speaks as, of CLOUDS; "" for others
@@ -46,11 +46,11 @@ class Caller:
     cloud: str = ""
 
 
-LOOPBACK = Caller("loopback")
+LOOPBACK = DeliveryCaller("loopback")
 
 
 @dataclass(frozen=True, slots=True)
-class GateSettings:
+class DeliveryAuthenticatorSettings:
     """clients   common names whose certificates may deliver
     anyone    who shows nothing may deliver too: for loopback alone
     audience  whom agents' tokens must be made for; "" is the API server itself
@@ -62,11 +62,14 @@ class GateSettings:
     audience: str = ""
 
 
-class Gate:
+class DeliveryAuthenticator:
     """reviews  None: no agent has a service account"""
 
     def __init__(
-        self, clock: Clock, settings: GateSettings, reviews: Reviews | None = None
+        self,
+        clock: Clock,
+        settings: DeliveryAuthenticatorSettings,
+        reviews: TokenReviews | None = None,
     ) -> None:
         self._clock, self._settings, self._reviews = clock, settings, reviews
         self._tokens: Sequence[tuple[str, bytes]] = ()
@@ -74,7 +77,7 @@ class Gate:
 
     async def identify(
         self, token: str, peer: Peer | None, *, of_agents: bool = False
-    ) -> Caller | None:
+    ) -> DeliveryCaller | None:
         """Who shows this; None: nobody. A shown token counts, whatever the certificate says.
 
         of_agents  whether an agent is expected: others' tokens are shown to nobody
@@ -89,26 +92,28 @@ class Gate:
             return self._certified(peer)
         return LOOPBACK if self._settings.anyone else None
 
-    def _bearer(self, token: str) -> Caller | None:
+    def _bearer(self, token: str) -> DeliveryCaller | None:
         if len(token) > LONGEST_TOKEN:
             return None
         shown = token.encode(errors="replace")
         found = None
         for name, wanted in self._all():
             if hmac.compare_digest(shown, wanted):
-                found = found or Caller(f"token {name}", cloud=name if name in CLOUDS else "")
+                found = found or DeliveryCaller(
+                    f"token {name}", cloud=name if name in CLOUDS else ""
+                )
         return found
 
-    async def _serviced(self, token: str) -> Caller | None:
+    async def _serviced(self, token: str) -> DeliveryCaller | None:
         if (known := self._bearer(token)) is not None:
             return known  # who speaks for no agent, and is told so
         if self._reviews is None or len(token) > LONGEST_TOKEN:
             return None
         try:
             agent = await self._reviews.agent(token)
-        except Unverified as error:
-            raise Unreadable(str(error)) from None
-        return Caller(f"service account of agent {agent}", agent) if agent else None
+        except TokenUnverified as error:
+            raise CallerUnverified(str(error)) from None
+        return DeliveryCaller(f"service account of agent {agent}", agent) if agent else None
 
     def _all(self) -> Sequence[tuple[str, bytes]]:
         now = self._clock.monotonic()
@@ -117,14 +122,14 @@ class Gate:
             self._read_at = now
         return self._tokens
 
-    def _certified(self, peer: Peer) -> Caller | None:
+    def _certified(self, peer: Peer) -> DeliveryCaller | None:
         if peer.ends <= self._clock.now():
             return None  # it was valid when the connection began
         if peer.name.startswith(AGENT_PREFIX):
             agent = peer.name.removeprefix(AGENT_PREFIX)
             ours = agent and AGENT_GROUP in peer.organizations
-            return Caller(peer.name, agent) if ours else None
-        return Caller(peer.name) if peer.name in self._settings.clients else None
+            return DeliveryCaller(peer.name, agent) if ours else None
+        return DeliveryCaller(peer.name) if peer.name in self._settings.clients else None
 
 
 def read_tokens(files: Sequence[Path]) -> Sequence[tuple[str, bytes]]:
@@ -134,7 +139,7 @@ def read_tokens(files: Sequence[Path]) -> Sequence[tuple[str, bytes]]:
         try:
             lines = path.read_text().splitlines()
         except (OSError, ValueError) as error:
-            raise Unreadable(f"token file {path} cannot be read: {error}") from None
+            raise CallerUnverified(f"token file {path} cannot be read: {error}") from None
         for line in lines:
             # A short one could be guessed, and an empty one is shown by whoever shows nothing.
             if len(token := line.strip()) >= SHORTEST_TOKEN:

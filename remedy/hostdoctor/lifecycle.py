@@ -42,12 +42,12 @@ UNWRITTEN = timedelta(minutes=1)
 """So long an object may lack a phase: whoever made it is about to write it, or has died."""
 
 
-class Nodes(Protocol):
+class NodeLookup(Protocol):
     def exists(self, name: str, uid: str) -> bool: ...
 
 
 def settled(
-    event: HostEvent, node: Resolution, nodes: Nodes, now: datetime, *, alerts_alive: bool
+    event: HostEvent, node: Resolution, nodes: NodeLookup, now: datetime, *, alerts_alive: bool
 ) -> HostEvent:
     """As it should be now, though nobody said anything.
 
@@ -150,7 +150,7 @@ def _begins(event: HostEvent, now: datetime) -> bool:
     return waits and at is not None and at <= now
 
 
-def _orphaned(event: HostEvent, nodes: Nodes) -> bool:
+def _orphaned(event: HostEvent, nodes: NodeLookup) -> bool:
     of = event.spec.node
     return bool(of.name) and note_of(event).of_agents and not nodes.exists(of.name, of.uid)
 

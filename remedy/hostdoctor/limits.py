@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.rate import TokenBucket
-from remedy.hostdoctor.gate import Caller
+from remedy.hostdoctor.gate import DeliveryCaller
 
 RATE, BURST = 50.0, 500.0
 """Deliveries per second of one that delivers."""
@@ -18,7 +18,7 @@ class Rates:
         self._clock = clock
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
-    def allow(self, caller: Caller) -> bool:
+    def allow(self, caller: DeliveryCaller) -> bool:
         bucket = self._buckets.get(caller.name)
         if bucket is None:
             rate, burst = (AGENT_RATE, AGENT_BURST) if caller.agent else (RATE, BURST)

@@ -13,7 +13,7 @@ class MachineHostSpec(msgspec.Struct, rename="camel", gc=False):
     provider_id: str = msgspec.field(default="", name="providerID")
 
 
-class MachineHost(msgspec.Struct, gc=False):
+class MachineView(msgspec.Struct, gc=False):
     """A Machine without its components, permits and status: 10,000 of them stay in memory."""
 
     metadata: HeadMeta

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from kubenode.api.v1alpha1.hostevent import HostEventSource
 
 
-class Refusal(StrEnum):
+class DeliveryRefusal(StrEnum):
     """Why a delivery was not taken."""
 
     UNAUTHORIZED = "unauthorized"
@@ -22,7 +22,7 @@ class Refusal(StrEnum):
     BROKEN = "broken"
 
 
-class Endpoint(StrEnum):
+class DeliveryEndpoint(StrEnum):
     ALERTMANAGER = "alertmanager"
     GRAFANA = "grafana"
     CLOUDEVENTS = "cloudevents"
@@ -32,7 +32,7 @@ class Endpoint(StrEnum):
     """Of others, as that of bundles."""
 
 
-class Outcome(StrEnum):
+class EventOutcome(StrEnum):
     """What became of one event of a delivery."""
 
     CHANGED = "changed"
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
-class Metrics:
+class HostDoctorMetrics:
     """`deliveries` by endpoint, those that were taken; `refusals` by endpoint and why."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -99,10 +99,10 @@ class Metrics:
 
     def _begin(self) -> None:
         """Let every series begin at zero: a rate does not see the first of what appears with it."""
-        for endpoint in Endpoint:
+        for endpoint in DeliveryEndpoint:
             self.deliveries.labels(endpoint)
-            for why in Refusal:
+            for why in DeliveryRefusal:
                 self.refusals.labels(endpoint, why)
         for source in HostEventSource:
-            for outcome in Outcome:
+            for outcome in EventOutcome:
                 self.events.labels(source, outcome)

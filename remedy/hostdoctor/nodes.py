@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
 from kubenode.runtime.kube.objects import Node
-from remedy.hostdoctor.machines import MachineHost
-from remedy.hostdoctor.reported import Host
+from remedy.hostdoctor.machines import MachineView
+from remedy.hostdoctor.reported import ReportedHost
 from remedy.remedier.build import agent_of
 
 K = TypeVar("K", bound=Hashable)
@@ -30,7 +30,7 @@ _PORT = re.compile(r":[0-9]{1,5}")
 _SCALE_SET = re.compile(r"/virtualmachinescalesets/([^/]+)/virtualmachines/([^/]+)$")
 
 
-class Kind(StrEnum):
+class IdentifierKind(StrEnum):
     PROVIDER = "providerID"
     INSTANCE = "instance"
     NAME = "name"
@@ -38,14 +38,14 @@ class Kind(StrEnum):
     AGENT = "agent"
 
 
-class Token(NamedTuple):
+class NodeIdentifier(NamedTuple):
     """One thing that a Node goes by, as it is compared."""
 
-    kind: Kind
+    kind: IdentifierKind
     value: str
 
 
-class Why(StrEnum):
+class ResolutionReason(StrEnum):
     """The reason of condition Resolved."""
 
     RESOLVED = "Resolved"
@@ -59,7 +59,7 @@ class Why(StrEnum):
 class Resolution:
     """`name`, `uid` and `provider_id` are the Node's, "" unless it is resolved; `text` says why."""
 
-    why: Why
+    why: ResolutionReason
     text: str
     name: str = ""
     uid: str = ""
@@ -67,26 +67,28 @@ class Resolution:
 
     @property
     def resolved(self) -> bool:
-        return self.why is Why.RESOLVED
+        return self.why is ResolutionReason.RESOLVED
 
 
-NO_HOST = Resolution(Why.NO_HOST, "the source names no machine: this is never a node's fault")
+NO_HOST = Resolution(
+    ResolutionReason.NO_HOST, "the source names no machine: this is never a node's fault"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownNode:
     name: str
     uid: str
     provider_id: str
-    tokens: tuple[Token, ...]
+    tokens: tuple[NodeIdentifier, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Owner:
+class _MachineNode:
     """A Machine's Node, and what the Machine says is that Node's."""
 
     node: str
-    tokens: tuple[Token, ...]
+    tokens: tuple[NodeIdentifier, ...]
 
 
 class _Names(Generic[K]):
@@ -112,10 +114,10 @@ class _Names(Generic[K]):
 
 class NodeIndex:
     def __init__(self) -> None:
-        self._nodes: dict[str, _Known] = {}
-        self._by = _Names[Token]()
-        self._machines: dict[str, _Owner] = {}
-        self._owners = _Names[Token]()
+        self._nodes: dict[str, _KnownNode] = {}
+        self._by = _Names[NodeIdentifier]()
+        self._machines: dict[str, _MachineNode] = {}
+        self._owners = _Names[NodeIdentifier]()
         """Names of Machines by what they say is their Node's."""
         self._machines_of = _Names[str]()
         """Names of Machines by Node."""
@@ -123,7 +125,7 @@ class NodeIndex:
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def changed(self, old: Node | None, new: Node | None) -> frozenset[Token]:
+    def changed(self, old: Node | None, new: Node | None) -> frozenset[NodeIdentifier]:
         """Take in a change; the tokens that now mean something else."""
         node = new or old
         name = node.metadata.name if node is not None else ""
@@ -143,7 +145,9 @@ class NodeIndex:
                 tokens.update(self._machines[machine].tokens)
         return frozenset(tokens)
 
-    def machine_changed(self, old: MachineHost | None, new: MachineHost | None) -> frozenset[Token]:
+    def machine_changed(
+        self, old: MachineView | None, new: MachineView | None
+    ) -> frozenset[NodeIdentifier]:
         """Take in a change of a Machine; the tokens that may mean something else."""
         machine = new or old
         name = machine.metadata.name if machine is not None else ""
@@ -161,7 +165,7 @@ class NodeIndex:
             self._machines_of.add(name, (after.node,))
         return frozenset((*(before.tokens if before else ()), *(after.tokens if after else ())))
 
-    def resolve(self, host: Host | None) -> Resolution:
+    def resolve(self, host: ReportedHost | None) -> Resolution:
         if host is None:
             return NO_HOST
         asked = list(tokens_of(host))
@@ -170,23 +174,23 @@ class NodeIndex:
             if len(names) > 1:
                 few = ", ".join(sorted(names)[:3])
                 text = f"{token.kind} {token.value} is that of {len(names)} nodes: {few}"
-                return Resolution(Why.AMBIGUOUS, text)
+                return Resolution(ResolutionReason.AMBIGUOUS, text)
             for name in names:
                 return _fits(self._nodes[name], asked)
         if not asked:
             return NO_HOST
         shown = ", ".join(f"{token.kind} {token.value}" for token in asked[:4])
-        return Resolution(Why.NOT_FOUND, f"no node goes by {shown}")
+        return Resolution(ResolutionReason.NOT_FOUND, f"no node goes by {shown}")
 
     def of_agent(self, agent: str) -> Resolution:
         """The one node that names this agent as its own."""
-        names = self._names(Token(Kind.AGENT, agent))
+        names = self._names(NodeIdentifier(IdentifierKind.AGENT, agent))
         if len(names) != 1:
-            why = Why.AMBIGUOUS if names else Why.NOT_FOUND
+            why = ResolutionReason.AMBIGUOUS if names else ResolutionReason.NOT_FOUND
             return Resolution(why, f"{len(names)} nodes have the agent {agent}")
         return _of(self._nodes[names[0]])
 
-    def _names(self, token: Token) -> tuple[str, ...]:
+    def _names(self, token: NodeIdentifier) -> tuple[str, ...]:
         """Nodes that go by `token`: the one with this metadata.name, else all that claim it.
 
         Where a Machine says whose it is, that Node, if it claims it too; else both.
@@ -204,23 +208,23 @@ class NodeIndex:
         known = self._nodes.get(name)
         return known is not None and (not uid or known.uid == uid)
 
-    def is_of(self, name: str, host: Host) -> bool:
+    def is_of(self, name: str, host: ReportedHost) -> bool:
         """Whether the node goes by anything that `host` says."""
         known = self._nodes.get(name)
         return known is not None and any(token in known.tokens for token in tokens_of(host))
 
 
-def _is_own(name: str, token: Token) -> bool:
+def _is_own(name: str, token: NodeIdentifier) -> bool:
     """Whether `token` is the metadata.name of the Node, and no claim of its kubelet."""
-    return token.value == name if token.kind is Kind.AGENT else token == _named(name)
+    return token.value == name if token.kind is IdentifierKind.AGENT else token == _named(name)
 
 
-def tokens_of(host: Host) -> Iterator[Token]:
+def tokens_of(host: ReportedHost) -> Iterator[NodeIdentifier]:
     """What the host says of itself, the surest first."""
     if host.provider_id:
-        yield Token(Kind.PROVIDER, host.provider_id.lower())
+        yield NodeIdentifier(IdentifierKind.PROVIDER, host.provider_id.lower())
     if host.instance:
-        yield Token(Kind.INSTANCE, instance_of(host.instance))
+        yield NodeIdentifier(IdentifierKind.INSTANCE, instance_of(host.instance))
     for name in (*host.names, *host.addresses):
         if token := _named(name):
             yield token
@@ -237,13 +241,13 @@ def instance_of(text: str) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _named(text: str) -> Token | None:
+def _named(text: str) -> NodeIdentifier | None:
     """A name or an address, each with or without port."""
     text = text.strip().lower()
     if not text:
         return None
     if address := _address(text):
-        return Token(Kind.ADDRESS, address)
+        return NodeIdentifier(IdentifierKind.ADDRESS, address)
     bare = text.rstrip(".")
     head, colon, _ = bare.rpartition(":")
     if colon and _PORT.fullmatch(bare[len(head) :]):
@@ -251,8 +255,8 @@ def _named(text: str) -> Token | None:
     if not bare:
         return None
     if address := _address(bare.removeprefix("[").removesuffix("]")):
-        return Token(Kind.ADDRESS, address)
-    return Token(Kind.NAME, bare)
+        return NodeIdentifier(IdentifierKind.ADDRESS, address)
+    return NodeIdentifier(IdentifierKind.NAME, bare)
 
 
 def _address(text: str) -> str:
@@ -262,52 +266,52 @@ def _address(text: str) -> str:
         return ""
 
 
-def _known(node: Node) -> _Known:
+def _known(node: Node) -> _KnownNode:
     meta, provider = node.metadata, node.spec.provider_id
-    tokens = [Token(Kind.AGENT, agent_of(node))]
+    tokens = [NodeIdentifier(IdentifierKind.AGENT, agent_of(node))]
     if token := _named(meta.name):  # some clusters name nodes by their address
         tokens.append(token)
     if provider:
-        tokens.append(Token(Kind.PROVIDER, provider.lower()))
-        tokens.append(Token(Kind.INSTANCE, instance_of(provider)))
+        tokens.append(NodeIdentifier(IdentifierKind.PROVIDER, provider.lower()))
+        tokens.append(NodeIdentifier(IdentifierKind.INSTANCE, instance_of(provider)))
     tokens += _addressed(node)
-    return _Known(meta.name, meta.uid, provider, tuple(dict.fromkeys(tokens)))
+    return _KnownNode(meta.name, meta.uid, provider, tuple(dict.fromkeys(tokens)))
 
 
-def _addressed(node: Node) -> Iterable[Token]:
+def _addressed(node: Node) -> Iterable[NodeIdentifier]:
     if hostname := node.metadata.labels.get(HOSTNAME_LABEL):
-        yield Token(Kind.NAME, hostname.lower())
+        yield NodeIdentifier(IdentifierKind.NAME, hostname.lower())
     for each in node.status.addresses:
         text = each.address.lower()
         if each.type in _IPS:
             if address := _address(text):
-                yield Token(Kind.ADDRESS, address)
+                yield NodeIdentifier(IdentifierKind.ADDRESS, address)
         elif text:
-            yield Token(Kind.NAME, text.rstrip("."))
+            yield NodeIdentifier(IdentifierKind.NAME, text.rstrip("."))
 
 
-def _owner(machine: MachineHost) -> _Owner:
-    tokens = [Token(Kind.AGENT, machine.metadata.name)]
+def _owner(machine: MachineView) -> _MachineNode:
+    tokens = [NodeIdentifier(IdentifierKind.AGENT, machine.metadata.name)]
     if provider := machine.spec.provider_id:
-        tokens.append(Token(Kind.PROVIDER, provider.lower()))
-        tokens.append(Token(Kind.INSTANCE, instance_of(provider)))
+        tokens.append(NodeIdentifier(IdentifierKind.PROVIDER, provider.lower()))
+        tokens.append(NodeIdentifier(IdentifierKind.INSTANCE, instance_of(provider)))
     for text in machine.spec.addresses:
         if address := _address(text):
-            tokens.append(Token(Kind.ADDRESS, address))
-    return _Owner(machine.node_name, tuple(dict.fromkeys(tokens)))
+            tokens.append(NodeIdentifier(IdentifierKind.ADDRESS, address))
+    return _MachineNode(machine.node_name, tuple(dict.fromkeys(tokens)))
 
 
-def _fits(known: _Known, asked: list[Token]) -> Resolution:
+def _fits(known: _KnownNode, asked: list[NodeIdentifier]) -> Resolution:
     """Unless its name or address has gone over to it from the machine that is meant."""
-    for kind in (Kind.PROVIDER, Kind.INSTANCE):
+    for kind in (IdentifierKind.PROVIDER, IdentifierKind.INSTANCE):
         meant = {t.value for t in asked if t.kind is kind}
         has = {t.value for t in known.tokens if t.kind is kind}
         if meant and has and not meant & has:
             text = f"node {known.name} is {kind} {min(has)}, not {min(meant)}"
-            return Resolution(Why.OTHER_MACHINE, text)
+            return Resolution(ResolutionReason.OTHER_MACHINE, text)
     return _of(known)
 
 
-def _of(known: _Known) -> Resolution:
+def _of(known: _KnownNode) -> Resolution:
     text = f"node {known.name}"
-    return Resolution(Why.RESOLVED, text, known.name, known.uid, known.provider_id)
+    return Resolution(ResolutionReason.RESOLVED, text, known.name, known.uid, known.provider_id)

@@ -4,21 +4,21 @@ from dataclasses import dataclass
 
 from kubenode.api.v1alpha1.hostevent import HostEvent
 from remedy.hostdoctor.conditions import RESOLVED
-from remedy.hostdoctor.nodes import Why
+from remedy.hostdoctor.nodes import ResolutionReason
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
 WITHOUT_NODE, UNRESOLVED = "AlertWithoutNode", "HostEventUnresolved"
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class WarningNotice:
     """`reason` and `message` of an Event of type Warning."""
 
     reason: str
     message: str
 
 
-def of(old: HostEvent | None, new: HostEvent) -> Notice | None:
+def of(old: HostEvent | None, new: HostEvent) -> WarningNotice | None:
     """Once for each time that it begins, while it is about no Node; None: nothing to tell."""
     phase, before = new.status.phase, old.status if old is not None else None
     if phase is None or not phase.open or new.spec.node.name:
@@ -32,5 +32,5 @@ def of(old: HostEvent | None, new: HostEvent) -> Notice | None:
     why = resolved.message if resolved is not None else ""
     what = new.spec.attributes.get(ALERT_NAME) or f"{new.spec.class_} {new.spec.external_id}"
     about = f"{what}: {new.spec.message}".rstrip(": ")
-    nobody = resolved is not None and resolved.reason == Why.NO_HOST
-    return Notice(WITHOUT_NODE if nobody else UNRESOLVED, f"{about} ({why})")
+    nobody = resolved is not None and resolved.reason == ResolutionReason.NO_HOST
+    return WarningNotice(WITHOUT_NODE if nobody else UNRESOLVED, f"{about} ({why})")

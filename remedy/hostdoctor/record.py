@@ -12,7 +12,7 @@ import msgspec
 
 from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventClass, HostEventSource
 from remedy.hostdoctor.nodes import instance_of, tokens_of
-from remedy.hostdoctor.reported import Host, Reported
+from remedy.hostdoctor.reported import Reported, ReportedHost
 
 ANNOTATION = "kubenode.io/told"
 LONGEST_SCOPE, LONGEST_HINT, MOST_HINTS, MOST_SCOPES = 512, 256, 16, 8
@@ -26,7 +26,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 DIGEST, MACHINE_LENGTH = 10, 40
 
 
-class Note(msgspec.Struct, omit_defaults=True, frozen=True):
+class EventRecord(msgspec.Struct, omit_defaults=True, frozen=True):
     """scopes  whose lists it is on, the first one to tell of it first; "" for none: messages tell
     silent  it ends when complete lists of all its scopes lack it
     advisory  it ends by itself
@@ -53,44 +53,44 @@ class Note(msgspec.Struct, omit_defaults=True, frozen=True):
         return self.silent and all(scope.startswith(AGENT_SCOPE) for scope in self.scopes)
 
     @property
-    def host(self) -> Host | None:
+    def host(self) -> ReportedHost | None:
         if not (self.provider_id or self.instance or self.names):
             return None
-        return Host(self.provider_id, self.instance, self.names)
+        return ReportedHost(self.provider_id, self.instance, self.names)
 
     def encoded(self) -> str:
         return msgspec.json.encode(self).decode()
 
 
-_decode = msgspec.json.Decoder(Note).decode
+_decode = msgspec.json.Decoder(EventRecord).decode
 
 
-def note_of(event: HostEvent) -> Note:
+def note_of(event: HostEvent) -> EventRecord:
     """An object that somebody else has made has none."""
     return _noted(event.metadata.annotations.get(ANNOTATION, "{}"))
 
 
 @lru_cache(maxsize=4096)
-def _noted(text: str) -> Note:
+def _noted(text: str) -> EventRecord:
     try:
         return _decode(text)
     except msgspec.DecodeError:
-        return Note()
+        return EventRecord()
 
 
-def note(told: Reported, scope: str, before: Note | None = None) -> Note:
+def note(told: Reported, scope: str, before: EventRecord | None = None) -> EventRecord:
     """`before`: what was noted of it; who tells later adds a scope, and changes nothing else."""
     scopes = (scope[:LONGEST_SCOPE],) if told.silent and scope else ()
-    if before is not None and before != Note():
+    if before is not None and before != EventRecord():
         more = tuple(each for each in scopes if each not in before.scopes)
         return msgspec.structs.replace(
             before,
             scopes=(*before.scopes, *more)[:MOST_SCOPES],
             silent=before.silent or told.silent,
         )
-    host = told.host or Host()
+    host = told.host or ReportedHost()
     names = (*host.names, *host.addresses)[:MOST_HINTS]
-    return Note(
+    return EventRecord(
         scopes=scopes,
         silent=told.silent,
         advisory=told.advisory,
@@ -131,7 +131,7 @@ def _as_kept(at: datetime | None) -> datetime | None:
     return None if at is None else at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
-def machine_of(host: Host | None) -> str:
+def machine_of(host: ReportedHost | None) -> str:
     """What the source calls the machine, the surest it says; "" for none.
 
     Not the Node's name: the event is the same one before and after the Node is there.

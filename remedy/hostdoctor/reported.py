@@ -13,7 +13,7 @@ class ParseError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class ReportedHost:
     """Whatever a source says of the machine; the first that resolves to a Node wins, in this order.
 
     provider_id  as a Node has it: `aws:///eu-1a/i-0abc`
@@ -42,7 +42,7 @@ class Reported:
     source: HostEventSource
     external_id: str
     class_: HostEventClass
-    host: Host | None
+    host: ReportedHost | None
     phase: HostEventPhase | None = None
     severity: Severity = Severity.WARNING
     not_before: datetime | None = None
@@ -54,7 +54,7 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedEvents:
     """What one delivery or one look gave.
 
     scope     whose list it is: `azure:/subscriptions/...`, `alertmanager`; "" for a single message

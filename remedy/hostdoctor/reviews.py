@@ -25,29 +25,29 @@ MOST = 16_384
 RATE, BURST = 50.0, 200.0
 
 
-class Unverified(Exception):
+class TokenUnverified(Exception):
     """The API server did not say now."""
 
 
-class _User(msgspec.Struct):
+class _TokenUser(msgspec.Struct):
     username: str = ""
     extra: dict[str, list[str]] | None = None
 
 
-class _Status(msgspec.Struct):
+class _TokenReviewStatus(msgspec.Struct):
     authenticated: bool = False
     audiences: list[str] | None = None
-    user: _User = msgspec.field(default_factory=_User)
+    user: _TokenUser = msgspec.field(default_factory=_TokenUser)
 
 
-class _Review(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
+class _ReviewAnswer(msgspec.Struct):
+    status: _TokenReviewStatus = msgspec.field(default_factory=_TokenReviewStatus)
 
 
-_decode = msgspec.json.Decoder(_Review).decode
+_decode = msgspec.json.Decoder(_ReviewAnswer).decode
 
 
-class Reviews:
+class TokenReviews:
     """`audience`: whom tokens must be made for; "" is the API server itself."""
 
     def __init__(self, kube: Kube, clock: Clock, audience: str = "") -> None:
@@ -63,7 +63,7 @@ class Reviews:
         if now < until:
             return agent
         if not self._bucket.allow():
-            raise Unverified("too many tokens at once are unknown to us")
+            raise TokenUnverified("too many tokens at once are unknown to us")
         agent = await self._ask(token)
         self._known[digest] = (now + SECONDS, agent)
         self._known.move_to_end(digest)
@@ -79,7 +79,9 @@ class Reviews:
         try:
             status = (await self._kube.create(PATH, body, _decode)).status
         except KubeError as error:
-            raise Unverified(f"the API server did not say whose token it is: {error}") from error
+            raise TokenUnverified(
+                f"the API server did not say whose token it is: {error}"
+            ) from error
         # A server that knows no audiences names none: the token is for the API server.
         if self._audience and self._audience not in (status.audiences or ()):
             return ""

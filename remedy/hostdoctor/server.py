@@ -16,14 +16,14 @@ from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 from kubenode.runtime.tls.keeper import CertificateKeeper
 from kubenode.runtime.webserver import WebServer
-from remedy.hostdoctor.app import Endpoints
-from remedy.hostdoctor.desk import Desk
-from remedy.hostdoctor.gate import Gate, GateSettings
-from remedy.hostdoctor.metrics import Metrics
-from remedy.hostdoctor.reviews import Reviews
+from remedy.hostdoctor.app import DeliveryEndpoints
+from remedy.hostdoctor.desk import HostEventService
+from remedy.hostdoctor.gate import DeliveryAuthenticator, DeliveryAuthenticatorSettings
+from remedy.hostdoctor.metrics import HostDoctorMetrics
+from remedy.hostdoctor.reviews import TokenReviews
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ class HostDoctorSettings:
     namespace: str = "kubenode-system"
     names: tuple[str, ...] = ()
     tls: bool = True
-    files: Files = field(default_factory=Files)
-    gate: GateSettings = field(default_factory=GateSettings)
+    files: PemFiles = field(default_factory=PemFiles)
+    gate: DeliveryAuthenticatorSettings = field(default_factory=DeliveryAuthenticatorSettings)
     limits: HttpLimits = DEFAULT
 
 
@@ -77,25 +77,27 @@ class HostDoctorServer(WebServer):
         log.info("host doctor listens", extra=where)
 
 
-class HostDoctor:
+class HostDoctorListener:
     """The listener, with its certificate. `parts` run on every replica."""
 
     def __init__(
         self,
-        desk: Desk,
+        desk: HostEventService,
         kube: Kube,
         clock: Clock,
-        metrics: Metrics,
+        metrics: HostDoctorMetrics,
         settings: HostDoctorSettings,
         audit: Audit = SILENT,
-        more: Callable[[Endpoints], Sequence[BaseRoute]] = lambda endpoints: (),
+        more: Callable[[DeliveryEndpoints], Sequence[BaseRoute]] = lambda endpoints: (),
     ) -> None:
         """`more` makes further routes, which check their own callers.
 
         Raises CannotStart for files that cannot be used.
         """
-        gate = Gate(clock, settings.gate, Reviews(kube, clock, settings.gate.audience))
-        self.endpoints = Endpoints(desk, gate, clock, metrics, audit)
+        gate = DeliveryAuthenticator(
+            clock, settings.gate, TokenReviews(kube, clock, settings.gate.audience)
+        )
+        self.endpoints = DeliveryEndpoints(desk, gate, clock, metrics, audit)
         context = LiveContext() if settings.tls else None
         self.server = HostDoctorServer(
             self.endpoints.app(more(self.endpoints)),
@@ -107,7 +109,7 @@ class HostDoctor:
         self.parts: list[Part] = [self.server]
         if context is None:
             return
-        if settings.files != Files():
+        if settings.files != PemFiles():
             files = FileKeeper(clock, context, settings.files)
             files.start(FILES)
             self.parts.append(files)

@@ -7,10 +7,10 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
-from remedy.hostdoctor.desk import Desk
+from remedy.hostdoctor.desk import HostEventService
 from remedy.hostdoctor.lifecycle import alive, deletable, next_at, settled
-from remedy.hostdoctor.metrics import Metrics
-from remedy.hostdoctor.nodes import NO_HOST, Token, Why
+from remedy.hostdoctor.metrics import HostDoctorMetrics
+from remedy.hostdoctor.nodes import NO_HOST, NodeIdentifier, ResolutionReason
 from remedy.hostdoctor.record import note_of
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
@@ -19,14 +19,14 @@ SOONEST = timedelta(seconds=1)
 
 
 class Sweep:
-    def __init__(self, desk: Desk, clock: Clock, fence: Fence) -> None:
+    def __init__(self, desk: HostEventService, clock: Clock, fence: Fence) -> None:
         self._desk, self.clock, self._fence = desk, clock, fence
         desk.events.add_index(WATCHDOG_INDEX, watchdogs)
 
     def attach(self, queue: WorkQueue[str]) -> None:
         """Events are looked at again when what they may be about comes or goes."""
 
-        def look(token: Token) -> None:
+        def look(token: NodeIdentifier) -> None:
             for name in self._desk.hinted(token):
                 queue.add(name)
 
@@ -66,14 +66,14 @@ class OpenEvents:
     """How many are open and how many unresolved, and whether the Watchdog is heard, kept change by
     change."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: HostDoctorMetrics) -> None:
         self._metrics = metrics
         self._as: dict[str, tuple[str, str]] = {}
         self._heard = 0.0
         for source in HostEventSource:
             metrics.open.labels(source)
-        for why in Why:
-            if why is not Why.RESOLVED:
+        for why in ResolutionReason:
+            if why is not ResolutionReason.RESOLVED:
                 metrics.unresolved.labels(why)
 
     def changed(self, name: str, old: HostEvent | None, new: HostEvent | None) -> None:
@@ -85,7 +85,11 @@ class OpenEvents:
             self._heard = max(self._heard, new.status.last_seen.timestamp())
             self._metrics.watchdog.set(self._heard)
         resolved = next((c for c in new.status.conditions if c.type == "Resolved"), None)
-        known = resolved is not None and not new.spec.node.name and resolved.reason in set(Why)
+        known = (
+            resolved is not None
+            and not new.spec.node.name
+            and resolved.reason in set(ResolutionReason)
+        )
         now = (str(new.spec.source), resolved.reason if known and resolved else "")
         self._as[name] = now
         self._count(now, 1)

@@ -31,7 +31,7 @@ Change = Callable[[HostEvent | None], HostEvent | None]
 """From the object as it is, None for none, to what it should be. The same one: leave it."""
 
 
-class Writer:
+class HostEventWriter:
     def __init__(self, kube: Kube, events: Informer[HostEvent]) -> None:
         self._kube, self._events = kube, events
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -78,7 +78,9 @@ class Writer:
         elif body := _patch_of(have, wanted):
             head = await self._kube.patch(paths.custom(PLURAL, name), body, decode=_head)
         else:
-            head = _Head(_Meta(have.metadata.resource_version or "", have.metadata.generation))
+            head = _EventHead(
+                _EventMeta(have.metadata.resource_version or "", have.metadata.generation)
+            )
         meta = {"resourceVersion": head.metadata.resource_version}
         before = HostEventStatus() if have is None else have.status
         status = {**wanted.status.to_dict(), "observedGeneration": head.metadata.generation}
@@ -131,7 +133,7 @@ class Writer:
                 self._locks[name] = (lock, waiting - 1)
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _EventMeta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     generation: int = 0
 
@@ -139,13 +141,13 @@ class _Meta(msgspec.Struct, rename="camel"):
         return msgspec.structs.asdict(self)
 
 
-class _Head(msgspec.Struct):
+class _EventHead(msgspec.Struct):
     """Of the answer to the first of two requests: the second one's is read whole."""
 
-    metadata: _Meta
+    metadata: _EventMeta
 
 
-_head = msgspec.json.Decoder(_Head).decode
+_head = msgspec.json.Decoder(_EventHead).decode
 
 
 def _patch_of(have: HostEvent, wanted: HostEvent) -> dict[str, Any]:

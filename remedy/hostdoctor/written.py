@@ -27,7 +27,7 @@ from remedy.hostdoctor.nodes import Resolution
 from remedy.hostdoctor.record import (
     ANNOTATION,
     MOST_ATTRIBUTES,
-    Note,
+    EventRecord,
     is_alert,
     name_of,
     note,
@@ -131,7 +131,7 @@ def written(
     return event.model_copy(update={"spec": spec, "status": status})
 
 
-def annotated(event: HostEvent, told: Note) -> HostEvent:
+def annotated(event: HostEvent, told: EventRecord) -> HostEvent:
     if told == note_of(event):
         return event
     annotations = {**event.metadata.annotations, ANNOTATION: told.encoded()}

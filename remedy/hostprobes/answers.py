@@ -18,7 +18,7 @@ FIELDS: Mapping[str, tuple[ProbeField, ...]] = {
 }
 
 
-class Answers:
+class ProbeAnswers:
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, HostProbe]] = {}
 

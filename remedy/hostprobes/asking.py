@@ -53,7 +53,7 @@ SENTENCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProbePlan:
     """ask    kinds of probes to ask now, such as `disk`
     waits  kinds that must wait, and why
     at     when the next of them can change; None: nothing to wait for
@@ -85,7 +85,7 @@ def plan(
     *,
     silent: bool = False,
     room: int = MOST_IN_ALL,
-) -> Plan:
+) -> ProbePlan:
     """names  `probe.field` of what the rules need
     asked  the questions about the node that still exist
     in_all  open questions about all nodes
@@ -119,7 +119,7 @@ def plan(
         else:
             ask.append(kind)
             times.append(now + UNANSWERED)
-    return Plan(tuple(ask), tuple(waits), min(times, default=None))
+    return ProbePlan(tuple(ask), tuple(waits), min(times, default=None))
 
 
 def is_open(probe: HostProbe, now: datetime) -> bool:

@@ -23,14 +23,14 @@ from remedy.hostprobes.asking import (
     KEPT,
     SENTENCES,
     UNANSWERED,
-    Plan,
+    ProbePlan,
     Wait,
     body,
     is_open,
     plan,
 )
-from remedy.hostprobes.desk import Desk, Found
-from remedy.hostprobes.metrics import ANSWERED, ASKED, EXISTED, FAILED, SILENT, Metrics
+from remedy.hostprobes.desk import ProbeResult, ProbeService
+from remedy.hostprobes.metrics import ANSWERED, ASKED, EXISTED, FAILED, SILENT, ProbeMetrics
 from remedy.hostprobes.shares import OpenQuestions, Shares, shares_of
 from remedy.hostprobes.witnesses import part_of
 from remedy.remedier.fleet import GROUP_LABELS
@@ -55,8 +55,8 @@ class Asker:
     probes: Informer[HostProbe]
     clock: Clock
     fence: Fence
-    metrics: Metrics
-    desk: Desk
+    metrics: ProbeMetrics
+    desk: ProbeService
     _open: OpenQuestions = field(default_factory=OpenQuestions)
     _kept_back: dict[str, frozenset[tuple[str, Wait]]] = field(default_factory=dict)
     _settled: set[str] = field(default_factory=set)
@@ -95,9 +95,9 @@ class Asker:
 
     async def _ask(
         self, node: str, agent: str, names: RulesByName, now: datetime, *, acts: bool
-    ) -> Plan:
+    ) -> ProbePlan:
         if not names:
-            return Plan()
+            return ProbePlan()
         rules = {rule for needing in names.values() for rule in needing}
         shares = shares_of(self._zone(node), rules, enforced=acts)
         found = plan(
@@ -133,7 +133,7 @@ class Asker:
         if not is_open(probe, now):
             return Result(max(removed_at - now, timedelta(milliseconds=1)))
         found = await self.desk.find(probe)
-        if isinstance(found, Found):
+        if isinstance(found, ProbeResult):
             self.fence.check()
             await write(self.kube, probe, found.answer, found.error, self.clock.now())
             found = None

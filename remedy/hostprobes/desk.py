@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1.hostprobe import HostProbe, ProbeName
 from kubenode.providers.errors import ProviderError
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import Fence
@@ -54,19 +54,19 @@ PRODUCED: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProbeResult:
     """An answer, or the error that stands for none."""
 
     answer: Mapping[str, Value]
     error: str = ""
 
 
-Finding = Found | timedelta | None
+Finding = ProbeResult | timedelta | None
 """Or how long to wait before looking again; None: others answer, if anybody does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ProbeService:
     """leases, agents  how long ago kubelets and agents renewed their Leases
     providers  None: nobody who runs machines is set up
     probes  has the index WITNESS_INDEX
@@ -95,35 +95,37 @@ class Desk:
             case _:
                 return None
 
-    async def _ready(self, probe: HostProbe) -> Found:
+    async def _ready(self, probe: HostProbe) -> ProbeResult:
         name = probe.spec.node_name
         try:
             node = await self.kube.get(paths.node(name))
             query = {"fieldSelector": f"spec.nodeName={name}"}
             listed = await self.kube.get(paths.pods(), query=query)
         except NotFound:
-            return Found({}, f"node {name}: no such node")
-        return Found(ready(node, listed["items"], self.clock.now()))
+            return ProbeResult({}, f"node {name}: no such node")
+        return ProbeResult(ready(node, listed["items"], self.clock.now()))
 
     async def _power(self, probe: HostProbe) -> Finding:
         if self.providers is None:
             return None
         node = self.nodes.get(probe.spec.node_name)
         if node is None:
-            return Found({}, f"node {probe.spec.node_name}: no such node")
-        machine = Machine(node.spec.provider_id, node.metadata.name, node.metadata.annotations)
+            return ProbeResult({}, f"node {probe.spec.node_name}: no such node")
+        machine = ProviderMachine(
+            node.spec.provider_id, node.metadata.name, node.metadata.annotations
+        )
         provider = self.providers.of(machine)
         if provider is None:
             named = node.spec.provider_id or "no providerID"
-            return Found({}, f"no provider is set up for this machine ({named})")
+            return ProbeResult({}, f"no provider is set up for this machine ({named})")
         try:
             async with asyncio.timeout(PROVIDER_SECONDS):
                 power = await provider.power(machine)
         except ProviderError as error:
-            return Found({}, str(error))
+            return ProbeResult({}, str(error))
         except TimeoutError:
-            return Found({}, f"{provider.name}: no answer within {PROVIDER_SECONDS:g} s")
-        return Found({"cloud_state": WORDS.get(power.state, "unknown")})
+            return ProbeResult({}, f"{provider.name}: no answer within {PROVIDER_SECONDS:g} s")
+        return ProbeResult({"cloud_state": WORDS.get(power.state, "unknown")})
 
     def _host(self, probe: HostProbe) -> Finding:
         """An agent that never was is not dead: then nobody answers."""
@@ -131,7 +133,7 @@ class Desk:
         if age is None:
             return SOON
         if age > AGENT_SILENT:
-            return Found({"agent": "dead"})
+            return ProbeResult({"agent": "dead"})
         return max(timedelta(seconds=AGENT_SILENT - age), SOON)
 
     async def _peers(self, probe: HostProbe) -> Finding:
@@ -147,7 +149,7 @@ class Desk:
             return SOON
         answer = witnesses.verdict(words)
         heard = f"{sum(word is not None for word in words)} of {len(words)} witnesses were heard"
-        return Found(answer, "" if answer else f"{heard}, and they do not decide it")
+        return ProbeResult(answer, "" if answer else f"{heard}, and they do not decide it")
 
     def agent_is_silent(self, agent: str) -> bool:
         """Whether it is known to be: one that never was, or that nobody can hear, is not."""
@@ -161,11 +163,13 @@ class Desk:
     async def _call_witnesses(self, probe: HostProbe) -> Finding:
         target = self.nodes.get(probe.spec.node_name)
         if target is None:
-            return Found({}, f"node {probe.spec.node_name}: no such node")
+            return ProbeResult({}, f"node {probe.spec.node_name}: no such node")
         called = witnesses.choose(target, self._candidates(target))
         bodies = witnesses.questions(probe, target, called)
         if not bodies:
-            return Found({}, f"{len(called)} other nodes have an agent to ask; two are needed")
+            return ProbeResult(
+                {}, f"{len(called)} other nodes have an agent to ask; two are needed"
+            )
         for body in bodies:
             self.fence.check()
             try:

@@ -8,7 +8,7 @@ ASKED, EXISTED, ANSWERED, FAILED, SILENT = "asked", "existed", "answered", "fail
 OUTCOMES = (ASKED, EXISTED, ANSWERED, FAILED, SILENT)
 
 
-class Metrics:
+class ProbeMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.probes = Counter(
             "kubenode_remedy_probes",

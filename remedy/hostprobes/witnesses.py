@@ -30,7 +30,7 @@ FOR = "for"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class WitnessAddress:
     host: str
     port: int
 
@@ -41,11 +41,11 @@ class Witness:
 
     node: str
     agent: str
-    address: Address
+    address: WitnessAddress
     places: frozenset[tuple[str, str]]
 
 
-def address_of(node: Node) -> Address | None:
+def address_of(node: Node) -> WitnessAddress | None:
     """Where its kubelet listens; None for a node without an address."""
     told = {a.type: a.address for a in reversed(node.status.addresses)}
     host = told.get("InternalIP") or told.get("ExternalIP")
@@ -53,7 +53,7 @@ def address_of(node: Node) -> Address | None:
         return None
     endpoints = node.status.daemon_endpoints
     port = endpoints.kubelet_endpoint.port if endpoints is not None else 0
-    return Address(host, port or KUBELET_PORT)
+    return WitnessAddress(host, port or KUBELET_PORT)
 
 
 def places_of(node: Node) -> frozenset[tuple[str, str]]:
@@ -90,7 +90,7 @@ def choose(target: Node, candidates: Iterable[Witness]) -> list[Witness]:
 
 
 def question(
-    asked: HostProbe, target: Address, witness: Witness, control: Address
+    asked: HostProbe, target: WitnessAddress, witness: Witness, control: WitnessAddress
 ) -> dict[str, Any]:
     """The body of the create request. It is about no node: only `asked` is."""
     name = f"{asked.metadata.name[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('.-')}"

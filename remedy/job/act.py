@@ -6,7 +6,7 @@ from typing import Protocol, assert_never
 from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
-from remedy.job.model import Act, Heard, Job, NodeSeen, Requested, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen, Requested
 from remedy.job.moves import needed
 from remedy.job.noted import to_note
 from remedy.planned.seen import EventSeen, evacuation
@@ -24,43 +24,43 @@ class Effects(Protocol):
         """Our mark on the cordon in place of the superseded job's."""
         ...
 
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard: ...
+    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult: ...
     async def notify(self, job: Job) -> str:
         """Why people could not be told, "" if they were."""
         ...
 
-    async def label(self, job: Job) -> Heard:
+    async def label(self, job: Job) -> JobActResult:
         """Outcome REFUSED: no rule may set the key."""
         ...
 
-    async def annotate(self, job: Job) -> Heard:
+    async def annotate(self, job: Job) -> JobActResult:
         """Outcome REFUSED: no rule may set the key."""
         ...
 
-    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
+    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> JobActResult:
         """POWER_OFF, POWER_ON or RESET of the machine that the step's record names."""
         ...
 
     async def fence(self, job: Job) -> None: ...
     async def unfence(self, job: Job) -> None: ...
-    async def replace(self, job: Job, node: NodeSeen | None) -> Heard: ...
-    async def roll_back(self, job: Job) -> Heard:
+    async def replace(self, job: Job, node: NodeSeen | None) -> JobActResult: ...
+    async def roll_back(self, job: Job) -> JobActResult:
         """Ask for the component that the step under way names to be taken back."""
         ...
 
-    async def approve_event(self, job: Job, seen: Seen) -> Heard:
+    async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
         """Tell the provider that the planned act may start which the step's record names."""
         ...
 
-    async def hand_over(self, job: Job, seen: Seen) -> Heard:
+    async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
         """Ask the receiver, or make the object, that the step under way names."""
         ...
 
-    async def take_back(self, job: Job) -> Heard:
+    async def take_back(self, job: Job) -> JobActResult:
         """Delete the objects that this job made for others."""
         ...
 
-    async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
+    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
         """DELETE_PODS, SURGE, UNSURGE or CHECKPOINT, for the pods that `seen` tells of."""
         ...
 
@@ -68,7 +68,7 @@ class Effects(Protocol):
     async def unprotect(self, job: Job) -> None: ...
 
 
-class Leave(Protocol):
+class PermitClient(Protocol):
     """Kube Defender as a job meets it: no answer is an answer, with the reason as text."""
 
     async def ask(self, ask: Ask) -> Verdict | str: ...
@@ -79,74 +79,80 @@ class Leave(Protocol):
     async def release(self, permit: str) -> str: ...
 
 
-async def act(job: Job, what: Act, seen: Seen, effects: Effects, leave: Leave) -> tuple[Job, Heard]:
+async def act(
+    job: Job, what: JobAct, seen: JobObservation, effects: Effects, leave: PermitClient
+) -> tuple[Job, JobActResult]:
     """The job, with the version that our own write gave it, and what came back."""
-    heard = Heard(what)
+    heard = JobActResult(what)
     match what:
-        case Act.NONE:
+        case JobAct.NONE:
             pass
-        case Act.ADD_FINALIZER:
+        case JobAct.ADD_FINALIZER:
             return await effects.set_finalizer(job, True), heard
-        case Act.REMOVE_FINALIZER:
+        case JobAct.REMOVE_FINALIZER:
             return await effects.set_finalizer(job, False), heard
-        case Act.NOTE_REQUEST:
+        case JobAct.NOTE_REQUEST:
             request = to_note(job)
             return (job if request is None else await effects.note_request(job, request)), heard
-        case Act.ASK_PERMIT:
+        case JobAct.ASK_PERMIT:
             return job, _heard(what, await leave.ask(ask_for(job, seen.events)))
-        case Act.RENEW_PERMIT:
+        case JobAct.RENEW_PERMIT:
             permit = job.status.permit
             seconds = needed(job.step).total_seconds()
             said = await leave.renew(permit.name, seconds) if permit else "no permit held"
             return job, _heard(what, said)
-        case Act.RELEASE_PERMIT:
+        case JobAct.RELEASE_PERMIT:
             permit = job.status.permit
-            return job, Heard(what, error=await leave.release(permit.name) if permit else "")
-        case Act.CORDON:
+            return job, JobActResult(what, error=await leave.release(permit.name) if permit else "")
+        case JobAct.CORDON:
             await effects.cordon(job)
-        case Act.UNCORDON:
+        case JobAct.UNCORDON:
             await effects.uncordon(job)
-        case Act.TAKE_OVER:
+        case JobAct.TAKE_OVER:
             await effects.take_over(job)
-        case Act.EVICT:
+        case JobAct.EVICT:
             return job, await effects.evict(job, seen.pods.due if seen.pods is not None else ())
-        case Act.NOTIFY:
-            return job, Heard(what, error=await effects.notify(job))
-        case Act.LABEL:
+        case JobAct.NOTIFY:
+            return job, JobActResult(what, error=await effects.notify(job))
+        case JobAct.LABEL:
             return job, await effects.label(job)
-        case Act.ANNOTATE:
+        case JobAct.ANNOTATE:
             return job, await effects.annotate(job)
-        case Act.DELETE:
+        case JobAct.DELETE:
             await effects.delete(job)
-        case Act.POWER_OFF | Act.POWER_ON | Act.RESET:
+        case JobAct.POWER_OFF | JobAct.POWER_ON | JobAct.RESET:
             return job, await effects.switch(job, what, seen.node)
-        case Act.FENCE:
+        case JobAct.FENCE:
             await effects.fence(job)
-        case Act.UNFENCE:
+        case JobAct.UNFENCE:
             await effects.unfence(job)
-        case Act.DELETE_PODS | Act.SURGE | Act.UNSURGE | Act.CHECKPOINT:
+        case JobAct.DELETE_PODS | JobAct.SURGE | JobAct.UNSURGE | JobAct.CHECKPOINT:
             return job, await effects.move(job, what, seen)
-        case Act.PROTECT:
+        case JobAct.PROTECT:
             await effects.protect(job)
-        case Act.UNPROTECT:
+        case JobAct.UNPROTECT:
             await effects.unprotect(job)
-        case Act.REPLACE:
+        case JobAct.REPLACE:
             return job, await effects.replace(job, seen.node)
-        case Act.ROLL_BACK:
+        case JobAct.ROLL_BACK:
             return job, await effects.roll_back(job)
-        case Act.APPROVE_EVENT:
+        case JobAct.APPROVE_EVENT:
             return job, await effects.approve_event(job, seen)
-        case Act.HAND_OVER:
+        case JobAct.HAND_OVER:
             return job, await effects.hand_over(job, seen)
-        case Act.TAKE_BACK:
+        case JobAct.TAKE_BACK:
             return job, await effects.take_back(job)
         case _:
             assert_never(what)
     return job, heard
 
 
-def _heard(what: Act, said: Verdict | str) -> Heard:
-    return Heard(what, error=said) if isinstance(said, str) else Heard(what, verdict=said)
+def _heard(what: JobAct, said: Verdict | str) -> JobActResult:
+    return (
+        JobActResult(what, error=said)
+        if isinstance(said, str)
+        else JobActResult(what, verdict=said)
+    )
 
 
 def known(fact: TriggerFact) -> bool:

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
-from kubenode.runtime.audit import SILENT, Audit, Line
+from kubenode.runtime.audit import SILENT, Audit, AuditLine
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.kube.errors import KubeError, Unreachable
-from remedy.job.model import CLOSING, Act, CloseReason, Heard, Job
+from remedy.job.model import CLOSING, CloseReason, Job, JobAct, JobActResult
 
 PART, WHO = "remedy", "kubenode-remedy"
 DONE, FAILED, REFUSED, GRANTED = "Done", "Failed", "Refused", "Granted"
@@ -38,7 +38,7 @@ _OF_STATE = {
 class Acting:
     """What came of an act; `heard` is set by whoever did it."""
 
-    heard: Heard | None = None
+    heard: JobActResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class JobAudit:
             self.audit.write(line)
 
     @contextmanager
-    def acting(self, job: Job, what: Act) -> Iterator[Acting]:
+    def acting(self, job: Job, what: JobAct) -> Iterator[Acting]:
         """Around one act. What it raises is told and goes on."""
         acting = Acting()
         try:
@@ -72,7 +72,7 @@ class JobAudit:
 
     # -- lines ---------------------------------------------------------------------------------
 
-    def _changes(self, before: Job, after: Job) -> Iterator[Line]:
+    def _changes(self, before: Job, after: Job) -> Iterator[AuditLine]:
         if before.status.timeline.job_created is None and after.started_by:
             yield self._line(after, "Start", DONE, who=after.started_by)
         for n in range(before.status.words_heard, after.status.words_heard):
@@ -94,7 +94,7 @@ class JobAudit:
             why = after.status.message
             yield self._line(after, "Phase", DONE, why, str(before.phase), str(after.phase))
 
-    def _steps(self, before: Job, after: Job) -> Iterator[Line]:
+    def _steps(self, before: Job, after: Job) -> Iterator[AuditLine]:
         if before.status.steps is after.status.steps:
             return
         old = {(r.rung, r.index): r for r in before.status.steps}
@@ -103,7 +103,7 @@ class JobAudit:
             if was is None or (was.state, was.attempts) != (record.state, record.attempts):
                 yield self._step(after, record, was)
 
-    def _step(self, job: Job, record: StepStatus, was: StepStatus | None) -> Line:
+    def _step(self, job: Job, record: StepStatus, was: StepStatus | None) -> AuditLine:
         before = str(was.state) if was is not None else ""
         what = f"Step {record.rung}.{record.index} {record.name}"
         outcome = _OF_STATE[record.state]
@@ -111,7 +111,7 @@ class JobAudit:
             job, what, outcome, record.message, before, str(record.state), record.request_id
         )
 
-    def _write(self, job: Job, what: Act, outcome: str, why: str, *, after: str = "") -> None:
+    def _write(self, job: Job, what: JobAct, outcome: str, why: str, *, after: str = "") -> None:
         if self.audit is SILENT:
             return
         request = job.record.request_id if job.record is not None else ""
@@ -127,8 +127,8 @@ class JobAudit:
         after: str = "",
         request_id: str = "",
         who: str = WHO,
-    ) -> Line:
-        return Line(
+    ) -> AuditLine:
+        return AuditLine(
             at=self.clock.now(),
             by=PART,
             who=who,
@@ -153,7 +153,7 @@ def without_output(job: Job, text: str) -> str:
     return text
 
 
-def _came_of(heard: Heard | None) -> tuple[str, str, str]:
+def _came_of(heard: JobActResult | None) -> tuple[str, str, str]:
     """Outcome, why and what it is now."""
     if heard is None:
         return DONE, "", ""

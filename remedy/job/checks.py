@@ -18,7 +18,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, wait
 from remedy.job.records import FIRST_CHECK, ended, put
 from remedy.job.silence import of_step
@@ -31,7 +31,7 @@ UNKNOWN = frozenset({124, 127})
 """Exit codes of a check that timed out or could not run: it says nothing."""
 
 
-def examined(job: Job, seen: Seen, since: datetime) -> Move | None:
+def examined(job: Job, seen: JobObservation, since: datetime) -> Move | None:
     """None once every check has passed that was asked for at or after `since`."""
     if not job.rung.verify.checks:
         return None
@@ -40,7 +40,7 @@ def examined(job: Job, seen: Seen, since: datetime) -> Move | None:
         if record is None or record.asked_at is None or record.asked_at < since:
             return _ask(job, seen)
         if record.state is StepState.RUNNING and (after := _heard(job, seen, check, record)):
-            return after, Act.NONE
+            return after, JobAct.NONE
     records = list(_records(job))
     if all(record.state is StepState.DONE for record in records):
         return None
@@ -82,12 +82,12 @@ def _records(job: Job) -> Iterator[StepStatus]:
     return (r for r in job.status.steps if r.rung == job.status.rung and r.index >= FIRST_CHECK)
 
 
-def _ask(job: Job, seen: Seen) -> Move:
+def _ask(job: Job, seen: JobObservation) -> Move:
     if seen.node is None or not seen.node.boot_id:
         return wait(job)  # an agent refuses what names no boot
     for n, check in enumerate(job.rung.verify.checks):
         job = put(job, _request(job, n, check, seen.node, seen.now))
-    return job, Act.NONE
+    return job, JobAct.NONE
 
 
 def _request(job: Job, n: int, check: Step, node: NodeSeen, now: datetime) -> StepStatus:
@@ -108,7 +108,7 @@ def _request(job: Job, n: int, check: Step, node: NodeSeen, now: datetime) -> St
     )
 
 
-def _heard(job: Job, seen: Seen, check: Step, record: StepStatus) -> Job | None:
+def _heard(job: Job, seen: JobObservation, check: Step, record: StepStatus) -> Job | None:
     """The job with what became of a request; None: it is still under way."""
     given = job.status.agent.requests if job.status.agent is not None else {}
     answer, now = given.get(record.request_id), seen.now

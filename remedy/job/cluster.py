@@ -11,10 +11,19 @@ from kubenode.runtime.recorder import EventRecorder
 from remedy.handover.access import Handovers
 from remedy.handover.seen import HandedSeen
 from remedy.job.clockterm import ClockTerm
-from remedy.job.events import Event
+from remedy.job.events import JobEvent
 from remedy.job.hearing import Hearing
 from remedy.job.migration.access import PodAccess
-from remedy.job.model import Act, Fault, Heard, Job, NodeSeen, Pods, Requested, Seen
+from remedy.job.model import (
+    FaultAssessment,
+    Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
+    NodeSeen,
+    Pods,
+    Requested,
+)
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import Notices
 from remedy.job.store import JobStore
@@ -24,7 +33,7 @@ from remedy.planned.seen import EventSeen
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
 from remedy.power.replacing import Replacing
-from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
+from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
@@ -76,7 +85,7 @@ class ClusterWorld:
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
         return await self.nodes.read(job, live=live)
 
-    async def fault(self, job: Job) -> Fault:
+    async def fault(self, job: Job) -> FaultAssessment:
         return await self.judge.fault(job)
 
     async def check(self, permit: str, seconds: float) -> Verdict | None:
@@ -162,32 +171,32 @@ class ClusterEffects:
     async def take_over(self, job: Job) -> None:
         await self.nodes.take_over(job)
 
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
+    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
         return await self.pod_access.evict(job, pods)
 
     async def notify(self, job: Job) -> str:
         return await self.notices.send(job)
 
-    async def label(self, job: Job) -> Heard:
+    async def label(self, job: Job) -> JobActResult:
         step = job.step.label if job.step is not None else None
-        return await self._set_key(job, Act.LABEL, "labels", step)
+        return await self._set_key(job, JobAct.LABEL, "labels", step)
 
-    async def annotate(self, job: Job) -> Heard:
+    async def annotate(self, job: Job) -> JobActResult:
         step = job.step.annotate if job.step is not None else None
-        return await self._set_key(job, Act.ANNOTATE, "annotations", step)
+        return await self._set_key(job, JobAct.ANNOTATE, "annotations", step)
 
     async def _set_key(
-        self, job: Job, act: Act, field: str, step: LabelStep | AnnotateStep | None
-    ) -> Heard:
+        self, job: Job, act: JobAct, field: str, step: LabelStep | AnnotateStep | None
+    ) -> JobActResult:
         """The job may follow a rule that was stored before the key was refused."""
         if step is None:
-            return Heard(act)
+            return JobActResult(act)
         if why := self.node_keys.refusal(step.key, job.disruption):
-            return Heard(act, outcome=Outcome.REFUSED, error=f"key {why}")
+            return JobActResult(act, outcome=RequestOutcome.REFUSED, error=f"key {why}")
         await self.nodes.set(job, field, step.key, step.value)
-        return Heard(act)
+        return JobActResult(act)
 
-    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
+    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> JobActResult:
         return await self.power_access.switch(job, what, node)
 
     async def fence(self, job: Job) -> None:
@@ -196,22 +205,22 @@ class ClusterEffects:
     async def unfence(self, job: Job) -> None:
         await self.fencing.unfence(job)
 
-    async def replace(self, job: Job, node: NodeSeen | None) -> Heard:
+    async def replace(self, job: Job, node: NodeSeen | None) -> JobActResult:
         return await self.replacing_access.ask(job, node)
 
-    async def roll_back(self, job: Job) -> Heard:
+    async def roll_back(self, job: Job) -> JobActResult:
         return await self.rollbacks.ask(job)
 
-    async def approve_event(self, job: Job, seen: Seen) -> Heard:
+    async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
         return await self.event_access.approve(job, seen)
 
-    async def hand_over(self, job: Job, seen: Seen) -> Heard:
+    async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
         return await self.handovers.hand_over(job, seen)
 
-    async def take_back(self, job: Job) -> Heard:
+    async def take_back(self, job: Job) -> JobActResult:
         return await self.handovers.take_back(job)
 
-    async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
+    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
         return await self.pod_access.move(job, what, seen)
 
     async def protect(self, job: Job) -> None:
@@ -253,7 +262,7 @@ class JobEvents:
 
     recorder: EventRecorder
 
-    async def emit(self, job: Job, event: Event) -> None:
+    async def emit(self, job: Job, event: JobEvent) -> None:
         about = {
             "kind": "RemedyOperationJob",
             "api_version": RemedyOperationJob.model_fields["api_version"].default,

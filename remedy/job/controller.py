@@ -20,16 +20,16 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import Fence
 from remedy.job import traces
-from remedy.job.act import Effects, Leave, act
+from remedy.job.act import Effects, PermitClient, act
 from remedy.job.audit import JobAudit
-from remedy.job.events import Event, told
-from remedy.job.metrics import Metrics
-from remedy.job.model import Act, Heard, Job, Seen
-from remedy.job.observe import World, observe
+from remedy.job.events import JobEvent, told
+from remedy.job.metrics import JobMetrics
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation
+from remedy.job.observe import JobReader, observe
 from remedy.job.step import step
 from remedy.job.unasked import Unasked
 from remedy.job.wake import look_again_at
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +37,13 @@ ROUNDS = 24
 """More changes than one run of a job can have; the rest waits for the next run."""
 AGAIN = Result(requeue_after=timedelta(milliseconds=50))
 GIVE_WAY = Result(requeue_after=timedelta(milliseconds=250))
-UNWRITTEN = frozenset({Act.ASK_PERMIT, Act.RENEW_PERMIT, Act.RELEASE_PERMIT})
+UNWRITTEN = frozenset({JobAct.ASK_PERMIT, JobAct.RENEW_PERMIT, JobAct.RELEASE_PERMIT})
 """Acts that may come before the change that led to them is written."""
 LONGEST_WAY = timedelta(seconds=5)
 """A new job gives way to others' creation for so long at most."""
 
 
-class Jobs(Protocol):
+class JobRepository(Protocol):
     def get(self, key: str) -> Job | None: ...
 
     async def save(self, before: Job, after: Job) -> Job:
@@ -62,8 +62,8 @@ class _Draft:
     moves: list[tuple[Job, Job]] = field(default_factory=list)
 
 
-class Recorder(Protocol):
-    async def emit(self, job: Job, event: Event) -> None: ...
+class JobEventRecorder(Protocol):
+    async def emit(self, job: Job, event: JobEvent) -> None: ...
 
 
 def never_busy() -> bool:
@@ -77,12 +77,12 @@ class JobController:
     woken  jobs for which Kube Defender keeps a slot at the moment
     """
 
-    jobs: Jobs
-    world: World
+    jobs: JobRepository
+    world: JobReader
     effects: Effects
-    leave: Leave
-    recorder: Recorder
-    metrics: Metrics
+    leave: PermitClient
+    recorder: JobEventRecorder
+    metrics: JobMetrics
     clock: Clock
     fence: Fence
     busy: Callable[[], bool] = never_busy
@@ -114,7 +114,7 @@ class JobController:
                     break
                 if job.in_flight:
                     job = await self.save(job, draft)
-            elif what is Act.NONE or what is Act.DELETE:
+            elif what is JobAct.NONE or what is JobAct.DELETE:
                 break
             elif draft.moves and what not in UNWRITTEN:
                 job = await self.save(job, draft)  # and look once more, right before the act
@@ -125,7 +125,7 @@ class JobController:
             await self.jobs.settled(job)
             return AGAIN
         job = await self.save(job, draft)
-        if what is Act.DELETE:
+        if what is JobAct.DELETE:
             self.fence.check()
             with self.audit.acting(job, what):
                 await self.effects.delete(job)
@@ -167,7 +167,7 @@ class JobController:
                 },
             )
 
-    async def do(self, job: Job, what: Act, seen: Seen) -> tuple[Job, Heard]:
+    async def do(self, job: Job, what: JobAct, seen: JobObservation) -> tuple[Job, JobActResult]:
         self.fence.check()
         self.metrics.acts.labels(what).inc()
         unasked = self.unasked.holds(job)
@@ -175,12 +175,12 @@ class JobController:
         with self.audit.acting(job, what) as acting, traces.acting(job, what, self.clock) as doing:
             job, acting.heard = await act(job, what, seen, self.effects, self.leave)
             traces.heard(doing, acting.heard)
-        if unasked and acting.heard.outcome is Outcome.HELD:
+        if unasked and acting.heard.outcome is RequestOutcome.HELD:
             self.unasked.not_asked(job)
         return job, acting.heard
 
 
-def _refused(after: Job, heard: Heard | None) -> bool:
+def _refused(after: Job, heard: JobActResult | None) -> bool:
     """Whether Kube Defender's word has just become a hold: nothing follows it but time."""
-    asked = heard is not None and heard.act is Act.ASK_PERMIT
+    asked = heard is not None and heard.act is JobAct.ASK_PERMIT
     return asked and after.phase is JobPhase.AWAITING_PERMIT and after.status.hold is not None

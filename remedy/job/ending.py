@@ -1,7 +1,7 @@
 """The end of a job: what is ours is undone first, and what must outlast it is kept. Pure."""
 
 from kubenode.api.v1alpha1 import JobPhase
-from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import Move, closed, wait
 from remedy.job.permits import released
 from remedy.job.superseding import handing_over
@@ -9,18 +9,18 @@ from remedy.job.undo import forget, undo
 from remedy.job.words import answered
 
 
-def undoing(job: Job, seen: Seen, ending: CloseReason) -> Move:
+def undoing(job: Job, seen: JobObservation, ending: CloseReason) -> Move:
     """Take off what is ours, in the order of its weight for the workloads, then close."""
     if (left := handing_over(job, seen) or undo(job, seen)) is not None:
         return left
     if job.status.permit is not None:
         job, act = released(job, seen)
-        if act is not Act.NONE:
+        if act is not JobAct.NONE:
             return job, act
     return closed(forget(job), seen.now, ending)
 
 
-def afterwards(job: Job, seen: Seen) -> Move:
+def afterwards(job: Job, seen: JobObservation) -> Move:
     """A closed job lets go once the node's record holds what counts of it, and is deleted in time.
     One of a rule in DryRun, as earlier versions made them, and one that is not among the newest of
     its node, is deleted at once.
@@ -28,7 +28,7 @@ def afterwards(job: Job, seen: Seen) -> Move:
     if not seen.recorded:
         return wait(job)
     if job.finalizer:
-        return job, Act.REMOVE_FINALIZER
+        return job, JobAct.REMOVE_FINALIZER
     if (said := answered(job, seen)) is not None:
         return said
     ended = job.status.timeline.closed
@@ -36,7 +36,7 @@ def afterwards(job: Job, seen: Seen) -> Move:
         return wait(job)
     of_a_rule = job.phase is JobPhase.SHADOWED and job.spec.remedier is not None
     if of_a_rule or seen.outnumbered or seen.now >= ended + job.spec.ttl_after_finished:
-        return job, Act.DELETE
+        return job, JobAct.DELETE
     return wait(job)
 
 

@@ -10,24 +10,26 @@ WARN = frozenset({JobPhase.NEEDS_HUMAN, JobPhase.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JobEvent:
     type: str
     reason: str
     message: str
 
 
-def told(before: Job, after: Job) -> Event | None:
+def told(before: Job, after: Job) -> JobEvent | None:
     """What people should hear of the change from `before` to `after`; None for nothing new."""
     if after.phase is not before.phase:
         kind = "Warning" if after.phase in WARN else "Normal"
         about = f"node {after.spec.node_name}: {after.status.message}".rstrip(": ")
-        return Event(kind, f"Job{after.phase}", about)
+        return JobEvent(kind, f"Job{after.phase}", about)
     if after.status.words_heard > before.status.words_heard:
         answer = after.condition(HEARD_WORD)
         if answer is not None and answer is not before.condition(HEARD_WORD):
             about = f"node {after.spec.node_name}: {answer.message}"
-            return Event("Warning", "JobWordChangesNothing", about)
+            return JobEvent("Warning", "JobWordChangesNothing", about)
     old, new = before.status.hold, after.status.hold
     if new is None or (old is not None and (old.reason, old.message) == (new.reason, new.message)):
         return None
-    return Event("Normal", "JobHeld", f"node {after.spec.node_name}: {new.reason}: {new.message}")
+    return JobEvent(
+        "Normal", "JobHeld", f"node {after.spec.node_name}: {new.reason}: {new.message}"
+    )

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase
 from kubenode.api.waits import WAITS
-from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import SETTLES, SETTLING, Move, close, hold, may, wait
 from remedy.job.silence import by_our_clock, over
 from rules.truth import Truth
@@ -55,12 +55,12 @@ def waits_until(job: Job) -> datetime | None:
     return held.look_again_at if held is not None else job.spec.initial_wait.not_before
 
 
-def begins_at(job: Job, seen: Seen) -> datetime | None:
+def begins_at(job: Job, seen: JobObservation) -> datetime | None:
     """When the initial wait is over; None: the job has none."""
     return None if job.spec.initial_wait is None else _ends(job, seen)[0]
 
 
-def waiting(job: Job, seen: Seen) -> Move | None:
+def waiting(job: Job, seen: JobObservation) -> Move | None:
     """None: the job may begin."""
     if job.spec.initial_wait is None:
         return None
@@ -72,7 +72,7 @@ def waiting(job: Job, seen: Seen) -> Move | None:
     return may(job, seen, evidence=True)
 
 
-def _ends(job: Job, seen: Seen) -> tuple[datetime, HoldReason]:
+def _ends(job: Job, seen: JobObservation) -> tuple[datetime, HoldReason]:
     """When the wait is over, and what is waited for until then.
 
     A boot may be seen late; the wait is never over before startupGrace has passed since it.
@@ -87,7 +87,7 @@ def _ends(job: Job, seen: Seen) -> tuple[datetime, HoldReason]:
     return max(ends, key=lambda end: end[0])
 
 
-def _doubted(job: Job, seen: Seen) -> Move | None:
+def _doubted(job: Job, seen: JobObservation) -> Move | None:
     """The end of a job of whose fault nobody has known anything for long; None: it is not so yet.
 
     It must not keep the node from a weaker rule, and a fault that is seen again gets a new job.
@@ -102,7 +102,7 @@ def _doubted(job: Job, seen: Seen) -> Move | None:
     return close(job, seen.now, CloseReason.FAULT_GONE, why)
 
 
-def _gone(job: Job, seen: Seen) -> Move | None:
+def _gone(job: Job, seen: JobObservation) -> Move | None:
     """The move of a job whose fault is known to have gone; None: it is there, or nobody knows."""
     since, evidence = job.status.evidence_false_since, seen.fault.evidence
     now = seen.now
@@ -118,4 +118,4 @@ def _gone(job: Job, seen: Seen) -> Move | None:
     if evidence is not Truth.TRUE:
         return wait(job)
     timeline = job.status.timeline.model_copy(update={"fault_seen": now})
-    return job.having(evidence_false_since=None, timeline=timeline, hold=None), Act.NONE
+    return job.having(evidence_false_since=None, timeline=timeline, hold=None), JobAct.NONE

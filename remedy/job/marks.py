@@ -7,7 +7,7 @@ same patch, and only those are taken off again.
 from collections.abc import Mapping
 
 from kubenode.api.v1alpha1 import Disruption
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 
 PROTECTED_BY = "kubenode.io/protected-by"
 """Annotation on a Node: `job key,key`, whose marks they are."""
@@ -54,19 +54,19 @@ def removed(annotations: Mapping[str, str], job: str) -> dict[str, str | None]:
     return dict.fromkeys([*ours(annotations, job), PROTECTED_BY])
 
 
-def protect(job: Job, seen: Seen, node: NodeSeen) -> tuple[Job, Act] | None:
+def protect(job: Job, seen: JobObservation, node: NodeSeen) -> tuple[Job, JobAct] | None:
     """Set the marks before anything of class Pods or more begins; None when that is done."""
     if job.disruption not in CLASSES or seen.node is None:
         return None
-    tried = seen.heard is not None and seen.heard.act is Act.PROTECT
+    tried = seen.heard is not None and seen.heard.act is JobAct.PROTECT
     if tried or not (added(node.annotations, job.mark) or _unowned(job, node)):
         return None
     if not job.status.owned.scale_down_disabled:
         owned = job.status.owned.model_copy(update={"scale_down_disabled": True})
-        return job.having(owned=owned), Act.NONE
+        return job.having(owned=owned), JobAct.NONE
     if not job.finalizer:
-        return job, Act.ADD_FINALIZER
-    return job, Act.PROTECT
+        return job, JobAct.ADD_FINALIZER
+    return job, JobAct.PROTECT
 
 
 def _unowned(job: Job, node: NodeSeen) -> bool:

@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase, Reason, RemedyOperationJob
 from kubenode.runtime.clock import Clock
-from remedy.job.model import Act, Job
+from remedy.job.model import Job, JobAct
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
 OTHER = "other"
@@ -16,7 +16,7 @@ REASONS = frozenset(str(reason) for reason in (*HoldReason, *Reason))
 """Why a job may wait; a reason of another version counts as OTHER."""
 
 
-class Metrics:
+class JobMetrics:
     """Fault to job is measured where the job is made: remedy.remedier.metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -40,8 +40,8 @@ class Metrics:
                 self.seconds.labels(phase)
         for reason in (*sorted(REASONS), OTHER):
             self.holds.labels(reason)
-        for what in Act:
-            if what is not Act.NONE:
+        for what in JobAct:
+            if what is not JobAct.NONE:
                 self.acts.labels(what)
 
     def changed(self, before: Job, after: Job) -> None:

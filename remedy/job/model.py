@@ -37,7 +37,7 @@ from kubenode.runtime.drain.words import Pods as Pods
 from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
 from remedy.handover.seen import HandedSeen
 from remedy.planned.seen import EventSeen
-from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
+from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
 from remedy.rollback.seen import RollbackSeen
 from rules.history import DAWN
 from rules.truth import Truth
@@ -60,7 +60,7 @@ CLOSING = "Closing"
 """Condition type of a job that is decided to end and undoes what is its own first."""
 
 
-class Act(StrEnum):
+class JobAct(StrEnum):
     """The one thing that a run does to the world, each idempotent."""
 
     NONE = "None"
@@ -96,7 +96,7 @@ class Act(StrEnum):
     UNPROTECT = "Unprotect"
 
 
-HARMFUL = frozenset({Act.CORDON, Act.EVICT})
+HARMFUL = frozenset({JobAct.CORDON, JobAct.EVICT})
 """Acts that take something away from workloads: never without a permit and plain evidence."""
 
 
@@ -357,7 +357,7 @@ class NodeSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FaultAssessment:
     """What the loaded program says of the job's own rule now.
 
     agreed  both engines say so, or the operator's policy lets one be enough
@@ -373,10 +373,10 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class JobActResult:
     """What came back from the act of the run before. `error` is why no verdict came."""
 
-    act: Act
+    act: JobAct
     verdict: Verdict | None = None
     error: str = ""
     evicted: tuple[str, ...] = ()
@@ -387,7 +387,7 @@ class Heard:
     """Deployments without surge of ours any more; why, if it did not serve, else ""."""
     saved: Mapping[str, str] = field(default_factory=dict)
     """Gangs whose receivers answered: "" for saved, else why not. Others are asked again."""
-    outcome: Outcome | None = None
+    outcome: RequestOutcome | None = None
     """Of what a provider, or whoever makes the nodes, was asked for; `error` says why not."""
     after: timedelta | None = None
     """When to ask again, if they say."""
@@ -396,7 +396,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobObservation:
     """What we observe this time, never what we remember asking for.
 
     fresh        the caches are current; else nothing new is begun
@@ -416,11 +416,11 @@ class Seen:
     now: datetime
     node: NodeSeen | None
     fresh: bool = True
-    fault: Fault = Fault()
+    fault: FaultAssessment = FaultAssessment()
     permit: Verdict | None = None
     pods: Pods | None = None
     unavailable: timedelta | None = None
-    heard: Heard | None = None
+    heard: JobActResult | None = None
     stronger: str = ""
     successor: Job | None = None
     woken: bool = False

@@ -16,13 +16,13 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
-from remedy.job.model import CLOSING, Act, CloseReason, Job, Seen
+from remedy.job.model import CLOSING, CloseReason, Job, JobAct, JobObservation
 from remedy.job.power_record import replaced, switched_off
 from remedy.job.silence import over
 from remedy.job.undo import owns
 from rules.truth import Truth
 
-Move = tuple[Job, Act]
+Move = tuple[Job, JobAct]
 FAULT_UNKNOWN = str(HoldReason.FAULT_UNKNOWN)
 
 LOOK_AGAIN = timedelta(seconds=30)
@@ -41,7 +41,7 @@ ACT = timedelta(minutes=1)
 
 
 def wait(job: Job) -> Move:
-    return job, Act.NONE
+    return job, JobAct.NONE
 
 
 def hold(
@@ -70,7 +70,7 @@ def hold(
         told = (new.reason, new.scope, old.message if quiet else new.message)
         if (old.reason, old.scope, old.message) == told:
             return wait(job)
-    return job.having(hold=new), Act.NONE
+    return job.having(hold=new), JobAct.NONE
 
 
 def timed(before: Job, after: Job, now: datetime) -> Job:
@@ -114,7 +114,9 @@ def held_for(job: Job, *reasons: str) -> bool:
 
 def enter(job: Job, phase: JobPhase, message: str = "", **changes: object) -> Move:
     """Into another phase; the hold of the old one ends unless `changes` set one."""
-    return job.having(phase=phase, message=message[:MESSAGE], **{"hold": None, **changes}), Act.NONE
+    return job.having(
+        phase=phase, message=message[:MESSAGE], **{"hold": None, **changes}
+    ), JobAct.NONE
 
 
 def set_condition(
@@ -185,7 +187,7 @@ def close(job: Job, now: datetime, reason: CloseReason, why: str) -> Move:
         evidence_false_since=None,
     )
     if owns(job) or job.status.permit is not None:
-        return ended, Act.NONE
+        return ended, JobAct.NONE
     return closed(ended, now, reason)
 
 
@@ -205,7 +207,7 @@ def _nothing_goes_on(steps: Sequence[StepStatus], now: datetime) -> list[StepSta
     ]
 
 
-def healed(job: Job, seen: Seen) -> Move | None:
+def healed(job: Job, seen: JobObservation) -> Move | None:
     """The end of a job whose fault is known to have gone before anything bound it.
 
     What the job has on the node stays for SETTLES: a detector that starts anew takes its fault back
@@ -223,14 +225,14 @@ def healed(job: Job, seen: Seen) -> Move | None:
     return hold(job, seen.now, HoldReason.FAULT_UNKNOWN, SETTLING, until=until)
 
 
-def seen_again(job: Job, seen: Seen) -> Move | None:
+def seen_again(job: Job, seen: JobObservation) -> Move | None:
     """The fault is there again, or nobody knows: it has not gone yet."""
     if job.status.evidence_false_since is None or seen.fault.evidence is Truth.FALSE:
         return None
-    return job.having(evidence_false_since=None), Act.NONE
+    return job.having(evidence_false_since=None), JobAct.NONE
 
 
-def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
+def may(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
     """None when nothing speaks against an act that disrupts; else the hold, or the end, that says
     why.
 
@@ -255,7 +257,7 @@ def may(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
     return None
 
 
-def doubted(job: Job, seen: Seen, why: str) -> Move:
+def doubted(job: Job, seen: JobObservation, why: str) -> Move:
     """Wait while nobody knows whether the fault is there, but not for ever with something of ours
     on the node: after LONGEST_DOUBT a person is called, or the node is given back, by `onGiveUp`.
     """
@@ -266,7 +268,7 @@ def doubted(job: Job, seen: Seen, why: str) -> Move:
     return hold(job, now, HoldReason.FAULT_UNKNOWN, why)
 
 
-def stands(job: Job, seen: Seen) -> Move | None:
+def stands(job: Job, seen: JobObservation) -> Move | None:
     """None when the permit is held for as long as the step needs it; else the move that regains it.
 
     First it is renewed, for it may only end too soon; a lost one is asked for anew, at the times of
@@ -275,11 +277,11 @@ def stands(job: Job, seen: Seen) -> Move | None:
     if job.disruption is Disruption.NONE or (seen.permit is not None and seen.permit.allowed):
         return None
     now, heard = seen.now, seen.heard
-    if heard is not None and heard.act in (Act.RENEW_PERMIT, Act.ASK_PERMIT):
+    if heard is not None and heard.act in (JobAct.RENEW_PERMIT, JobAct.ASK_PERMIT):
         verdict = heard.verdict
         if verdict is not None and verdict.allowed:
             if verdict.expires_at is None or verdict.expires_at >= now + needed(job.step):
-                return granted(job, now, verdict).having(hold=None), Act.NONE
+                return granted(job, now, verdict).having(hold=None), JobAct.NONE
             why = "permits are shorter than this step: raise their life or lower its timeout"
         else:
             why = verdict.message if verdict is not None else heard.error
@@ -288,8 +290,8 @@ def stands(job: Job, seen: Seen) -> Move | None:
         why = f"permit lost: {why}"
         return hold(job, now, HoldReason.PERMIT_LOST, why, scope=scope, until=until)
     if not held_for(job, HoldReason.PERMIT_LOST):
-        return job, Act.RENEW_PERMIT
-    return (job, Act.ASK_PERMIT) if asks_again(job, now) or seen.woken else wait(job)
+        return job, JobAct.RENEW_PERMIT
+    return (job, JobAct.ASK_PERMIT) if asks_again(job, now) or seen.woken else wait(job)
 
 
 def needed(step: Step | None) -> timedelta:

@@ -6,7 +6,15 @@ from typing import Protocol
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
 from remedy.handover.seen import HandedSeen
 from remedy.job.initialwait import unbegun
-from remedy.job.model import CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.model import (
+    CloseReason,
+    FaultAssessment,
+    Job,
+    JobActResult,
+    JobObservation,
+    NodeSeen,
+    Pods,
+)
 from remedy.job.moves import needed
 from remedy.job.planned import holding
 from remedy.job.steps.asking import asks_power, asks_replacing, asks_rollback, kept_dark
@@ -16,7 +24,7 @@ from remedy.rollback.seen import RollbackSeen
 from rules.truth import Truth
 
 
-class World(Protocol):
+class JobReader(Protocol):
     """What this controller may read."""
 
     def fresh(self, job: Job) -> bool:
@@ -35,7 +43,7 @@ class World(Protocol):
         """The job's node; None if it is gone or another one. `live` asks the API server."""
         ...
 
-    async def fault(self, job: Job) -> Fault: ...
+    async def fault(self, job: Job) -> FaultAssessment: ...
 
     async def check(self, permit: str, seconds: float) -> Verdict | None:
         """Kube Defender's word on a permit, None if it gave none."""
@@ -92,21 +100,21 @@ class World(Protocol):
 
 async def observe(
     job: Job,
-    world: World,
+    world: JobReader,
     now: datetime,
-    heard: Heard | None = None,
+    heard: JobActResult | None = None,
     *,
     woken: bool = False,
     unasked: bool = False,
-) -> Seen:
+) -> JobObservation:
     pods = await world.pods(job) if _draining(job) else None
     live = _acting(job) and (pods is None or pods.moves)
     node = await world.node(job, live=live) if not job.phase.closed else None
-    fault = await world.fault(job) if _asks_for_the_fault(job) else Fault()
+    fault = await world.fault(job) if _asks_for_the_fault(job) else FaultAssessment()
     # After the fault: an event that begins in between takes its evidence away, and must be seen.
     events = await world.planned(job, node) if not job.phase.closed else ()
     power = await world.power(job, node) if asks_power(job, node) else None
-    return Seen(
+    return JobObservation(
         now=now,
         node=node,
         fresh=world.fresh(job),
@@ -191,7 +199,7 @@ def _handing(job: Job) -> bool:
     )
 
 
-async def _permit(job: Job, world: World) -> Verdict | None:
+async def _permit(job: Job, world: JobReader) -> Verdict | None:
     permit, step = job.status.permit, job.step
     if permit is None or step is None or not _disrupting(job):
         return None
@@ -208,7 +216,7 @@ def _draining(job: Job) -> bool:
     )
 
 
-def _proving(job: Job, fault: Fault, now: datetime) -> bool:
+def _proving(job: Job, fault: FaultAssessment, now: datetime) -> bool:
     since, verify = job.status.evidence_false_since, job.rung.verify
     return (
         job.phase in (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
-from remedy.job.model import CloseReason, Job, Seen
+from remedy.job.model import CloseReason, Job, JobObservation
 from remedy.job.moves import Move, close, enter, may, wait
 from remedy.job.permits import released
 from remedy.job.proving import healed_meanwhile
@@ -18,7 +18,7 @@ from remedy.job.words import approve, denied, heard, next_rung, word
 from rules.truth import Truth
 
 
-def awaiting_approval(job: Job, seen: Seen) -> Move:
+def awaiting_approval(job: Job, seen: JobObservation) -> Move:
     now = seen.now
     if seen.fault.evidence is Truth.FALSE:
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
@@ -32,7 +32,7 @@ def awaiting_approval(job: Job, seen: Seen) -> Move:
     return wait(job)
 
 
-def needs_human(job: Job, seen: Seen) -> Move:
+def needs_human(job: Job, seen: JobObservation) -> Move:
     """Our cordon stays, the permit does not. If the fault ends after all, so does the job."""
     if job.status.permit is not None:
         return released(job, seen)
@@ -41,7 +41,7 @@ def needs_human(job: Job, seen: Seen) -> Move:
     return _fence_again(job, seen) or healed_meanwhile(job, seen)
 
 
-def _fence_again(job: Job, seen: Seen) -> Move | None:
+def _fence_again(job: Job, seen: JobObservation) -> Move | None:
     """Back to the step `fence` that failed, once the provider says that the machine is dark and the
     fault is plain. The steps before it are not done again; the permit is asked for anew.
     """

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Verdict
 from kubenode.runtime.patience import LATE, patience
-from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import (
     Move,
     asks_again,
@@ -26,9 +26,9 @@ from rules.truth import Truth
 RENEW_BEFORE = timedelta(minutes=5)
 
 
-def awaiting_permit(job: Job, seen: Seen) -> Move:
+def awaiting_permit(job: Job, seen: JobObservation) -> Move:
     now, heard = seen.now, seen.heard
-    told = heard is not None and heard.act is Act.ASK_PERMIT
+    told = heard is not None and heard.act is JobAct.ASK_PERMIT
     if told and heard is not None and heard.verdict is not None and heard.verdict.allowed:
         job = granted(job, now, heard.verdict)  # written even if we stop below: it must be released
     if seen.fault.evidence is Truth.FALSE and not owns(job):
@@ -49,7 +49,7 @@ def awaiting_permit(job: Job, seen: Seen) -> Move:
         return _told(job, seen, heard.verdict, heard.error)
     if _refused_lately(job, now) and not seen.woken:
         return wait(job)
-    return job, Act.ASK_PERMIT
+    return job, JobAct.ASK_PERMIT
 
 
 def _refused_lately(job: Job, now: datetime) -> bool:
@@ -63,7 +63,7 @@ def _refused_lately(job: Job, now: datetime) -> bool:
     return not asks_again(job, now) and not held_for(job, *ours)
 
 
-def _told(job: Job, seen: Seen, verdict: Verdict | None, error: str) -> Move:
+def _told(job: Job, seen: JobObservation, verdict: Verdict | None, error: str) -> Move:
     now = seen.now
     until = ask_again_at(job, now, verdict)
     if verdict is None:
@@ -89,17 +89,17 @@ def ask_again_at(job: Job, now: datetime, verdict: Verdict | None) -> datetime:
     return max(verdict.look_again_at, later) if now - job.created > LATE else verdict.look_again_at
 
 
-def released(job: Job, seen: Seen) -> Move:
+def released(job: Job, seen: JobObservation) -> Move:
     """Give the permit back. An unreachable Defender frees it by itself: it looks whether we still
     need it.
     """
     heard = seen.heard
-    if heard is not None and heard.act is Act.RELEASE_PERMIT:
-        return job.having(permit=None), Act.NONE
-    return job, Act.RELEASE_PERMIT
+    if heard is not None and heard.act is JobAct.RELEASE_PERMIT:
+        return job.having(permit=None), JobAct.NONE
+    return job, JobAct.RELEASE_PERMIT
 
 
-def renewed(job: Job, seen: Seen) -> Move | None:
+def renewed(job: Job, seen: JobObservation) -> Move | None:
     """Keep the permit alive while the job works or verifies; a lost one is noticed before the next
     act.
     """
@@ -107,19 +107,19 @@ def renewed(job: Job, seen: Seen) -> Move | None:
     if permit is None or permit.expires_at is None:
         return None
     heard = seen.heard
-    if heard is not None and heard.act is Act.RENEW_PERMIT:
+    if heard is not None and heard.act is JobAct.RENEW_PERMIT:
         if (
             heard.verdict is not None
             and heard.verdict.allowed
             and heard.verdict.expires_at != permit.expires_at
         ):
-            return granted(job, seen.now, heard.verdict), Act.NONE
+            return granted(job, seen.now, heard.verdict), JobAct.NONE
         return None
     if heard is not None and heard.outcome is not None:
         return None  # first it is written down what came of an act
     if seen.now < renew_at(job) or held_for(job, HoldReason.PERMIT_LOST):
         return None
-    return job, Act.RENEW_PERMIT
+    return job, JobAct.RENEW_PERMIT
 
 
 def renew_at(job: Job) -> datetime:

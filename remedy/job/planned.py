@@ -6,7 +6,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.initialwait import unbegun
-from remedy.job.model import CloseReason, Fault, Job, Seen, irreversible
+from remedy.job.model import CloseReason, FaultAssessment, Job, JobObservation, irreversible
 from remedy.job.moves import Move, close
 from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
 from rules.truth import Truth
@@ -16,7 +16,7 @@ WHY_CANCELLED = "the planned event was cancelled"
 WHY_PUT_OFF = "the planned event was put off: another job comes when it is due"
 
 
-def cancelled(job: Job, seen: Seen) -> Move | None:
+def cancelled(job: Job, seen: JobObservation) -> Move | None:
     """The end of a job whose planned event will not come, as long as it can all be undone.
 
     A step that waits for the event itself and goes on after a cancellation says so.
@@ -33,7 +33,7 @@ def cancelled(job: Job, seen: Seen) -> Move | None:
     return close(job, seen.now, CloseReason.EVENT_CANCELLED, WHY_CANCELLED)
 
 
-def put_off(job: Job, seen: Seen) -> bool:
+def put_off(job: Job, seen: JobObservation) -> bool:
     """Whether the planned events begin so much later by now that the rule asks for nothing yet."""
     left = [event for event in seen.events if event.open]
     later = all(e.phase in BEFORE and e.due is not None and e.due > seen.now for e in left)
@@ -41,7 +41,7 @@ def put_off(job: Job, seen: Seen) -> bool:
     return gone and bool(left) and later and not acted(job)
 
 
-def holding(fault: Fault, events: tuple[EventSeen, ...]) -> Fault:
+def holding(fault: FaultAssessment, events: tuple[EventSeen, ...]) -> FaultAssessment:
     """The fault, as long as a planned event of the job is under way.
 
     A rule that asks for events that are scheduled no longer sees one that has begun: the host must

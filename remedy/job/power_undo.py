@@ -12,7 +12,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from kubenode.providers.port import PowerState
 from remedy.job import silence
-from remedy.job.model import CLOSING, Act, Job, Seen
+from remedy.job.model import CLOSING, Job, JobAct, JobObservation
 from remedy.job.power_record import (
     ASKED,
     BACK,
@@ -22,7 +22,7 @@ from remedy.job.power_record import (
     replacement_asked,
     switching_record,
 )
-from remedy.power.seen import Outcome, PowerSeen
+from remedy.power.seen import PowerSeen, RequestOutcome
 
 AGAIN = timedelta(minutes=1)
 """A machine that was asked to run, and does not, is asked again after this."""
@@ -31,38 +31,38 @@ FOLLOWS = timedelta(minutes=5)
 WITHIN = timedelta(minutes=15)
 """By then it runs, or a person is called."""
 
-Move = tuple[Job, Act]
+Move = tuple[Job, JobAct]
 
 
-def switch_on_again(job: Job, seen: Seen) -> Move | None:
+def switch_on_again(job: Job, seen: JobObservation) -> Move | None:
     """The next move towards a machine that runs; None: nothing is to be done."""
     record, power = switching_record(job), seen.power
     if record is None:
         return None
     heard = seen.heard
-    if heard is not None and heard.act is Act.POWER_ON and heard.outcome is not None:
-        if heard.outcome is Outcome.REFUSED:
+    if heard is not None and heard.act is JobAct.POWER_ON and heard.outcome is not None:
+        if heard.outcome is RequestOutcome.REFUSED:
             return _call(job, record, f"it could not be switched on again: {heard.error}")
-        return _back(job, record, format_time(seen.now)), Act.NONE
+        return _back(job, record, format_time(seen.now)), JobAct.NONE
     if power is None:
-        return job, Act.NONE
+        return job, JobAct.NONE
     if _is_gone(job, power):
-        return _back(job, record, "gone"), Act.NONE
+        return _back(job, record, "gone"), JobAct.NONE
     if replacement_asked(job):
         return _call(job, record, "its replacement was asked for and is not seen to have come")
     asked_again = record.output.get(BACK, "")
     state = power.power.state if power.power is not None else None
     if state is PowerState.ON and (asked_again or not _may_go_off(record, seen)):
-        return _back(job, record, "on"), Act.NONE
+        return _back(job, record, "on"), JobAct.NONE
     if _is_late(job, record, seen):
         return _call(job, record, f"it was not seen to run again: {power.why or power.told}")
-    if power.outcome is Outcome.REFUSED:
+    if power.outcome is RequestOutcome.REFUSED:
         return _call(job, record, f"it could not be switched on again: {power.why}")
     if not power.dark:
-        return job, Act.NONE
+        return job, JobAct.NONE
     if not asked_again:
-        return _back(job, record, INTENT), Act.NONE
-    return job, Act.POWER_ON if _is_due(asked_again, seen.now) else Act.NONE
+        return _back(job, record, INTENT), JobAct.NONE
+    return job, JobAct.POWER_ON if _is_due(asked_again, seen.now) else JobAct.NONE
 
 
 def _is_gone(job: Job, power: PowerSeen) -> bool:
@@ -70,10 +70,10 @@ def _is_gone(job: Job, power: PowerSeen) -> bool:
     if power.power is not None:
         return power.power.state is PowerState.GONE
     known = any(WAS in record.output for record in job.status.steps)
-    return power.outcome is Outcome.GONE and known
+    return power.outcome is RequestOutcome.GONE and known
 
 
-def _may_go_off(record: StepStatus, seen: Seen) -> bool:
+def _may_go_off(record: StepStatus, seen: JobObservation) -> bool:
     """Whether a machine that runs may still follow our wish to be off."""
     pending = record.output.get(ASKED) == OFF_WORD and record.state is not StepState.DONE
     if not pending or record.expires_at is None:
@@ -82,7 +82,7 @@ def _may_go_off(record: StepStatus, seen: Seen) -> bool:
     return not silence.over(seen, record.started_at, end)
 
 
-def _is_late(job: Job, record: StepStatus, seen: Seen) -> bool:
+def _is_late(job: Job, record: StepStatus, seen: JobObservation) -> bool:
     closing = job.condition(CLOSING)
     began = closing.last_transition_time if closing is not None else seen.now
     end = max(began, record.expires_at or began) + WITHIN
@@ -112,4 +112,4 @@ def _call(job: Job, record: StepStatus, why: str) -> Move:
         message=message[:1024],
         hold=None,
         conditions=[c for c in job.status.conditions if c.type != CLOSING],
-    ), Act.NONE
+    ), JobAct.NONE

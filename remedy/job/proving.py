@@ -11,7 +11,7 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.runtime.term import NEXT_REPORT
 from remedy.job.checks import called_off, examined, failures
-from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import Move, climb, close, give_up, set_condition, wait
 from remedy.job.silence import counts, over
 from rules.readiness import about_readiness
@@ -21,7 +21,7 @@ GONE = "the fault is gone, proven by fresh reports"
 PASSED = "all checks of the rung pass"
 
 
-def verifying(job: Job, seen: Seen) -> Move:
+def verifying(job: Job, seen: JobObservation) -> Move:
     if seen.node is None and job.replaced:
         return _proven(job, seen, "the node was replaced, and the new one is Ready")
     found = _examined(job, seen)
@@ -37,12 +37,12 @@ def verifying(job: Job, seen: Seen) -> Move:
     return found or _interrupted(job, seen)
 
 
-def healed_meanwhile(job: Job, seen: Seen) -> Move:
+def healed_meanwhile(job: Job, seen: JobObservation) -> Move:
     """Proof that comes while a person is waited for."""
     return _examined(job, seen) or _interrupted(job, seen)
 
 
-def stands(job: Job, seen: Seen) -> bool:
+def stands(job: Job, seen: JobObservation) -> bool:
     """Whether the proof stands now, checks aside."""
     verify = job.rung.verify
     if verify.checks and verify.cleared is None and job.phase is JobPhase.VERIFYING:
@@ -51,13 +51,13 @@ def stands(job: Job, seen: Seen) -> bool:
     return seen.fault.gone is Truth.TRUE and seen.fresh
 
 
-def _examined(job: Job, seen: Seen) -> Move | None:
+def _examined(job: Job, seen: JobObservation) -> Move | None:
     """None while the proof does not stand; else what follows from it."""
     now, since = seen.now, job.status.evidence_false_since
     if not stands(job, seen):
         return None
     if since is None:
-        return job.having(evidence_false_since=now), Act.NONE
+        return job.having(evidence_false_since=now), JobAct.NONE
     if not over(seen, since, since + job.rung.verify.for_):
         return wait(job)
     if (move := examined(job, seen, since)) is not None:
@@ -65,10 +65,10 @@ def _examined(job: Job, seen: Seen) -> Move | None:
     return _proven(job, seen, PASSED if job.rung.verify.checks else GONE)
 
 
-def _interrupted(job: Job, seen: Seen) -> Move:
+def _interrupted(job: Job, seen: JobObservation) -> Move:
     if job.status.evidence_false_since is None:
         return wait(job)
-    return job.having(evidence_false_since=None), Act.NONE
+    return job.having(evidence_false_since=None), JobAct.NONE
 
 
 def acted_on(job: Job) -> datetime:
@@ -85,7 +85,7 @@ def verify_until(job: Job) -> datetime:
     return acted_on(job) + job.rung.verify.timeout
 
 
-def _proven(job: Job, seen: Seen, why: str) -> Move:
+def _proven(job: Job, seen: JobObservation, why: str) -> Move:
     timeline = job.status.timeline.model_copy(
         update={"verified": seen.now, "pods_unavailable": seen.unavailable}
     )

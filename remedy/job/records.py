@@ -10,7 +10,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.ladder import OnFailure
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus, Timeline
-from remedy.job.model import Act, Job, NodeSeen, Seen, binding
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen, binding
 from remedy.job.moves import MESSAGE, Move, climb, give_up, held_for, may, stands, wait
 from remedy.job.silence import of_step
 
@@ -54,7 +54,7 @@ def ended(record: StepStatus, at: datetime, state: StepState, message: str) -> S
 
 def done(
     job: Job,
-    seen: Seen,
+    seen: JobObservation,
     record: StepStatus,
     message: str,
     *,
@@ -67,14 +67,14 @@ def done(
     after = put(job, record).having(
         step=job.status.step + 1, hold=None, timeline=timeline, **changes
     )
-    return after, Act.NONE
+    return after, JobAct.NONE
 
 
-def failed(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Move:
+def failed(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
     after = put(job, ended(record, seen.now, StepState.FAILED, why))
     match step.body.on_failure:
         case OnFailure.CONTINUE:
-            return after.having(step=job.status.step + 1, hold=None), Act.NONE
+            return after.having(step=job.status.step + 1, hold=None), JobAct.NONE
         case OnFailure.STOP:
             return give_up(after, seen.now, why)
         case OnFailure.ESCALATE if seen.node is None:
@@ -83,13 +83,13 @@ def failed(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Mo
             return climb(after, seen.now, why)
 
 
-def late(record: StepStatus, seen: Seen) -> bool:
+def late(record: StepStatus, seen: JobObservation) -> bool:
     """Whether its time is over, and not merely because nobody could be heard in it."""
     return record.expires_at is not None and of_step(seen, record, record.expires_at)
 
 
 def unheard(
-    job: Job, seen: Seen, step: Step, record: StepStatus, deadline: datetime, why: str
+    job: Job, seen: JobObservation, step: Step, record: StepStatus, deadline: datetime, why: str
 ) -> Move:
     """The end of a step of which nothing is heard: once its deadline has passed and the silence
     counts. Until then it waits, and asks nothing of anybody.
@@ -108,10 +108,10 @@ def begun(job: Job) -> bool:
     )
 
 
-def disrupt(job: Job, seen: Seen, act: Act) -> Move:
+def disrupt(job: Job, seen: JobObservation, act: JobAct) -> Move:
     """The last look before an act that disrupts."""
     if stop := may(job, seen, evidence=not begun(job)) or stands(job, seen):
         return stop
     if job.status.hold is not None and not held_for(job, HoldReason.PDB_BLOCKED):
-        return job.having(hold=None), Act.NONE
+        return job.having(hold=None), JobAct.NONE
     return job, act

@@ -8,7 +8,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from remedy.job.marks import protect
-from remedy.job.model import Act, Job, NodeSeen, Seen, binding, unsupported_step
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen, binding, unsupported_step
 from remedy.job.moves import Move, enter, healed, may, seen_again, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.sparing import SPARED, spared
@@ -26,7 +26,7 @@ from remedy.job.steps.replace import replace
 from remedy.job.steps.rollback import rollback_component
 from remedy.job.steps.small import small, wait
 
-Going = Callable[[Job, Seen, NodeSeen, Step, StepStatus], Move]
+Going = Callable[[Job, JobObservation, NodeSeen, Step, StepStatus], Move]
 """How a step that has begun goes on: (job, seen, node, step, its record) -> Move."""
 
 STEPS: dict[str, Going] = {
@@ -58,7 +58,7 @@ GONE = NodeSeen()
 """Given to steps of a job that replaced its node: `seen.node` is None then."""
 
 
-def running(job: Job, seen: Seen) -> Move:
+def running(job: Job, seen: JobObservation) -> Move:
     step, record, node = job.step, job.record, seen.node or GONE
     if (gone := _healed(job, seen) or seen_again(job, seen)) is not None:
         return gone
@@ -73,7 +73,7 @@ def running(job: Job, seen: Seen) -> Move:
     return STEPS[step.name](job, seen, node, step, record)
 
 
-def _healed(job: Job, seen: Seen) -> Move | None:
+def _healed(job: Job, seen: JobObservation) -> Move | None:
     """Nobody waits for pods to leave a node that is well again."""
     step = job.step
     disrupts = step is not None and step.disruption is not Disruption.NONE
@@ -98,7 +98,7 @@ def last_act(job: Job) -> tuple[datetime, datetime] | None:
     return min(began, ended), ended
 
 
-def _steps_done(job: Job, seen: Seen) -> Move:
+def _steps_done(job: Job, seen: JobObservation) -> Move:
     timeline = job.status.timeline
     act = last_act(job)
     acted = act[1] if act is not None else timeline.acted or seen.now
@@ -112,12 +112,14 @@ def _steps_done(job: Job, seen: Seen) -> Move:
     )
 
 
-def _skipped(job: Job, seen: Seen, record: StepStatus, why: str) -> Move:
+def _skipped(job: Job, seen: JobObservation, record: StepStatus, why: str) -> Move:
     skipped = ended(record, seen.now, StepState.SKIPPED, why)
-    return put(job, skipped).having(step=job.status.step + 1, hold=None), Act.NONE
+    return put(job, skipped).having(step=job.status.step + 1, hold=None), JobAct.NONE
 
 
-def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | None) -> Move:
+def _begin(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, old: StepStatus | None
+) -> Move:
     attempts = (old.attempts if old is not None else 0) + 1
     record = StepStatus(
         rung=job.status.rung,
@@ -147,5 +149,5 @@ def _begin(job: Job, seen: Seen, node: NodeSeen, step: Step, old: StepStatus | N
         owned = owned.model_copy(update={"cordon": True})
     if step.agent is not None or step.collect is not None:
         until = seen.now + step.body.timeout
-        return ask(job, seen.now, node, record, StepBy.AGENT, until), Act.NONE
-    return put(job, record).having(owned=owned, hold=None), Act.NONE
+        return ask(job, seen.now, node, record, StepBy.AGENT, until), JobAct.NONE
+    return put(job, record).having(owned=owned, hold=None), JobAct.NONE

@@ -13,23 +13,23 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.runtime.term import NEXT_REPORT, begin_by_our_clock
-from remedy.job.model import Seen
+from remedy.job.model import JobObservation
 from rules.history import DAWN
 
 
-def by_our_clock(seen: Seen, began: datetime, deadline: datetime) -> datetime:
+def by_our_clock(seen: JobObservation, began: datetime, deadline: datetime) -> datetime:
     """When the time is over that began at `began`, see kubenode.runtime.term."""
     length = max(deadline - began, timedelta(0))
     return begin_by_our_clock(began, length, seen.now, seen.clock_since) + length
 
 
-def over(seen: Seen, began: datetime | None, deadline: datetime) -> bool:
+def over(seen: JobObservation, began: datetime | None, deadline: datetime) -> bool:
     """Whether the time that began at `began` is over, whoever could be heard in it."""
     return seen.now >= by_our_clock(seen, began or seen.now, deadline)
 
 
 def counts_from(
-    seen: Seen, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
+    seen: JobObservation, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
 ) -> datetime | None:
     """The deadline of a silence that is waited out since `began`, or later if there was a gap in
     what we hear since then; None: nobody is heard now.
@@ -44,13 +44,13 @@ def counts_from(
 
 
 def counts(
-    seen: Seen, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
+    seen: JobObservation, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
 ) -> bool:
     at = counts_from(seen, began, deadline, report)
     return at is not None and seen.now >= at
 
 
-def already(seen: Seen, began: datetime) -> bool:
+def already(seen: JobObservation, began: datetime) -> bool:
     """Whether what has been silent for long enough, as it seems now, counts as silent: everybody
     could be heard since `began`, or long enough to report, by a clock that was not set since.
     """
@@ -59,6 +59,6 @@ def already(seen: Seen, began: datetime) -> bool:
     return counts(seen, max(began, seen.clock_since), seen.now)
 
 
-def of_step(seen: Seen, record: StepStatus, deadline: datetime) -> bool:
+def of_step(seen: JobObservation, record: StepStatus, deadline: datetime) -> bool:
     """Whether the silence since the step began counts by now."""
     return counts(seen, record.started_at or seen.now, deadline)

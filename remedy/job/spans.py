@@ -9,8 +9,8 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
-from kubenode.runtime.telemetry.places import Place, place_of, read
-from kubenode.runtime.telemetry.tracing import Span, Value
+from kubenode.runtime.telemetry.places import SpanContext, place_of, read
+from kubenode.runtime.telemetry.tracing import TraceSpan, Value
 from remedy.job.audit import without_output
 from remedy.job.model import Job
 
@@ -19,12 +19,12 @@ ACTED = "Acted"
 """Condition type: since when the rung's steps are done, and the proof is waited for."""
 
 
-def fault_of(job: Job) -> Place:
+def fault_of(job: Job) -> SpanContext:
     """The span of the whole fault: what the job was made with, else what its uid means."""
     return read(job.traceparent) or place_of(job.uid)
 
 
-def ended(before: Job, after: Job, now: datetime) -> Iterator[Span]:
+def ended(before: Job, after: Job, now: datetime) -> Iterator[TraceSpan]:
     """What is over with the change from `before` to `after`, which was written at `now`."""
     fault = fault_of(after)
     yield from _hold(before, after, fault, now)
@@ -36,12 +36,12 @@ def ended(before: Job, after: Job, now: datetime) -> Iterator[Span]:
         error = "" if proven else without_output(after, after.status.message)
         place = fault.part("verify", rung, start.isoformat())
         about: dict[str, Value] = {"kubenode.rung": rung}
-        yield Span("verify", place, fault.span, start, proven or now, about, error)
+        yield TraceSpan("verify", place, fault.span, start, proven or now, about, error)
     if after.phase.closed and not before.phase.closed:
         yield _fault(after, fault, now)
 
 
-def _fault(job: Job, fault: Place, now: datetime) -> Span:
+def _fault(job: Job, fault: SpanContext, now: datetime) -> TraceSpan:
     spec, status = job.spec, job.status
     about: dict[str, Value] = {
         "kubenode.job": job.name,
@@ -53,20 +53,20 @@ def _fault(job: Job, fault: Place, now: datetime) -> Span:
     }
     error = without_output(job, status.message) if job.phase is JobPhase.FAILED else ""
     start = min(spec.trigger.first_true, job.created)
-    return Span("fault", fault, "", start, status.timeline.closed or now, about, error)
+    return TraceSpan("fault", fault, "", start, status.timeline.closed or now, about, error)
 
 
-def _hold(before: Job, after: Job, fault: Place, now: datetime) -> Iterator[Span]:
+def _hold(before: Job, after: Job, fault: SpanContext, now: datetime) -> Iterator[TraceSpan]:
     """Told once, when the job goes on, with the last reason."""
     hold = before.status.hold
     if hold is None or hold.since is None or (after.status.hold and not after.phase.closed):
         return
     about: dict[str, Value] = {"kubenode.reason": hold.reason, "kubenode.scope": hold.scope}
     place = fault.part("hold", hold.since.isoformat())
-    yield Span("hold", place, fault.span, hold.since, now, about)
+    yield TraceSpan("hold", place, fault.span, hold.since, now, about)
 
 
-def _steps(before: Job, after: Job, fault: Place, now: datetime) -> Iterator[Span]:
+def _steps(before: Job, after: Job, fault: SpanContext, now: datetime) -> Iterator[TraceSpan]:
     if before.status.steps is after.status.steps:
         return
     old = {(r.rung, r.index): r for r in before.status.steps}
@@ -78,8 +78,8 @@ def _steps(before: Job, after: Job, fault: Place, now: datetime) -> Iterator[Spa
 
 
 def _step(
-    job: Job, record: StepStatus, fault: Place, start: datetime, now: datetime
-) -> Iterator[Span]:
+    job: Job, record: StepStatus, fault: SpanContext, start: datetime, now: datetime
+) -> Iterator[TraceSpan]:
     end = record.finished_at or now
     step = step_of(fault, record)
     error = without_output(job, record.message) if record.state is StepState.FAILED else ""
@@ -99,10 +99,12 @@ def _step(
             told["kubenode.code"] = answer.code
         failed = "" if answer.state == "Done" else f"the agent says {answer.state}"
         over = answer.finished_at or end
-        yield Span(f"agent {record.name}", place, step.span, answer.started_at, over, told, failed)
-    yield Span(f"step {record.name}", step, fault.span, start, end, about, error)
+        yield TraceSpan(
+            f"agent {record.name}", place, step.span, answer.started_at, over, told, failed
+        )
+    yield TraceSpan(f"step {record.name}", step, fault.span, start, end, about, error)
 
 
-def step_of(fault: Place, record: StepStatus) -> Place:
+def step_of(fault: SpanContext, record: StepStatus) -> SpanContext:
     """The span of a step: what is done for it while it goes on is a part of it."""
     return fault.part("step", record.rung, record.index)

@@ -10,7 +10,7 @@ without what was to come before it.
 from kubenode.api.v1alpha1 import Disruption, Step
 from kubenode.api.v1alpha1.ladder import AgentAction
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
-from remedy.job.model import Job, Seen
+from remedy.job.model import Job, JobObservation
 from remedy.job.records import begun
 from rules.truth import Truth
 
@@ -39,7 +39,7 @@ file systems, disks, the clock), or do who knows what (RunScript).
 SPARED = "not needed: the fault is gone, proven by reports made since the last act of this rung"
 
 
-def spared(job: Job, seen: Seen) -> bool:
+def spared(job: Job, seen: JobObservation) -> bool:
     """Whether the step that disrupts, and has done nothing yet, is left out."""
     step, record = job.step, job.under_way
     if step is None or step.disruption is Disruption.NONE or not begun(job):

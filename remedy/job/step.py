@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job import planned
 from remedy.job.ending import afterwards, undoing
 from remedy.job.initialwait import waiting
-from remedy.job.model import Act, CloseReason, Job, NodeSeen, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, close, enter, hold, timed
 from remedy.job.people import awaiting_approval, needs_human
 from remedy.job.permits import awaiting_permit, renewed
@@ -55,19 +55,19 @@ EDGES: dict[Phase, set[Phase]] = {
 }
 
 
-def step(job: Job, seen: Seen) -> Move:
+def step(job: Job, seen: JobObservation) -> Move:
     """The job as its status shall be, and the one act to do when it is that already."""
     after, act = _step(job, seen)
     return timed(job, after, seen.now), act
 
 
-def _step(job: Job, seen: Seen) -> Move:
+def _step(job: Job, seen: JobObservation) -> Move:
     if job.phase.closed:
         return afterwards(job, seen)
     if (ending := job.close_reason) is not None:
         return undoing(job, seen, ending)
     if job.phase is Phase.PENDING and (with_marks := adopted(job, seen)) is not job:
-        return with_marks, Act.NONE
+        return with_marks, JobAct.NONE
     if (stop := _interrupted(job, seen) or answered(job, seen)) is not None:
         return stop
     match job.phase:
@@ -93,7 +93,7 @@ LACKS_CORDON = (
 )
 
 
-def _interrupted(job: Job, seen: Seen) -> Move | None:
+def _interrupted(job: Job, seen: JobObservation) -> Move | None:
     """What ends any open job, whatever it was about to do."""
     now = seen.now
     if seen.node is None and not job.gone_by_us:
@@ -130,7 +130,7 @@ def _uncordoned(job: Job, node: NodeSeen) -> bool:
     return seen_done or node.cordoned_by == job.mark
 
 
-def _pending(job: Job, seen: Seen) -> Move:
+def _pending(job: Job, seen: JobObservation) -> Move:
     if (move := taking_over(job, seen)) is not None:
         return move
     if job.status.timeline.job_created is not None:
@@ -164,7 +164,7 @@ def _led_on(job: Job) -> Move:
     return enter(job, Phase.AWAITING_PERMIT, job.status.message)
 
 
-def _shadow(job: Job, seen: Seen, first: Disruption) -> Move:
+def _shadow(job: Job, seen: JobObservation, first: Disruption) -> Move:
     """A dry run ends with what Kube Defender would have said."""
     timeline = job.status.timeline.model_copy(
         update={
@@ -176,8 +176,8 @@ def _shadow(job: Job, seen: Seen, first: Disruption) -> Move:
     if first is Disruption.NONE:
         return enter(job, Phase.SHADOWED, "would have run without a permit", timeline=timeline)
     heard = seen.heard
-    if heard is None or heard.act is not Act.ASK_PERMIT:
-        return job, Act.ASK_PERMIT
+    if heard is None or heard.act is not JobAct.ASK_PERMIT:
+        return job, JobAct.ASK_PERMIT
     if heard.verdict is None:
         said = f"Kube Defender could not be asked: {heard.error}"
     elif heard.verdict.allowed:

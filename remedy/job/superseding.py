@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.handing import handed
 from remedy.job.initialwait import unbegun
-from remedy.job.model import CLOSING, Act, CloseReason, Job, Seen
+from remedy.job.model import CLOSING, CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import Move, close, wait
 from remedy.job.power_record import switched_off
 from remedy.job.records import begun
@@ -48,7 +48,7 @@ def may_be_superseded(job: Job) -> bool:
     return job.phase in WAITS or unbegun(job)
 
 
-def superseded(job: Job, seen: Seen) -> Move | None:
+def superseded(job: Job, seen: JobObservation) -> Move | None:
     if not seen.stronger or not may_be_superseded(job):
         return None
     why = f"superseded: rule {seen.stronger} is stronger"
@@ -60,20 +60,20 @@ def hands_over(job: Job) -> bool:
     return (
         job.close_reason is CloseReason.SUPERSEDED
         and not job.phase.closed
-        and not owns_others(job, Act.UNCORDON)
+        and not owns_others(job, JobAct.UNCORDON)
     )
 
 
-def handing_over(job: Job, seen: Seen) -> Move | None:
+def handing_over(job: Job, seen: JobObservation) -> Move | None:
     """None: what is still its own may be undone now."""
     if job.close_reason is not CloseReason.SUPERSEDED:
         return None
-    if (others := undo_others(job, seen, Act.UNCORDON)) is not None:
+    if (others := undo_others(job, seen, JobAct.UNCORDON)) is not None:
         return others
     return None if _handed_over(job, seen) else wait(job)
 
 
-def _handed_over(job: Job, seen: Seen) -> bool:
+def _handed_over(job: Job, seen: JobObservation) -> bool:
     if seen.now >= hand_over_until(job) or seen.node is None:
         return True
     after = seen.successor
@@ -91,11 +91,11 @@ def hand_over_until(job: Job) -> datetime:
     return since + HAND_OVER
 
 
-def taking_over(job: Job, seen: Seen) -> Move | None:
+def taking_over(job: Job, seen: JobObservation) -> Move | None:
     """Put our mark in place of the superseded job's; None: there is nothing to take over."""
     node, before = seen.node, job.spec.supersedes
     if node is None or not before or node.cordoned_by != before or not node.unschedulable:
         return None
     if not job.status.owned.cordon:
-        return job.having(owned=job.status.owned.model_copy(update={"cordon": True})), Act.NONE
-    return job, Act.TAKE_OVER if job.finalizer else Act.ADD_FINALIZER
+        return job.having(owned=job.status.owned.model_copy(update={"cordon": True})), JobAct.NONE
+    return job, JobAct.TAKE_OVER if job.finalizer else JobAct.ADD_FINALIZER

@@ -8,7 +8,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import Result
 from kubenode.runtime.telemetry import tracing
 from kubenode.runtime.telemetry.about import about
-from remedy.job.model import Act, Heard, Job
+from remedy.job.model import Job, JobAct, JobActResult
 from remedy.job.spans import ended, fault_of, step_of
 
 
@@ -36,7 +36,7 @@ def within_fault(
 
 
 @contextmanager
-def acting(job: Job, what: Act, clock: Clock) -> Iterator[tracing.Doing]:
+def acting(job: Job, what: JobAct, clock: Clock) -> Iterator[tracing.Doing]:
     """Around one act, a part of the step under way."""
     if not tracing.on():
         yield tracing.Doing()
@@ -47,7 +47,7 @@ def acting(job: Job, what: Act, clock: Clock) -> Iterator[tracing.Doing]:
         yield doing
 
 
-def heard(doing: tracing.Doing, answer: Heard | None) -> None:
+def heard(doing: tracing.Doing, answer: JobActResult | None) -> None:
     """What came of the act, as far as it is worth a word."""
     if answer is None:
         return

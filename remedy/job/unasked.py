@@ -6,10 +6,12 @@ after its death nobody does, and the request counts as asked.
 """
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
-from remedy.job.model import Act, Job
+from remedy.job.model import Job, JobAct
 from remedy.job.power_record import HEARD
 
-ASKING = frozenset({Act.POWER_OFF, Act.POWER_ON, Act.RESET, Act.REPLACE, Act.APPROVE_EVENT})
+ASKING = frozenset(
+    {JobAct.POWER_OFF, JobAct.POWER_ON, JobAct.RESET, JobAct.REPLACE, JobAct.APPROVE_EVENT}
+)
 
 
 class Unasked:
@@ -29,7 +31,7 @@ class Unasked:
     def holds(self, job: Job) -> bool:
         return job.name in self._requests and self._requests[job.name] == _request(job)
 
-    def acting(self, job: Job, what: Act) -> None:
+    def acting(self, job: Job, what: JobAct) -> None:
         """`what` is about to be done."""
         if what in ASKING:
             self.forget(job.name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from remedy.job import marks
 from remedy.job.handing import handed, taken_back
 from remedy.job.migration import surging
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.power_record import left_off
 from remedy.job.power_undo import switch_on_again
 
@@ -26,11 +26,11 @@ class Thing:
     move   the next move towards its being off, where a single act is not enough
     """
 
-    act: Act
+    act: JobAct
     owned: Callable[[Job], bool]
     off: Callable[[Job], Job]
     there: Callable[[Job, NodeSeen | None], bool] | None = None
-    move: Callable[[Job, Seen], tuple[Job, Act] | None] | None = None
+    move: Callable[[Job, JobObservation], tuple[Job, JobAct] | None] | None = None
 
 
 def disowned(job: Job, *names: str) -> Job:
@@ -39,23 +39,23 @@ def disowned(job: Job, *names: str) -> Job:
 
 
 THINGS: tuple[Thing, ...] = (
-    Thing(act=Act.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
-    Thing(act=Act.UNSURGE, owned=surging.owns, off=surging.forget),
+    Thing(act=JobAct.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
+    Thing(act=JobAct.UNSURGE, owned=surging.owns, off=surging.forget),
     Thing(
-        act=Act.UNPROTECT,
+        act=JobAct.UNPROTECT,
         owned=lambda job: job.status.owned.scale_down_disabled,
         off=lambda job: disowned(job, "scale_down_disabled"),
         there=marks.there,
     ),
     Thing(
-        act=Act.UNFENCE,
+        act=JobAct.UNFENCE,
         owned=lambda job: job.status.owned.fenced,
         off=lambda job: disowned(job, "fenced"),
         there=lambda job, node: node is not None and node.fenced_by == job.mark,
     ),
-    Thing(act=Act.POWER_ON, owned=left_off, off=lambda job: job, move=switch_on_again),
+    Thing(act=JobAct.POWER_ON, owned=left_off, off=lambda job: job, move=switch_on_again),
     Thing(
-        act=Act.UNCORDON,
+        act=JobAct.UNCORDON,
         owned=lambda job: job.status.owned.cordon,
         off=lambda job: disowned(job, "cordon"),
         there=lambda job, node: node is not None and node.cordoned_by == job.mark,
@@ -64,7 +64,7 @@ THINGS: tuple[Thing, ...] = (
 """In the order in which they are taken off: objects, surge, marks, fence, darkness, cordon."""
 
 
-def adopted(job: Job, seen: Seen) -> Job:
+def adopted(job: Job, seen: JobObservation) -> Job:
     """With all that its node shows as its own: a status that was removed says nothing of it."""
     node = seen.node
     if node is None:
@@ -84,7 +84,7 @@ def owns(job: Job) -> bool:
     return any(thing.owned(job) for thing in THINGS)
 
 
-def undo(job: Job, seen: Seen) -> tuple[Job, Act] | None:
+def undo(job: Job, seen: JobObservation) -> tuple[Job, JobAct] | None:
     """Take off the first thing that is there; None: nothing of ours is left. Marks on the node that
     name the job are its own, also when somebody removed the status that said so.
     """
@@ -94,7 +94,7 @@ def undo(job: Job, seen: Seen) -> tuple[Job, Act] | None:
     return _undo(THINGS, job, seen)
 
 
-def _undo(things: Iterable[Thing], job: Job, seen: Seen) -> tuple[Job, Act] | None:
+def _undo(things: Iterable[Thing], job: Job, seen: JobObservation) -> tuple[Job, JobAct] | None:
     for thing in things:
         if not thing.owned(job):
             continue
@@ -107,21 +107,21 @@ def _undo(things: Iterable[Thing], job: Job, seen: Seen) -> tuple[Job, Act] | No
         elif seen.heard is None or seen.heard.act is not thing.act:
             return job, thing.act
         else:  # after an error it is tried again when the job is looked at again
-            return job if seen.heard.error else thing.off(job), Act.NONE
+            return job if seen.heard.error else thing.off(job), JobAct.NONE
     return None
 
 
-def undo_others(job: Job, seen: Seen, kept: Act) -> tuple[Job, Act] | None:
+def undo_others(job: Job, seen: JobObservation, kept: JobAct) -> tuple[Job, JobAct] | None:
     """As `undo`, but for the thing that `kept` would take off; what is off is forgotten too."""
     left = [thing for thing in THINGS if thing.act is not kept and thing.owned(job)]
     if (move := _undo(left, job, seen)) is not None:
         return move
     for thing in left:
         job = thing.off(job)
-    return (job, Act.NONE) if left else None
+    return (job, JobAct.NONE) if left else None
 
 
-def owns_others(job: Job, kept: Act) -> bool:
+def owns_others(job: Job, kept: JobAct) -> bool:
     return any(thing.owned(job) for thing in THINGS if thing.act is not kept)
 
 

@@ -9,7 +9,7 @@ from kubenode.runtime.term import NEXT_REPORT
 from remedy.job.checks import answers_until
 from remedy.job.checks import ask_again_at as checks_again_at
 from remedy.job.initialwait import begins_at, unbegun
-from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import LOOK_AGAIN, SETTLES
 from remedy.job.permits import ask_again_at, renew_at
 from remedy.job.power_record import left_off
@@ -23,7 +23,7 @@ CORDONS = timedelta(seconds=3)
 """While others are about to cordon nothing is evicted here, and looking costs what they need."""
 
 
-def look_again_at(job: Job, seen: Seen) -> datetime | None:
+def look_again_at(job: Job, seen: JobObservation) -> datetime | None:
     """When the job must be looked at even if nothing changes; None for never."""
     now, status = seen.now, job.status
     if job.phase.closed:
@@ -38,7 +38,7 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
         times.append(begins)
     if job.phase is JobPhase.AWAITING_PERMIT:
         heard = seen.heard
-        if heard is not None and heard.act is Act.ASK_PERMIT:
+        if heard is not None and heard.act is JobAct.ASK_PERMIT:
             times.append(ask_again_at(job, now, heard.verdict))
         elif status.hold is not None:
             times.append(now + LOOK_AGAIN)
@@ -74,14 +74,14 @@ def look_again_at(job: Job, seen: Seen) -> datetime | None:
 
 
 def _waited_out(
-    seen: Seen, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
+    seen: JobObservation, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
 ) -> list[datetime]:
     """The deadline of a silence, and when it counts if that is later."""
     counts = counts_from(seen, began, deadline, report)
     return [deadline, max(deadline, seen.now + SOON) if counts is None else counts]
 
 
-def _step_times(job: Job, seen: Seen) -> list[datetime]:
+def _step_times(job: Job, seen: JobObservation) -> list[datetime]:
     record, what, now, pods = job.record, job.step, seen.now, seen.pods
     if record is None or what is None or record.started_at is None or record.expires_at is None:
         return [now + LOOK_AGAIN]

@@ -8,7 +8,7 @@ from kubenode.api.v1alpha1 import RemedyOperationJob
 JOB = RemedyOperationJob.resource.kind
 
 
-class Wakes:
+class JobWakes:
     """A Part. `wake` is told the names of jobs that shall ask now; losing one costs only time."""
 
     name = "wakes"

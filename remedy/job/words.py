@@ -13,7 +13,7 @@ from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.ladder import OnTimeout
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision
-from remedy.job.model import Act, CloseReason, Job, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import close, set_condition
 
 APPROVED = "Approved"
@@ -47,12 +47,12 @@ def approved(job: Job) -> bool:
     return found is not None and found.status is ConditionStatus.TRUE
 
 
-def denied(job: Job, now: datetime, said: ApprovalDecision) -> tuple[Job, Act]:
+def denied(job: Job, now: datetime, said: ApprovalDecision) -> tuple[Job, JobAct]:
     why = f"denied by {said.by}: {said.note}".rstrip(": ")
     return close(heard(job), now, CloseReason.DENIED, why)
 
 
-def answered(job: Job, seen: Seen) -> tuple[Job, Act] | None:
+def answered(job: Job, seen: JobObservation) -> tuple[Job, JobAct] | None:
     """Hear a word that no phase and no step hears by itself: an approval of deletions, or one that
     makes no sense now, which is told; None: there is none.
     """
@@ -60,12 +60,12 @@ def answered(job: Job, seen: Seen) -> tuple[Job, Act] | None:
     if said is None or job.phase is JobPhase.PENDING:
         return None
     if said.by and said.decision in _of_deletions(job):
-        return approve(job, seen.now, said), Act.NONE
+        return approve(job, seen.now, said), JobAct.NONE
     if (why := _unfit(job, seen, said)) == "":
         return None
     about = f"{said.decision} of {said.by or 'nobody'} changes nothing: {why}"
     conditions = set_condition(job, seen.now, HEARD_WORD, "ChangesNothing", about, status=False)
-    return heard(job).having(conditions=conditions), Act.NONE
+    return heard(job).having(conditions=conditions), JobAct.NONE
 
 
 def _of_deletions(job: Job) -> Collection[str]:
@@ -78,7 +78,7 @@ def _of_deletions(job: Job) -> Collection[str]:
     )
 
 
-def _unfit(job: Job, seen: Seen, said: ApprovalDecision) -> str:
+def _unfit(job: Job, seen: JobObservation, said: ApprovalDecision) -> str:
     """Why the word makes no sense now, "" if it does."""
     if not said.by:
         return "it does not say who speaks"

@@ -12,13 +12,13 @@ from datetime import timedelta
 
 from kubenode.runtime.clock import Clock, wait
 from kubenode.runtime.fence import write_seconds
-from remedy.notify.limit import Held, Limit
-from remedy.notify.message import Message, NotDelivered, Sender
-from remedy.notify.metrics import FAILED, SENT, SUPPRESSED, Metrics
-from remedy.notify.notice import SEVERITIES, Notice
+from remedy.notify.limit import NotificationLimit, SuppressedNotices
+from remedy.notify.message import NotDelivered, RenderedNotice, Sender
+from remedy.notify.metrics import FAILED, SENT, SUPPRESSED, NotificationMetrics
+from remedy.notify.notice import SEVERITIES, JobNotice
 from remedy.notify.notice import SUPPRESSED as SUMMARY
 from remedy.notify.settings import Receiver
-from remedy.notify.texts import BadTemplate, Texts
+from remedy.notify.texts import BadTemplate, NoticeTexts
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ MOST_WAITING = 200
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds between two tries: each pause is twice the one before."""
 
-Ended = Callable[[Notice, str, str], None]
+Ended = Callable[[JobNotice, str, str], None]
 """Told what became of each notice: (notice, receiver, why it was not delivered or "")."""
 
 
@@ -42,10 +42,10 @@ class Channel:
         self,
         name: str,
         settings: Receiver,
-        texts: Texts,
+        texts: NoticeTexts,
         sender: Sender,
         clock: Clock,
-        metrics: Metrics,
+        metrics: NotificationMetrics,
         ended: Ended,
         cluster: str = "",
     ) -> None:
@@ -53,8 +53,8 @@ class Channel:
         self._texts, self._sender, self._clock = texts, sender, clock
         self._metrics, self._ended, self._cluster = metrics, ended, cluster
         limit = settings.limit
-        self._limit = Limit(limit.count, limit.per)
-        self._waiting: OrderedDict[str, Notice] = OrderedDict()
+        self._limit = NotificationLimit(limit.count, limit.per)
+        self._waiting: OrderedDict[str, JobNotice] = OrderedDict()
         self._sending = ""
         self._came = asyncio.Event()
         self._trouble = ""
@@ -63,7 +63,7 @@ class Channel:
     def name(self) -> str:
         return f"notifications to {self.receiver}"
 
-    def put(self, notice: Notice) -> None:
+    def put(self, notice: JobNotice) -> None:
         """Take it in; one that waits already, or is being sent, is not taken twice."""
         if notice.id in self._waiting or notice.id == self._sending:
             return
@@ -100,7 +100,7 @@ class Channel:
             at = self._limit.summary_at()
             await wait(self._clock, self._came, None if at is None else max(at - now, 0.0))
 
-    async def _send(self, notice: Notice, *, told: bool) -> None:
+    async def _send(self, notice: JobNotice, *, told: bool) -> None:
         why = await self._delivered(notice)
         self._metrics.notifications.labels(self.receiver, FAILED if why else SENT).inc()
         if why and self._trouble != why:
@@ -110,13 +110,13 @@ class Channel:
         if told:
             self._ended(notice, self.receiver, why)
 
-    async def _delivered(self, notice: Notice) -> str:
+    async def _delivered(self, notice: JobNotice) -> str:
         """Why it was given up, "" once it was taken."""
         try:
             title, body = self._texts.of(notice, self._cluster)
         except BadTemplate as error:
             return f"its template {error}"
-        message = Message(notice, title, body, self._cluster)
+        message = RenderedNotice(notice, title, body, self._cluster)
         until = self._clock.monotonic() + self.settings.give_up_after.total_seconds()
         pause = FIRST_PAUSE
         while True:
@@ -131,11 +131,11 @@ class Channel:
             await self._clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _summary(self, held: Held) -> Notice:
+    def _summary(self, held: SuppressedNotices) -> JobNotice:
         now, count = self._clock.now(), held.kinds.total()
         since = timedelta(seconds=self._clock.monotonic() - held.since)
         nodes = list(held.nodes)
-        return Notice(
+        return JobNotice(
             id=f"{self.receiver}.{SUMMARY}.{now.timestamp():.0f}",
             kind=SUMMARY,
             at=now,

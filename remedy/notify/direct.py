@@ -8,38 +8,38 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from remedy.notify.http import HttpSender, Reply, encoded
-from remedy.notify.message import Message, NotDelivered
-from remedy.notify.notice import Notice
+from remedy.notify.http import HttpReply, HttpSender, encoded
+from remedy.notify.message import NotDelivered, RenderedNotice
+from remedy.notify.notice import JobNotice
 from remedy.notify.settings import CloudEvents, Receiver, Webhook
-from remedy.notify.texts import BadTemplate, Texts, texts
+from remedy.notify.texts import BadTemplate, NoticeTexts, texts
 
 
-class Direct:
+class DirectNotifier:
     """Every method raises NotDelivered and nothing else."""
 
     def __init__(self, receivers: Mapping[str, Receiver], cluster: str = "") -> None:
         self._cluster = cluster
         self._known = {
-            name: _Asked(settings, http)
+            name: _PendingReply(settings, http)
             for name, settings in receivers.items()
             if (http := settings.webhook or settings.cloud_events) is not None
         }
         self._others = frozenset(receivers) - frozenset(self._known)
 
-    async def tell(self, receiver: str, notice: Notice) -> None:
+    async def tell(self, receiver: str, notice: JobNotice) -> None:
         """Return once it was taken (2xx)."""
         asked = self._of(receiver)
         try:
             title, body = asked.texts.of(notice, self._cluster)
         except BadTemplate as error:
             raise NotDelivered(f"its template {error}", final=True) from error
-        message = Message(notice, title, body, self._cluster)
+        message = RenderedNotice(notice, title, body, self._cluster)
         (await asked.sender.post(*encoded(message, asked.http))).check()
 
     async def ask(
         self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
-    ) -> Reply:
+    ) -> HttpReply:
         """Any answer is one. `key` tells the receiver a second try from a second question."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         sender = self._of(receiver).sender
@@ -49,7 +49,7 @@ class Direct:
         for asked in self._known.values():
             await asked.sender.close()
 
-    def _of(self, receiver: str) -> "_Asked":
+    def _of(self, receiver: str) -> "_PendingReply":
         if (asked := self._known.get(receiver)) is not None:
             return asked
         if receiver in self._others:
@@ -59,8 +59,8 @@ class Direct:
         raise NotDelivered(why, final=True)
 
 
-class _Asked:
+class _PendingReply:
     def __init__(self, settings: Receiver, http: Webhook | CloudEvents) -> None:
         self.http = http
         self.sender = HttpSender(http, settings.timeout)
-        self.texts: Texts = texts(settings.title, settings.body)
+        self.texts: NoticeTexts = texts(settings.title, settings.body)

@@ -17,9 +17,9 @@ from cloudevents.core.bindings.http import to_structured_event
 from cloudevents.core.v1.event import CloudEvent
 
 from kubenode.runtime.fence import write_seconds
-from remedy.notify.message import Message, NotDelivered
+from remedy.notify.message import NotDelivered, RenderedNotice
 from remedy.notify.notice import STEP, SUPPRESSED
-from remedy.notify.secret import Unreadable, read
+from remedy.notify.secret import SecretUnreadable, read
 from remedy.notify.settings import CloudEvents, Http, Webhook, is_http
 
 AGAIN = frozenset({408, 425, 429})
@@ -31,7 +31,7 @@ LONGEST_ANSWER = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """`text` is what came with the answer, cut."""
 
     status: int
@@ -55,13 +55,13 @@ class HttpSender:
         self._settings, self._timeout = settings, timeout
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: RenderedNotice) -> None:
         headers, body = encoded(message, self._settings)
         (await self.post(headers, body)).check()
 
     async def post(
         self, headers: Mapping[str, str], body: bytes, within: timedelta | None = None
-    ) -> Reply:
+    ) -> HttpReply:
         """Any answer is one. `within` None: the receiver's own. Raises LeaseLost too, before it
         sends anything of one who led.
         """
@@ -70,19 +70,19 @@ class HttpSender:
         try:
             async with asyncio.timeout(seconds):
                 return await self._post({**headers, **_given(self._settings)}, body)
-        except Unreadable as error:
+        except SecretUnreadable as error:
             raise NotDelivered(str(error)) from error
         except TimeoutError as error:
             raise NotDelivered(f"no answer within {seconds:g} s") from error
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
             raise NotDelivered(f"not reachable: {_why(error)}") from error
 
-    async def _post(self, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def _post(self, headers: Mapping[str, str], body: bytes) -> HttpReply:
         async with self._connected().post(
             address(self._settings), data=body, headers=headers, allow_redirects=False
         ) as answer:
             raw = await answer.content.read(LONGEST_ANSWER)
-            return Reply(answer.status, raw.decode(errors="replace"))
+            return HttpReply(answer.status, raw.decode(errors="replace"))
 
     async def close(self) -> None:
         if self._session is not None:
@@ -105,11 +105,13 @@ def address(settings: Http) -> str:
     """Raises Unreadable."""
     url = read(settings.url)
     if not is_http(url):
-        raise Unreadable("the URL is no address of HTTP: write https://HOST/PATH")
+        raise SecretUnreadable("the URL is no address of HTTP: write https://HOST/PATH")
     return url
 
 
-def encoded(message: Message, settings: Webhook | CloudEvents) -> tuple[dict[str, str], bytes]:
+def encoded(
+    message: RenderedNotice, settings: Webhook | CloudEvents
+) -> tuple[dict[str, str], bytes]:
     """Headers and body."""
     notice = message.notice
     told = {

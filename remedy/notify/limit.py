@@ -4,33 +4,33 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from remedy.notify.notice import Notice
+from remedy.notify.notice import JobNotice
 
 NODES = 10
 """Named in a summary at most."""
 
 
 @dataclass(slots=True)
-class Held:
+class SuppressedNotices:
     """What was not told one by one, since `since` (seconds of a monotonic clock)."""
 
     since: float
     kinds: Counter[str] = field(default_factory=Counter)
     nodes: dict[str, None] = field(default_factory=dict)
 
-    def add(self, notice: Notice) -> None:
+    def add(self, notice: JobNotice) -> None:
         self.kinds[notice.kind] += 1
         if len(self.nodes) <= NODES and notice.node:
             self.nodes[notice.node] = None
 
 
-class Limit:
+class NotificationLimit:
     """At most `count` in any `per`, summaries included. Times are seconds of a monotonic clock."""
 
     def __init__(self, count: int, per: timedelta) -> None:
         self._count, self._per = count, per.total_seconds()
         self._sent: deque[float] = deque()
-        self._held: Held | None = None
+        self._held: SuppressedNotices | None = None
 
     def allows(self, now: float) -> bool:
         """Whether one more may be told now; then it counts."""
@@ -40,10 +40,10 @@ class Limit:
         self._sent.append(now)
         return True
 
-    def hold(self, notice: Notice, now: float) -> None:
+    def hold(self, notice: JobNotice, now: float) -> None:
         """Not to be told: it goes into the next summary."""
         if self._held is None:
-            self._held = Held(now)
+            self._held = SuppressedNotices(now)
         self._held.add(notice)
 
     def summary_at(self) -> float | None:
@@ -56,7 +56,7 @@ class Limit:
         oldest = self._sent[0] + self._per if len(self._sent) >= self._count else 0.0
         return max(oldest, self._held.since + min(self._per, 60.0))
 
-    def summary(self, now: float) -> Held | None:
+    def summary(self, now: float) -> SuppressedNotices | None:
         """What to sum up now; then it is told and counts. None: not yet."""
         at = self.summary_at()
         if at is None or now < at:

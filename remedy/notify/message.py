@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from remedy.notify.notice import Notice
+from remedy.notify.notice import JobNotice
 
 
 class NotDelivered(Exception):
@@ -15,10 +15,10 @@ class NotDelivered(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RenderedNotice:
     """A notice with its texts, ready to be sent."""
 
-    notice: Notice
+    notice: JobNotice
     title: str
     body: str
     cluster: str = ""
@@ -27,7 +27,7 @@ class Message:
 class Sender(Protocol):
     """One way to one receiver. Sending the same message again is allowed: its id says so."""
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: RenderedNotice) -> None:
         """Return once it was taken. Raises NotDelivered and nothing else; ends in bounded time."""
         ...
 

@@ -8,7 +8,7 @@ SENT, FAILED, SUPPRESSED = "sent", "failed", "suppressed"
 OUTCOMES = (SENT, FAILED, SUPPRESSED)
 
 
-class Metrics:
+class NotificationMetrics:
     """sent: taken by the receiver; failed: given up; suppressed: above its rate, or too many
     waited; they are in a summary.
     """

@@ -19,7 +19,7 @@ STEP, SUPPRESSED = "Step", "Suppressed"
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class JobNotice:
     """kind      a phase of the job, or one of STEP and SUPPRESSED
     happened  one sentence
     held      why the job waits, "" if it does not
@@ -78,12 +78,12 @@ def level(job: Job) -> str:
     return f"{status.phase}.{status.rung}.{status.words_heard}"
 
 
-def of_phase(job: Job, at: datetime) -> Notice:
+def of_phase(job: Job, at: datetime) -> JobNotice:
     """That the job has entered its phase."""
     return _notice(job, f"{job.uid}.{level(job)}", str(job.phase), at, job.status.message)
 
 
-def of_step(job: Job, message: str, at: datetime) -> Notice:
+def of_step(job: Job, message: str, at: datetime) -> JobNotice:
     """What the step under way has to say; the same for each of its tries."""
     record = job.record
     number = (record.rung, record.index, record.attempts) if record is not None else (0, 0, 0)
@@ -91,9 +91,9 @@ def of_step(job: Job, message: str, at: datetime) -> Notice:
     return _notice(job, name, STEP, at, message or f"fault {job.spec.fault_class}")
 
 
-def _notice(job: Job, id_: str, kind: str, at: datetime, happened: str) -> Notice:
+def _notice(job: Job, id_: str, kind: str, at: datetime, happened: str) -> JobNotice:
     spec, status = job.spec, job.status
-    return Notice(
+    return JobNotice(
         id=id_,
         kind=kind,
         at=at,

@@ -12,8 +12,8 @@ from kubenode.runtime.process import Part
 from remedy.notify.channel import Channel
 from remedy.notify.http import HttpSender
 from remedy.notify.message import Sender
-from remedy.notify.metrics import Metrics
-from remedy.notify.notice import Notice
+from remedy.notify.metrics import NotificationMetrics
+from remedy.notify.notice import JobNotice
 from remedy.notify.settings import Receiver
 from remedy.notify.texts import texts
 
@@ -24,7 +24,7 @@ REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class DeliveryEnd:
     """What became of a notice at one receiver; `why` is "" if it was taken."""
 
     receiver: str
@@ -41,10 +41,10 @@ class Notifier:
         registry: CollectorRegistry,
         cluster: str = "",
     ) -> None:
-        self.on_end: list[Callable[[Notice, End], None]] = []
+        self.on_end: list[Callable[[JobNotice, DeliveryEnd], None]] = []
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="apprise")
-        self._ends: OrderedDict[tuple[str, str], End] = OrderedDict()
-        metrics = Metrics(registry, receivers)
+        self._ends: OrderedDict[tuple[str, str], DeliveryEnd] = OrderedDict()
+        metrics = NotificationMetrics(registry, receivers)
         self.senders: dict[str, Sender] = {
             name: self._sender(settings) for name, settings in receivers.items()
         }
@@ -66,7 +66,7 @@ class Notifier:
     def parts(self) -> Sequence[Part]:
         return list(self.channels.values())
 
-    def put(self, notice: Notice, receivers: Sequence[str]) -> list[str]:
+    def put(self, notice: JobNotice, receivers: Sequence[str]) -> list[str]:
         """Tell these; the names among them that the settings do not know."""
         for name in receivers:
             channel = self.channels.get(name)
@@ -74,7 +74,7 @@ class Notifier:
                 channel.put(notice)
         return [name for name in receivers if name not in self.channels]
 
-    def end(self, notice_id: str, receiver: str) -> End | None:
+    def end(self, notice_id: str, receiver: str) -> DeliveryEnd | None:
         """None while it is under way, and for what was never put."""
         return self._ends.get((notice_id, receiver))
 
@@ -92,8 +92,8 @@ class Notifier:
         assert http is not None  # the settings have one way
         return HttpSender(http, settings.timeout)
 
-    def _ended(self, notice: Notice, receiver: str, why: str) -> None:
-        end = self._ends[(notice.id, receiver)] = End(receiver, why)
+    def _ended(self, notice: JobNotice, receiver: str, why: str) -> None:
+        end = self._ends[(notice.id, receiver)] = DeliveryEnd(receiver, why)
         while len(self._ends) > REMEMBERED:
             self._ends.popitem(last=False)
         for told in self.on_end:

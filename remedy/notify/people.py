@@ -18,8 +18,8 @@ import apprise
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.noderemedier import Severity
-from remedy.notify.message import Message, NotDelivered
-from remedy.notify.secret import Secret, Unreadable, read
+from remedy.notify.message import NotDelivered, RenderedNotice
+from remedy.notify.secret import Secret, SecretUnreadable, read
 
 REMEMBERED = 64
 """Messages of which it is known who took them already."""
@@ -82,7 +82,7 @@ class AppriseSender:
         self._calls = _Calls()
         load()
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: RenderedNotice) -> None:
         taken = self._calls.taken.setdefault(message.notice.id, set())
         while len(self._calls.taken) > REMEMBERED:
             del self._calls.taken[next(iter(self._calls.taken))]
@@ -101,13 +101,13 @@ class AppriseSender:
             )
         self._calls.taken.pop(message.notice.id, None)
 
-    async def _one(self, url: str | Secret, message: Message) -> None:
+    async def _one(self, url: str | Secret, message: RenderedNotice) -> None:
         running = self._calls.running
         if running is not None and not running.done():
             raise NotDelivered("the call before still hangs")
         try:
             target = instantiated(read(url), self._timeout)
-        except Unreadable as error:
+        except SecretUnreadable as error:
             raise NotDelivered(str(error)) from error
         call = self._calls.running = self._threads.submit(_notify, target, message)
         try:
@@ -127,12 +127,12 @@ def instantiated(url: str, timeout: float) -> apprise.NotifyBase:
     load()
     target = apprise.Apprise.instantiate(url, suppress_exceptions=True)
     if not isinstance(target, apprise.NotifyBase):
-        raise Unreadable("not an URL that apprise knows: see its list of services")
+        raise SecretUnreadable("not an URL that apprise knows: see its list of services")
     target.socket_connect_timeout = target.socket_read_timeout = timeout
     return target
 
 
-def _notify(target: apprise.NotifyBase, message: Message) -> str:
+def _notify(target: apprise.NotifyBase, message: RenderedNotice) -> str:
     """In a thread: why it was not taken, "" if it was."""
     _words.said.pop(get_ident(), None)
     try:
@@ -150,7 +150,7 @@ def _notify(target: apprise.NotifyBase, message: Message) -> str:
     return f"answered {answer}" if answer else "did not take it"
 
 
-def kind_of(message: Message) -> apprise.NotifyType:
+def kind_of(message: RenderedNotice) -> apprise.NotifyType:
     if message.notice.kind == JobPhase.SUCCEEDED:
         return apprise.NotifyType.SUCCESS
     return KINDS[message.notice.severity]

@@ -15,7 +15,7 @@ LONGEST = 64 * 1024
 """Bytes: more is no secret but a mistake."""
 
 
-class Unreadable(Exception):
+class SecretUnreadable(Exception):
     """A secret that is not there; the text names where it should be."""
 
 
@@ -40,17 +40,17 @@ class Secret(Model):
             with path.open("rb") as file:
                 raw = file.read(LONGEST + 1)
             if len(raw) > LONGEST:
-                raise Unreadable(f"file {path} is longer than {LONGEST} bytes: name another")
+                raise SecretUnreadable(f"file {path} is longer than {LONGEST} bytes: name another")
             return _present(raw.decode().strip(), f"file {path}")
         except OSError as error:
-            raise Unreadable(f"file {path}: {error.strerror or 'cannot be read'}") from error
+            raise SecretUnreadable(f"file {path}: {error.strerror or 'cannot be read'}") from error
         except UnicodeDecodeError as error:
-            raise Unreadable(f"file {path} is no text: name another") from error
+            raise SecretUnreadable(f"file {path} is no text: name another") from error
 
 
 def _present(text: str, where: str) -> str:
     if not text:
-        raise Unreadable(f"{where} is empty: put the secret there")
+        raise SecretUnreadable(f"{where} is empty: put the secret there")
     return text
 
 

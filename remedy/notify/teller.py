@@ -20,8 +20,8 @@ from kubenode.runtime.kube.errors import NotFound
 from remedy.job.initialwait import never_began
 from remedy.job.model import Job
 from remedy.job.store import PLURAL
-from remedy.notify.notice import Notice, level, of_phase, severe
-from remedy.notify.notifier import End
+from remedy.notify.notice import JobNotice, level, of_phase, severe
+from remedy.notify.notifier import DeliveryEnd
 from remedy.notify.settings import Receiver
 from remedy.notify.telling import Telling
 
@@ -31,19 +31,19 @@ OLD = timedelta(hours=1)
 """A job that closed longer ago is history: a new receiver does not hear of it."""
 
 
-class Jobs(Protocol):
+class JobLookup(Protocol):
     """The informer of the jobs."""
 
     def get(self, key: str) -> RemedyOperationJob | None: ...
 
 
-class Teller:
+class NotificationController:
     """`queue` is the one that feeds `reconcile`."""
 
     def __init__(
         self,
         kube: Kube,
-        jobs: Jobs,
+        jobs: JobLookup,
         telling: Telling,
         clock: Clock,
         fence: Fence,
@@ -94,7 +94,7 @@ class Teller:
         except NotFound:
             return
 
-    def _ended(self, notice: Notice, end: End) -> None:
+    def _ended(self, notice: JobNotice, end: DeliveryEnd) -> None:
         if self._queue is not None and notice.job:
             self._queue.add(notice.job)
 

@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1.ladder import OnFailure
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import forever
 from remedy.job.model import Job
-from remedy.notify.direct import Direct
+from remedy.notify.direct import DirectNotifier
 from remedy.notify.notice import of_step
 from remedy.notify.notifier import Notifier
 from remedy.notify.settings import Receiver
@@ -34,7 +34,7 @@ class Telling:
     ) -> None:
         self.receivers, self._clock = receivers, clock
         self.notifier = Notifier(receivers, clock, registry, cluster)
-        self.direct = Direct(receivers, cluster)
+        self.direct = DirectNotifier(receivers, cluster)
         self._strangers: set[str] = set()
 
     async def run(self) -> None:

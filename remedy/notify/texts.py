@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from remedy.notify.notice import SUPPRESSED, Notice
+from remedy.notify.notice import SUPPRESSED, JobNotice
 
 TITLE_LENGTH, BODY_LENGTH, VALUE_LENGTH = 200, 4096, 1024
 
@@ -56,7 +56,7 @@ _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blo
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class NoticeTexts:
     """What one receiver is sent."""
 
     title: Template
@@ -64,7 +64,7 @@ class Texts:
     summary_title: Template
     summary_body: Template
 
-    def of(self, notice: Notice, cluster: str) -> tuple[str, str]:
+    def of(self, notice: JobNotice, cluster: str) -> tuple[str, str]:
         """Title, one line, and body. Raises BadTemplate where a template asks what is not there."""
         summary = notice.kind == SUPPRESSED
         title, body = (
@@ -77,9 +77,9 @@ class Texts:
         )
 
 
-def texts(title: str | None = None, body: str | None = None) -> Texts:
+def texts(title: str | None = None, body: str | None = None) -> NoticeTexts:
     """Checked by rendering once. Raises BadTemplate."""
-    made = Texts(
+    made = NoticeTexts(
         compiled(title or TITLE),
         compiled(body or BODY),
         compiled(SUMMARY_TITLE),
@@ -105,7 +105,7 @@ def rendered(template: Template, known: dict[str, Any]) -> str:
         raise BadTemplate(f"cannot be rendered: {error}") from error
 
 
-def values(notice: Notice, cluster: str) -> dict[str, Any]:
+def values(notice: JobNotice, cluster: str) -> dict[str, Any]:
     """What templates may name, all of it always there."""
     return {
         "id": notice.id,
@@ -139,7 +139,7 @@ def clean(text: str) -> str:
     return "".join(kept)[:VALUE_LENGTH]
 
 
-SAMPLE = Notice(
+SAMPLE = JobNotice(
     id="sample",
     kind="NeedsHuman",
     at=datetime.fromisoformat("2026-01-01T00:00:00+00:00"),

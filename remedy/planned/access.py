@@ -10,11 +10,11 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.informer import Informer
 from remedy.hostdoctor.record import note_of
-from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
 from remedy.job.steps.events import next_to_approve
 from remedy.planned.seen import EventSeen, due_at
 from remedy.power.access import NOBODY, PowerAccess, heard
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 from remedy.remedier.hostevents import phase_at
 
 EXTERNAL = "external"
@@ -61,19 +61,19 @@ class EventAccess:
         alike = list(self._events.by(EXTERNAL, _external(event)))
         return shared(event, alike, self._jobs.cache.values())
 
-    async def approve(self, job: Job, seen: Seen) -> Heard:
+    async def approve(self, job: Job, seen: JobObservation) -> JobActResult:
         """Tell the provider of the event that the step's record names."""
         event = next_to_approve(job, seen.events)
         if event is None:
-            return Heard(Act.APPROVE_EVENT, outcome=Outcome.TAKEN)
+            return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.TAKEN)
         machine, provider = self._power.of(job, seen.node)
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
-            return Heard(Act.APPROVE_EVENT, outcome=Outcome.REFUSED, error=why)
+            return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.REFUSED, error=why)
         if not provider.can.approve:
             why = CANNOT.format(provider=provider.name)
-            return Heard(Act.APPROVE_EVENT, outcome=Outcome.REFUSED, error=why)
-        return await heard(Act.APPROVE_EVENT, provider.approve(machine, event.external_id))
+            return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.REFUSED, error=why)
+        return await heard(JobAct.APPROVE_EVENT, provider.approve(machine, event.external_id))
 
 
 def event_seen(name: str, event: HostEvent | None, job: Job, now: datetime) -> EventSeen:

@@ -18,12 +18,12 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.port import Machine, Provider
+from kubenode.providers.port import Provider, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.guard import DisruptionGuard
 from kubenode.runtime.disruption.request import ActRefused
-from remedy.job.model import Act, Heard, Job, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
 from remedy.job.power_record import machine_of_record
 from remedy.power.leave import (
     NodeReader,
@@ -33,7 +33,7 @@ from remedy.power.leave import (
     live_target,
     request_of,
 )
-from remedy.power.seen import Outcome, PowerSeen
+from remedy.power.seen import PowerSeen, RequestOutcome
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class PowerAccess:
         self._read: dict[str, tuple[float, PowerSeen]] = {}
         """Until when each job's reading serves."""
 
-    def of(self, job: Job, node: NodeSeen | None) -> tuple[Machine, Provider | None]:
+    def of(self, job: Job, node: NodeSeen | None) -> tuple[ProviderMachine, Provider | None]:
         machine = machine_of(job, node)
         return machine, self._providers.of(machine)
 
@@ -69,7 +69,7 @@ class PowerAccess:
         machine, provider = self.of(job, node)
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
-            return PowerSeen(outcome=Outcome.REFUSED, why=why)
+            return PowerSeen(outcome=RequestOutcome.REFUSED, why=why)
         now = self._clock.monotonic()
         self._read = {name: kept for name, kept in self._read.items() if now < kept[0]}
         if job.name in self._read:
@@ -80,7 +80,7 @@ class PowerAccess:
         self._read[job.name] = (now + serves, seen)
         return seen
 
-    async def _reading(self, machine: Machine, provider: Provider) -> PowerSeen:
+    async def _reading(self, machine: ProviderMachine, provider: Provider) -> PowerSeen:
         read = PowerSeen(provider=provider.name, can=provider.can)
         try:
             return replace(read, power=await provider.power(machine))
@@ -88,14 +88,14 @@ class PowerAccess:
             outcome, after = outcome_of(error)
             return replace(read, outcome=outcome, why=sentence(error), after=after)
 
-    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
+    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> JobActResult:
         machine, provider = self.of(job, node)
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
-            return Heard(what, outcome=Outcome.REFUSED, error=why)
+            return JobActResult(what, outcome=RequestOutcome.REFUSED, error=why)
         self._read.pop(job.name, None)
         id_ = request_of(job)
-        if what is Act.POWER_ON:
+        if what is JobAct.POWER_ON:
             return await heard(what, provider.on(machine, id_))
         asking = self._guard.perform(
             act_request(job, what, machine.provider_id),
@@ -103,22 +103,22 @@ class PowerAccess:
             target=lambda: live_target(self._nodes, job),
             act=lambda: (
                 provider.off(machine, id_)
-                if what is Act.POWER_OFF
+                if what is JobAct.POWER_OFF
                 else provider.reset(machine, id_)
             ),
         )
         return await heard(what, asking)
 
 
-def machine_of(job: Job, node: NodeSeen | None) -> Machine:
+def machine_of(job: Job, node: NodeSeen | None) -> ProviderMachine:
     """As the Node says now, or as the record says that was written before anything was asked."""
     noted = machine_of_record(job)
     seen = node.provider_id if node is not None else ""
     annotations = node.annotations if node is not None else {}
-    return Machine(seen or noted, job.spec.node_name, annotations)
+    return ProviderMachine(seen or noted, job.spec.node_name, annotations)
 
 
-async def heard(what: Act, asking: Awaitable[None]) -> Heard:
+async def heard(what: JobAct, asking: Awaitable[None]) -> JobActResult:
     try:
         await asking
     except ActRefused as refused:
@@ -129,22 +129,22 @@ async def heard(what: Act, asking: Awaitable[None]) -> Heard:
             "a provider did not do what it was asked for",
             extra={"act": str(what), "outcome": str(outcome), "error": str(error)},
         )
-        return Heard(what, outcome=outcome, error=sentence(error), after=after)
-    return Heard(what, outcome=Outcome.TAKEN)
+        return JobActResult(what, outcome=outcome, error=sentence(error), after=after)
+    return JobActResult(what, outcome=RequestOutcome.TAKEN)
 
 
-def outcome_of(error: ProviderError) -> tuple[Outcome, timedelta | None]:
+def outcome_of(error: ProviderError) -> tuple[RequestOutcome, timedelta | None]:
     match error:
         case Unreachable():
-            return Outcome.UNCLEAR, None
+            return RequestOutcome.UNCLEAR, None
         case Throttled():
-            return Outcome.LATER, error.after
+            return RequestOutcome.LATER, error.after
         case Busy():
-            return Outcome.LATER, None
+            return RequestOutcome.LATER, None
         case NoSuchMachine():
-            return Outcome.GONE, None
+            return RequestOutcome.GONE, None
         case _:
-            return Outcome.REFUSED, None
+            return RequestOutcome.REFUSED, None
 
 
 def sentence(error: ProviderError) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import Heard
+from remedy.job.model import JobActResult
 from remedy.power.seen import ReplaceSeen
 from remedy.power.ways import (
-    Asked,
-    Found,
-    Made,
+    ObjectReplacement,
+    ReplacementRequest,
+    ReplacementTarget,
     controller_of,
     created,
     heard,
@@ -33,11 +33,11 @@ REMEDIATE = "cluster.x-k8s.io/remediate-machine"
 SET = "MachineSet"
 
 
-class ClusterApi(Made):
+class ClusterApi(ObjectReplacement):
     name = ReplacePath.CLUSTER_API
     group, plural = "cluster.x-k8s.io", "machines"
 
-    async def find(self, node: Node) -> Found | str:
+    async def find(self, node: Node) -> ReplacementTarget | str:
         annotations = node.metadata.annotations
         name, namespace = annotations.get(MACHINE), annotations.get(NAMESPACE)
         if not name or not namespace:
@@ -53,9 +53,9 @@ class ClusterApi(Made):
         uid = machine["metadata"]["uid"]
         group = _group_of(machine)
         made = [created(one) for one in await self.all(namespace) if _group_of(one) == group]
-        return Found(f"{namespace}/{name}/{uid}", group, newest_of(made))
+        return ReplacementTarget(f"{namespace}/{name}/{uid}", group, newest_of(made))
 
-    async def ask(self, asked: Asked) -> Heard:
+    async def ask(self, asked: ReplacementRequest) -> JobActResult:
         namespace, name, uid = asked.target.split("/")
         path = await self.path(name, namespace)
         if path is None or asked.group.startswith((SET, "MachineDeployment")):
@@ -67,7 +67,7 @@ class ClusterApi(Made):
             return heard(error)
         return taken()
 
-    async def far(self, asked: Asked) -> ReplaceSeen:
+    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
         namespace, name, uid = asked.target.split("/")
         gone = not await self.is_there(name, uid, namespace)
         others = await self.recent(namespace) if gone else []

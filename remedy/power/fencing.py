@@ -14,7 +14,7 @@ from remedy.job.model import FENCED_BY, OUT_OF_SERVICE, Job
 VALUE, EFFECT = "nodeshutdown", "NoExecute"
 
 
-class Nodes(Protocol):
+class NodeClient(Protocol):
     """Of the client what is needed."""
 
     async def get(self, path: str) -> dict[str, Any]: ...
@@ -22,7 +22,7 @@ class Nodes(Protocol):
 
 
 class Fencing:
-    def __init__(self, kube: Nodes) -> None:
+    def __init__(self, kube: NodeClient) -> None:
         self._kube = kube
 
     async def fence(self, job: Job) -> None:

@@ -6,13 +6,20 @@ from dataclasses import replace
 
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.providers.errors import NoSuchMachine, ProviderError
-from kubenode.providers.port import Machine, PowerState, Provider
+from kubenode.providers.port import PowerState, Provider, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import Act, Heard
+from remedy.job.model import JobAct, JobActResult
 from remedy.power.access import NOBODY, heard, outcome_of, sentence
-from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import Asked, BootOf, Found, Nodes, is_taken, newest_of
+from remedy.power.seen import ReplaceSeen, RequestOutcome
+from remedy.power.ways import (
+    BootOf,
+    NodeCache,
+    ReplacementRequest,
+    ReplacementTarget,
+    is_taken,
+    newest_of,
+)
 
 GROUPS = (
     "kubenode.io/pool",
@@ -29,11 +36,13 @@ SCHEME = "scheme"
 class InstanceGroup:
     name = ReplacePath.INSTANCE_GROUP
 
-    def __init__(self, providers: Providers, nodes: Nodes, boot_of: BootOf) -> None:
+    def __init__(self, providers: Providers, nodes: NodeCache, boot_of: BootOf) -> None:
         self._providers, self._nodes, self._boot_of = providers, nodes, boot_of
 
-    async def find(self, node: Node) -> Found | str:
-        machine = Machine(node.spec.provider_id, node.metadata.name, node.metadata.annotations)
+    async def find(self, node: Node) -> ReplacementTarget | str:
+        machine = ProviderMachine(
+            node.spec.provider_id, node.metadata.name, node.metadata.annotations
+        )
         provider = self._providers.of(machine)
         if provider is None:
             return NOBODY.format(id=machine.provider_id)
@@ -45,23 +54,23 @@ class InstanceGroup:
             for one in self._nodes.cache.values()
             if one.metadata.creation_timestamp is not None and group_of(one) == group
         ]
-        return Found(machine.provider_id, group, newest_of(made))
+        return ReplacementTarget(machine.provider_id, group, newest_of(made))
 
-    async def ask(self, asked: Asked) -> Heard:
+    async def ask(self, asked: ReplacementRequest) -> JobActResult:
         machine, provider = self._of(asked)
         if provider is None:
             why = NOBODY.format(id=asked.target)
-            return Heard(Act.REPLACE, outcome=Outcome.REFUSED, error=why)
-        return await heard(Act.REPLACE, provider.replace(machine, asked.request))
+            return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.REFUSED, error=why)
+        return await heard(JobAct.REPLACE, provider.replace(machine, asked.request))
 
-    async def far(self, asked: Asked) -> ReplaceSeen:
+    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
         machine, provider = self._of(asked)
         ready = self._new(asked)
         new = next(iter(ready), "")
         seen = ReplaceSeen(self.name, asked.target, asked.group, new=new, candidates=ready)
         if provider is None:
             why = NOBODY.format(id=asked.target)
-            return replace(seen, outcome=Outcome.REFUSED, why=why)
+            return replace(seen, outcome=RequestOutcome.REFUSED, why=why)
         if provider.can.renews:
             renewed = self._renewed(asked)
             return replace(
@@ -77,15 +86,15 @@ class InstanceGroup:
         why = "the new node is not Ready" if gone else f"the old machine is {power.state} still"
         return replace(seen, gone=gone, why=why)
 
-    def _of(self, asked: Asked) -> tuple[Machine, Provider | None]:
+    def _of(self, asked: ReplacementRequest) -> tuple[ProviderMachine, Provider | None]:
         node = self._nodes.get(asked.node)
         old = node is not None and node.metadata.uid == asked.node_uid
-        machine = Machine(
+        machine = ProviderMachine(
             asked.target, asked.node, node.metadata.annotations if node is not None and old else {}
         )
         return machine, self._providers.of(machine)
 
-    def _renewed(self, asked: Asked) -> bool:
+    def _renewed(self, asked: ReplacementRequest) -> bool:
         """The same Node after another boot, or another one under its name."""
         node = self._nodes.get(asked.node)
         if node is None or not node.is_ready:
@@ -93,7 +102,7 @@ class InstanceGroup:
         boot_id = self._boot_of(node, asked.agent)
         return node.metadata.uid != asked.node_uid or len({"", asked.boot_id, boot_id}) == 3
 
-    def _new(self, asked: Asked) -> tuple[str, ...]:
+    def _new(self, asked: ReplacementRequest) -> tuple[str, ...]:
         """Nodes of the group that were made since, or another one under the old name, and Ready."""
         found = []
         for name, node in self._nodes.cache.items():

@@ -9,18 +9,26 @@ from typing import Any
 
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import Heard
+from remedy.job.model import JobActResult
 from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import Asked, Found, Made, created, newest_of, taken, young
+from remedy.power.ways import (
+    ObjectReplacement,
+    ReplacementRequest,
+    ReplacementTarget,
+    created,
+    newest_of,
+    taken,
+    young,
+)
 
 POOL = "karpenter.sh/nodepool"
 
 
-class Karpenter(Made):
+class Karpenter(ObjectReplacement):
     name = ReplacePath.KARPENTER
     group, plural = "karpenter.sh", "nodeclaims"
 
-    async def find(self, node: Node) -> Found | str:
+    async def find(self, node: Node) -> ReplacementTarget | str:
         owners = node.metadata.owner_references
         owner = next((o for o in owners if o.kind == "NodeClaim"), None)
         if owner is None:
@@ -32,14 +40,16 @@ class Karpenter(Made):
         if (claim.get("status") or {}).get("nodeName") != node.metadata.name:
             return f"NodeClaim {owner.name} says that it is another node's"
         made = [created(one) for one in await self.all() if _pool(one) == _pool(claim)]
-        return Found(f"{owner.name}/{owner.uid}", f"NodePool {_pool(claim)}", newest_of(made))
+        return ReplacementTarget(
+            f"{owner.name}/{owner.uid}", f"NodePool {_pool(claim)}", newest_of(made)
+        )
 
-    async def ask(self, asked: Asked) -> Heard:
+    async def ask(self, asked: ReplacementRequest) -> JobActResult:
         name, uid = asked.target.split("/")
         path = await self.path(name)
         return taken() if path is None else await self.delete(path, uid)
 
-    async def far(self, asked: Asked) -> ReplaceSeen:
+    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
         name, uid = asked.target.split("/")
         gone = not await self.is_there(name, uid)
         others = [c for c in await self.recent() if c["metadata"]["uid"] != uid] if gone else []

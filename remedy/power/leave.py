@@ -13,16 +13,16 @@ from kubenode.runtime.disruption.request import (
     LiveTarget,
     RefusalReason,
 )
-from remedy.job.model import Act, Heard, Job, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
 from remedy.job.power_record import ASKED, machine_of_record
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
-ACTS: dict[Act, DisruptiveAct] = {
-    Act.POWER_OFF: DisruptiveAct.POWER_OFF,
-    Act.RESET: DisruptiveAct.RESET,
-    Act.REPLACE: DisruptiveAct.REPLACE,
+ACTS: dict[JobAct, DisruptiveAct] = {
+    JobAct.POWER_OFF: DisruptiveAct.POWER_OFF,
+    JobAct.RESET: DisruptiveAct.RESET,
+    JobAct.REPLACE: DisruptiveAct.REPLACE,
 }
-WORDS = {Act.POWER_OFF: "off", Act.RESET: "reset", Act.REPLACE: "replace"}
+WORDS = {JobAct.POWER_OFF: "off", JobAct.RESET: "reset", JobAct.REPLACE: "replace"}
 """As they stand in a record's output."""
 
 
@@ -40,7 +40,7 @@ def request_of(job: Job) -> str:
     return f"{job.uid}.{record.request_id}"
 
 
-def act_request(job: Job, what: Act, target: str) -> ActRequest:
+def act_request(job: Job, what: JobAct, target: str) -> ActRequest:
     """Of an act that the job's record asks for; `target` is the machine or the object."""
     record, step, permit = job.record, job.step, job.status.permit
     rule = job.spec.remedier.name if job.spec.remedier is not None else "a person"
@@ -59,7 +59,7 @@ def act_request(job: Job, what: Act, target: str) -> ActRequest:
     )
 
 
-async def is_written(job: Job, what: Act) -> bool:
+async def is_written(job: Job, what: JobAct) -> bool:
     """Whether the job's status, as it is stored, asks for this act."""
     record = job.record
     return job.in_flight and record is not None and record.output.get(ASKED) == WORDS[what]
@@ -78,6 +78,6 @@ async def live_target(nodes: NodeReader, job: Job) -> LiveTarget:
     return LiveTarget(boot_id=node.boot_id)
 
 
-def held(what: Act, refused: ActRefused) -> Heard:
+def held(what: JobAct, refused: ActRefused) -> JobActResult:
     booted = refused.reason is RefusalReason.BOOT_CHANGED
-    return Heard(what, outcome=Outcome.HELD, error=str(refused), booted=booted)
+    return JobActResult(what, outcome=RequestOutcome.HELD, error=str(refused), booted=booted)

@@ -25,15 +25,15 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, NotFound, Undecodable
 from kubenode.runtime.kube.lists import RecentList, raw_items
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import Act, Heard
+from remedy.job.model import JobAct, JobActResult
 from remedy.machines import MACHINES, machines_named
-from remedy.power.seen import Outcome, ReplaceSeen
+from remedy.power.seen import ReplaceSeen, RequestOutcome
 from remedy.power.ways import (
     CLOCKS,
     RECENT_SECONDS,
-    Asked,
-    Found,
-    Nodes,
+    NodeCache,
+    ReplacementRequest,
+    ReplacementTarget,
     heard,
     is_taken,
     taken,
@@ -42,18 +42,18 @@ from remedy.power.ways import (
 SET = MachineSet.resource.kind
 
 
-class _Owner(msgspec.Struct):
+class _MachineOwner(msgspec.Struct):
     kind: str
     name: str
     uid: str
     controller: bool = False
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _MachineMeta(msgspec.Struct, rename="camel"):
     name: str
     uid: str
     creation_timestamp: datetime
-    owner_references: list[_Owner] = []
+    owner_references: list[_MachineOwner] = []
 
 
 class _NodeRef(msgspec.Struct):
@@ -66,7 +66,7 @@ class _Operation(msgspec.Struct):
     code: str = ""
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _MachineStatus(msgspec.Struct, rename="camel"):
     node_ref: _NodeRef | None = None
     last_operation: _Operation | None = None
 
@@ -74,8 +74,8 @@ class _Status(msgspec.Struct, rename="camel"):
 class _Brief(msgspec.Struct):
     """Of a Machine what is compared: a cluster may have ten thousand."""
 
-    metadata: _Meta
-    status: _Status = msgspec.field(default_factory=_Status)
+    metadata: _MachineMeta
+    status: _MachineStatus = msgspec.field(default_factory=_MachineStatus)
 
 
 _decode = msgspec.json.Decoder(_Brief).decode
@@ -84,11 +84,11 @@ _decode = msgspec.json.Decoder(_Brief).decode
 class OwnMachine:
     name = ReplacePath.MACHINE
 
-    def __init__(self, kube: Kube, nodes: Nodes) -> None:
+    def __init__(self, kube: Kube, nodes: NodeCache) -> None:
         self._kube, self._nodes = kube, nodes
         self._recent = RecentList(kube, _decode, RECENT_SECONDS)
 
-    async def find(self, node: Node) -> Found | str:
+    async def find(self, node: Node) -> ReplacementTarget | str:
         machine = await self._of(node)
         if machine is None:
             return "no Machine of kubenode.io stands for the node"
@@ -101,16 +101,16 @@ class OwnMachine:
         if not group:
             return f"Machine {name} belongs to no MachineSet that would make another"
         highest = max(_numbers(await self._all(), group), default=0)
-        return Found(f"{name}/{machine.metadata.uid}/{highest}", group)
+        return ReplacementTarget(f"{name}/{machine.metadata.uid}/{highest}", group)
 
-    async def ask(self, asked: Asked) -> Heard:
+    async def ask(self, asked: ReplacementRequest) -> JobActResult:
         name, uid, _ = _target(asked)
         try:
             machine = await self._read(name)
             if machine is None or machine.metadata.uid != uid:
                 return taken()  # gone is what was asked for
             if (other := _under_way(machine, asked)) != "":
-                return Heard(Act.REPLACE, outcome=Outcome.LATER, error=other)
+                return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.LATER, error=other)
             await self._kube.patch(f"{MACHINES}/{name}", _wanted(machine, asked))
         except NotFound:
             return taken()
@@ -118,7 +118,7 @@ class OwnMachine:
             return heard(error)
         return taken()
 
-    async def far(self, asked: Asked) -> ReplaceSeen:
+    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
         """Only when the old one is gone are Machines listed, once for all jobs that wait."""
         name, uid, _ = _target(asked)
         old = await self._brief(name, uid)
@@ -130,7 +130,7 @@ class OwnMachine:
         if last is not None and last.id == asked.operation and last.state is OperationState.FAILED:
             why = f"Machine {name} cannot be replaced: {last.code}"
             return ReplaceSeen(
-                self.name, asked.target, asked.group, outcome=Outcome.REFUSED, why=why
+                self.name, asked.target, asked.group, outcome=RequestOutcome.REFUSED, why=why
             )
         why = f"Machine {name} is not gone yet"
         if old is None:
@@ -193,9 +193,9 @@ def _set_of(machine: Machine | _Brief) -> str:
     return f"{SET} {owner.name}" if owner is not None else ""
 
 
-def _owner(machine: Machine | _Brief) -> OwnerReference | _Owner | None:
+def _owner(machine: Machine | _Brief) -> OwnerReference | _MachineOwner | None:
     """The set that controls it, None for none."""
-    owners: Iterable[OwnerReference | _Owner] = machine.metadata.owner_references
+    owners: Iterable[OwnerReference | _MachineOwner] = machine.metadata.owner_references
     return next((o for o in owners if o.controller and o.kind == SET), None)
 
 
@@ -211,7 +211,7 @@ def _numbers(machines: Iterable[_Brief], group: str) -> Iterable[int]:
     return (_number(machine) for machine in machines if _set_of(machine) == group)
 
 
-def _made_for(machine: _Brief, asked: Asked) -> bool:
+def _made_for(machine: _Brief, asked: ReplacementRequest) -> bool:
     if _set_of(machine) != asked.group:
         return False
     _, _, highest = _target(asked)
@@ -220,7 +220,7 @@ def _made_for(machine: _Brief, asked: Asked) -> bool:
     return _number(machine) > highest
 
 
-def _target(asked: Asked) -> tuple[str, str, int | None]:
+def _target(asked: ReplacementRequest) -> tuple[str, str, int | None]:
     """Name and uid of the Machine, and the highest number of its set at that time; None: asked by a
     version that wrote no number down.
     """
@@ -232,7 +232,7 @@ def _node_of(machine: _Brief) -> str:
     return machine.status.node_ref.name if machine.status.node_ref is not None else ""
 
 
-def _under_way(machine: Machine, asked: Asked) -> str:
+def _under_way(machine: Machine, asked: ReplacementRequest) -> str:
     """Another job's operation that has no answer yet, "" for none."""
     wanted, last = machine.spec.operation, machine.status.last_operation
     if wanted is None or wanted.id == asked.operation:
@@ -241,7 +241,7 @@ def _under_way(machine: Machine, asked: Asked) -> str:
     return "" if over else f"operation {wanted.id} of Machine {machine.metadata.name} is under way"
 
 
-def _wanted(machine: Machine, asked: Asked) -> dict[str, Any]:
+def _wanted(machine: Machine, asked: ReplacementRequest) -> dict[str, Any]:
     operation = MachineOperation(
         id=asked.operation, type=MachineOperationType.REPLACE, permit=asked.permit
     )

@@ -2,8 +2,8 @@
 
 from typing import NoReturn
 
-from remedy.job.model import Act, Job, NodeSeen
-from remedy.power.seen import Outcome, PowerSeen
+from remedy.job.model import Job, JobAct, NodeSeen
+from remedy.power.seen import PowerSeen, RequestOutcome
 
 WHY = "no step asks for a machine here"
 
@@ -13,7 +13,7 @@ class NoPower:
 
     async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
         """A drain of a silent node would like to know; nobody knows."""
-        return PowerSeen(outcome=Outcome.REFUSED, why=WHY)
+        return PowerSeen(outcome=RequestOutcome.REFUSED, why=WHY)
 
     async def replacing(self, job: Job, node: NodeSeen | None) -> NoReturn:
         raise AssertionError(WHY)
@@ -24,7 +24,7 @@ class NoPower:
     async def roll_back(self, job: Job) -> NoReturn:
         raise AssertionError(WHY)
 
-    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> NoReturn:
+    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> NoReturn:
         raise AssertionError(WHY)
 
     async def fence(self, job: Job) -> None:

@@ -10,7 +10,7 @@ from kubenode.runtime.disruption.request import ActRefused
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, KubeError
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import Act, Heard, Job, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
 from remedy.power.claims import ReplacementClaims
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.instancegroup import InstanceGroup
@@ -24,8 +24,16 @@ from remedy.power.leave import (
     request_of,
 )
 from remedy.power.machines import OwnMachine
-from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import Asked, BootOf, Found, Nodes, Way, heard, outcome_of
+from remedy.power.seen import ReplaceSeen, RequestOutcome
+from remedy.power.ways import (
+    BootOf,
+    NodeCache,
+    ReplacementMethod,
+    ReplacementRequest,
+    ReplacementTarget,
+    heard,
+    outcome_of,
+)
 
 PATH, TARGET, GROUP, NEWEST = "path", "target", "group", "newest"
 """Keys of the step's output: what is asked of whom, for when the Node is gone."""
@@ -39,7 +47,7 @@ class Replacing:
     def __init__(
         self,
         kube: Kube,
-        nodes: Nodes,
+        nodes: NodeCache,
         providers: Providers,
         boot_of: BootOf,
         guard: DisruptionGuard,
@@ -47,7 +55,7 @@ class Replacing:
     ) -> None:
         self._nodes, self._guard, self._live = nodes, guard, live
         self._claims = ReplacementClaims(kube)
-        ways: tuple[Way, ...] = (
+        ways: tuple[ReplacementMethod, ...] = (
             OwnMachine(kube, nodes),
             ClusterApi(kube, nodes),
             Karpenter(kube, nodes),
@@ -65,30 +73,32 @@ class Replacing:
             outcome, after = outcome_of(error)
             return ReplaceSeen(outcome=outcome, why=str(error), after=after)
 
-    async def ask(self, job: Job, node: NodeSeen | None) -> Heard:
+    async def ask(self, job: Job, node: NodeSeen | None) -> JobActResult:
         asked = _asked(job)
         assert asked is not None, "asked before it was written down"
         way = self._way(job)
         try:
             return await self._guard.perform(
-                act_request(job, Act.REPLACE, asked.target),
-                intent=partial(is_written, job, Act.REPLACE),
+                act_request(job, JobAct.REPLACE, asked.target),
+                intent=partial(is_written, job, JobAct.REPLACE),
                 target=lambda: live_target(self._live, job),
                 act=lambda: way.ask(asked),
             )
         except ActRefused as refused:
-            return held(Act.REPLACE, refused)
+            return held(JobAct.REPLACE, refused)
         except KubeError as error:
             return heard(error)
 
-    async def _claimed(self, asked: Asked, far: ReplaceSeen, node: NodeSeen | None) -> ReplaceSeen:
+    async def _claimed(
+        self, asked: ReplacementRequest, far: ReplaceSeen, node: NodeSeen | None
+    ) -> ReplaceSeen:
         """Only a Node that is claimed for this request counts as its replacement."""
         if not far.gone or node is not None or not far.candidates:
             return replace(far, new="")
         new = await self._claims.claim(far.candidates, asked.request)
         return replace(far, new=new, why=far.why if new else "the new node is another one's")
 
-    def _way(self, job: Job) -> Way:
+    def _way(self, job: Job) -> ReplacementMethod:
         record = job.record
         assert record is not None
         return self._ways[ReplacePath(record.output[PATH])]
@@ -97,28 +107,30 @@ class Replacing:
         step = job.step.replace if job.step is not None else None
         node = self._nodes.get(job.spec.node_name)
         if step is None or node is None or job.spec.node_uid not in ("", node.metadata.uid):
-            return ReplaceSeen(outcome=Outcome.GONE, why="the node is gone, or another one by now")
+            return ReplaceSeen(
+                outcome=RequestOutcome.GONE, why="the node is gone, or another one by now"
+            )
         reasons = []
         for path in step.via:
             found = await _find(self._ways[path], node)
-            if isinstance(found, Found):
+            if isinstance(found, ReplacementTarget):
                 return ReplaceSeen(path, found.target, found.group, newest=found.newest)
             reasons.append(f"{path}: {found}")
-        return ReplaceSeen(outcome=Outcome.REFUSED, why="; ".join(reasons))
+        return ReplaceSeen(outcome=RequestOutcome.REFUSED, why="; ".join(reasons))
 
 
-async def _find(way: Way, node: Node) -> Found | str:
+async def _find(way: ReplacementMethod, node: Node) -> ReplacementTarget | str:
     try:
         return await way.find(node)
     except Forbidden as error:
         return f"may not be read: {error}"
 
 
-def _asked(job: Job) -> Asked | None:
+def _asked(job: Job) -> ReplacementRequest | None:
     record = job.record
     if record is None or record.asked_at is None or TARGET not in record.output:
         return None
-    return Asked(
+    return ReplacementRequest(
         node=job.spec.node_name,
         node_uid=job.spec.node_uid,
         target=record.output[TARGET],

@@ -7,7 +7,7 @@ from enum import StrEnum
 from kubenode.providers.port import Can, Power
 
 
-class Outcome(StrEnum):
+class RequestOutcome(StrEnum):
     """What came of asking a provider, or whoever makes the nodes, for something.
 
     TAKEN    it will be done; that it was done is another matter
@@ -42,7 +42,7 @@ class PowerSeen:
     provider: str = ""
     can: Can = NOTHING
     power: Power | None = None
-    outcome: Outcome = Outcome.TAKEN
+    outcome: RequestOutcome = RequestOutcome.TAKEN
     why: str = ""
     after: timedelta | None = None
 
@@ -83,6 +83,6 @@ class ReplaceSeen:
     enough: bool = False
     candidates: tuple[str, ...] = ()
     newest: str = ""
-    outcome: Outcome = Outcome.TAKEN
+    outcome: RequestOutcome = RequestOutcome.TAKEN
     why: str = ""
     after: timedelta | None = None

@@ -18,9 +18,9 @@ from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttle
 from kubenode.runtime.kube.lists import RecentList
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.kube.paths import resource
-from remedy.job.model import Act, Heard
+from remedy.job.model import JobAct, JobActResult
 from remedy.power.claims import REPLACES
-from remedy.power.seen import Outcome, ReplaceSeen
+from remedy.power.seen import ReplaceSeen, RequestOutcome
 
 RECENT_SECONDS = 10.0
 """Jobs that wait for a new machine share one list, which is at most so old."""
@@ -31,7 +31,7 @@ CLOCKS = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReplacementTarget:
     """A way that applies. `target` names what is given up, `group` what it is one of, `newest` its
     youngest members as `newest_of` writes them; "" is unknown.
     """
@@ -42,7 +42,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplacementRequest:
     """What the job wrote down before it asked.
 
     operation  names the request to people and to whoever does it: the job, and which of its tries
@@ -78,7 +78,7 @@ BootOf = Callable[[Node, str], str]
 """The boot ID that the host of a node runs, by the name of its agent; "" is unknown."""
 
 
-class Nodes(Protocol):
+class NodeCache(Protocol):
     """Of the cache of Nodes what is read."""
 
     @property
@@ -86,38 +86,38 @@ class Nodes(Protocol):
     def get(self, key: str) -> Node | None: ...
 
 
-class Way(Protocol):
+class ReplacementMethod(Protocol):
     """Every method raises KubeError."""
 
     name: ReplacePath
 
-    async def find(self, node: Node) -> Found | str:
+    async def find(self, node: Node) -> ReplacementTarget | str:
         """Or why it does not apply."""
         ...
 
-    async def ask(self, asked: Asked) -> Heard: ...
-    async def far(self, asked: Asked) -> ReplaceSeen: ...
+    async def ask(self, asked: ReplacementRequest) -> JobActResult: ...
+    async def far(self, asked: ReplacementRequest) -> ReplaceSeen: ...
 
 
-def taken() -> Heard:
-    return Heard(Act.REPLACE, outcome=Outcome.TAKEN)
+def taken() -> JobActResult:
+    return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.TAKEN)
 
 
-def heard(error: KubeError) -> Heard:
+def heard(error: KubeError) -> JobActResult:
     """What came of a write to the API server that failed."""
     outcome, after = outcome_of(error)
-    return Heard(Act.REPLACE, outcome=outcome, error=str(error), after=after)
+    return JobActResult(JobAct.REPLACE, outcome=outcome, error=str(error), after=after)
 
 
-def outcome_of(error: KubeError) -> tuple[Outcome, timedelta | None]:
+def outcome_of(error: KubeError) -> tuple[RequestOutcome, timedelta | None]:
     if isinstance(error, Throttled):
-        return Outcome.LATER, timedelta(seconds=error.retry_after or 1.0)
+        return RequestOutcome.LATER, timedelta(seconds=error.retry_after or 1.0)
     if error.status == 0 or error.status >= 500:
-        return Outcome.UNCLEAR, None
-    return Outcome.REFUSED, None
+        return RequestOutcome.UNCLEAR, None
+    return RequestOutcome.REFUSED, None
 
 
-class Made:
+class ObjectReplacement:
     """What the ways through other controllers' objects share: their newest API, and Nodes.
 
     recent  seconds for which jobs that wait for a new machine share one list
@@ -126,7 +126,7 @@ class Made:
     group: str
     plural: str
 
-    def __init__(self, kube: Kube, nodes: Nodes, recent: float = RECENT_SECONDS) -> None:
+    def __init__(self, kube: Kube, nodes: NodeCache, recent: float = RECENT_SECONDS) -> None:
         self._kube, self._nodes = kube, nodes
         self._recent = RecentList(kube, _compared, recent)
 
@@ -170,7 +170,7 @@ class Made:
         except NotFound:
             return None
 
-    async def delete(self, path: str, uid: str) -> Heard:
+    async def delete(self, path: str, uid: str) -> JobActResult:
         """Gone, or another one by now, is what was asked for."""
         try:
             await self._kube.delete(path, uid=uid)
@@ -184,11 +184,11 @@ class Made:
         node = self._nodes.get(name)
         return node is not None and node.is_ready
 
-    def is_taken(self, name: str, asked: Asked) -> bool:
+    def is_taken(self, name: str, asked: ReplacementRequest) -> bool:
         return is_taken(self._nodes.get(name), asked)
 
 
-def is_taken(node: Node | None, asked: Asked) -> bool:
+def is_taken(node: Node | None, asked: ReplacementRequest) -> bool:
     """Whether the Node is another request's replacement, as far as the cache shows."""
     holder = node.metadata.annotations.get(REPLACES, "") if node is not None else ""
     return holder not in ("", asked.request)
@@ -221,7 +221,7 @@ def _compared(raw: bytes) -> dict[str, Any]:
     return found
 
 
-def young(obj: dict[str, Any], asked: Asked) -> bool:
+def young(obj: dict[str, Any], asked: ReplacementRequest) -> bool:
     return asked.is_new(*created(obj))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from remedy.registry.select import id_of
-from rules.program import Rule, compile_program
+from rules.program import RuleVersion, compile_program
 
 
 def blamed(good: Iterable[NodeRemedier], new: Iterable[NodeRemedier]) -> dict[str, str]:
@@ -46,5 +46,5 @@ class _Trial:
 
 def _rejected(rules: Mapping[str, NodeRemedier]) -> dict[str, str]:
     """By name, why the compiler refuses a rule of these."""
-    program = compile_program([Rule(name, rule) for name, rule in sorted(rules.items())])
+    program = compile_program([RuleVersion(name, rule) for name, rule in sorted(rules.items())])
     return {error.rule: f"{error.path}: {error.message}" for error in program.rejected}

@@ -1,6 +1,6 @@
 """The rule engine behind one worker thread.
 
-The engines are synchronous and may block up to their timeouts (engine.md section 1). One thread
+The engines are synchronous and may block up to their timeouts. One thread
 serves loads and evaluations in the order they come, so a program never changes under a question.
 """
 
@@ -13,11 +13,11 @@ from kubenode.runtime.clock import Clock
 from rules.diagnose import Diagnoser, Diagnosis, LoadReport
 from rules.engines.disputes import DisputeRecord
 from rules.facts import FactSet
-from rules.lint import Severity, lint
-from rules.program import Rule
+from rules.lint import LintSeverity, lint
+from rules.program import RuleVersion
 
 
-class Engine:
+class RuleEngineThread:
     """`close` ends the thread after what is under way, and the second engine with it."""
 
     def __init__(self, diagnoser: Diagnoser, clock: Clock) -> None:
@@ -29,7 +29,7 @@ class Engine:
         """What keeps single rules from being loaded although they compile, by name."""
         return await asyncio.get_running_loop().run_in_executor(None, lint_errors, rules)
 
-    async def load(self, rules: Sequence[Rule]) -> LoadReport:
+    async def load(self, rules: Sequence[RuleVersion]) -> LoadReport:
         """Replace the program. Rules that do not compile are in the report, the rest is live."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._diagnoser.load, rules)
@@ -77,6 +77,6 @@ def lint_errors(rules: Sequence[NodeRemedier]) -> dict[str, str]:
     """By name, what lint refuses to have loaded: the same that the webhook refuses. Pure."""
     found: dict[str, list[str]] = {}
     for one in lint(rules):
-        if one.severity is Severity.ERROR:
+        if one.severity is LintSeverity.ERROR:
             found.setdefault(one.rule, []).append(f"{one.path}: {one.message} ({one.code})")
     return {name: "; ".join(errors[:8]) for name, errors in found.items()}

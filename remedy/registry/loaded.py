@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kubenode.api.v1alpha1 import NodeRemedier
-from remedy.registry.select import Wanted, id_of
+from remedy.registry.select import SelectedRules, id_of
 from rules.nodekeys import NodeKeys, key_fault
 
 Good = Mapping[str, NodeRemedier]
@@ -12,7 +12,7 @@ Good = Mapping[str, NodeRemedier]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedRules:
     """good     the last good version of every rule that is there, loaded now or not (Off)
     running  by name, the versions that may make jobs
     why      by name, why the newest version is not among them
@@ -41,7 +41,7 @@ def still_there(
     }
 
 
-def to_load(want: Wanted, good: Good, refused: Mapping[str, str]) -> dict[str, NodeRemedier]:
+def to_load(want: SelectedRules, good: Good, refused: Mapping[str, str]) -> dict[str, NodeRemedier]:
     """By id: the newest versions, the last good one for each that is refused, those of jobs."""
     newest = {i: r for i, r in want.newest.items() if r.metadata.name not in refused}
     names = refused.keys() - want.off
@@ -49,7 +49,7 @@ def to_load(want: Wanted, good: Good, refused: Mapping[str, str]) -> dict[str, N
     return {**want.frozen, **kept, **newest}
 
 
-def refusals(want: Wanted, rejected: Mapping[str, str]) -> dict[str, str]:
+def refusals(want: SelectedRules, rejected: Mapping[str, str]) -> dict[str, str]:
     """What the engine refused of the newest versions, by name.
 
     A version of an open job that is refused only keeps its job held.
@@ -63,12 +63,12 @@ def refusals(want: Wanted, rejected: Mapping[str, str]) -> dict[str, str]:
 
 def outcome(
     rules: Iterable[NodeRemedier],
-    want: Wanted,
+    want: SelectedRules,
     good: Good,
     asked: Mapping[str, NodeRemedier],
     rejected: Mapping[str, str],
     refused: Mapping[str, str],
-) -> Loaded:
+) -> LoadedRules:
     """asked     what was given to the engine the last time
     rejected  what it did not take of that, by id
     refused   why the newest version of a rule is not loaded, by name
@@ -87,7 +87,7 @@ def outcome(
             running[name] = good[name]
         elif reason := rejected.get(id_of(good[name])):
             why[name] += f"; nor can its last good version be loaded: {reason}"
-    return Loaded(
+    return LoadedRules(
         good={n: r for n, r in {**good, **newest}.items() if n in seen},
         running=running,
         why=why,

@@ -105,7 +105,7 @@ class _Counted:
     size: Size
 
 
-class Reach:
+class RuleReach:
     """`size` of a rule is known after `follow` has been given it."""
 
     def __init__(self, nodes: Informer[Node], clock: Clock) -> None:

@@ -21,18 +21,18 @@ from kubenode.runtime.recorder import EventRecorder
 from remedy.registry.blame import blamed
 from remedy.registry.disputes import Disputes, Quarantines
 from remedy.registry.jobs import JobLedger
-from remedy.registry.loaded import Good, Loaded, outcome, refusals, still_there, to_load
+from remedy.registry.loaded import Good, LoadedRules, outcome, refusals, still_there, to_load
 from remedy.registry.matches import Matches
 from remedy.registry.radius import accepted_nodes, marks_alone
-from remedy.registry.reach import Reach
-from remedy.registry.select import Digests, Wanted, id_of, wanted
+from remedy.registry.reach import RuleReach
+from remedy.registry.select import Digests, SelectedRules, id_of, wanted
 from remedy.registry.sizes import NoSizeLimit, SizeLimit, SizeVerdicts
-from remedy.registry.status import Standing, phase_of
+from remedy.registry.status import RuleState, phase_of
 from remedy.remedier.judge import rule_id
 from remedy.remedier.values import OF_THE_FLEET, OF_TIME
 from rules.diagnose import LoadReport
 from rules.nodekeys import NodeKeys
-from rules.program import Rule
+from rules.program import RuleVersion
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +56,10 @@ class Loads(Quarantines, Protocol):
     @property
     def trouble(self) -> str: ...
     async def faults(self, rules: Sequence[NodeRemedier]) -> dict[str, str]: ...
-    async def load(self, rules: list[Rule]) -> LoadReport: ...
+    async def load(self, rules: list[RuleVersion]) -> LoadReport: ...
 
 
-class Registry:
+class RuleRegistry:
     """A Part. `on_load` is called after each load: what the rules say may be different now."""
 
     name = "rule registry"
@@ -90,10 +90,10 @@ class Registry:
         self.follows_time = False
         """Whether evidence of a rule can change with nothing but time or other nodes."""
         self.loaded = asyncio.Event()
-        self._now = Loaded()
+        self._now = LoadedRules()
         self._active: dict[str, NodeRemedier] = {}
         self._disputes = Disputes(engine)
-        self._matches, self._reach = Matches(), Reach(nodes, clock)
+        self._matches, self._reach = Matches(), RuleReach(nodes, clock)
         self._digests, self._ledger = Digests(), JobLedger()
         self._first = True
         self._dirty = asyncio.Event()
@@ -156,12 +156,12 @@ class Registry:
         nodes = max(self._matches.count(name), self._ledger.counts(name).running)
         return most is not None and nodes + max(fleet - self._matches.judged, 0) > most
 
-    def standing(self, rule: NodeRemedier) -> Standing:
+    def standing(self, rule: NodeRemedier) -> RuleState:
         name = rule.metadata.name
         dispute, why = self._disputes.why(name), self._now.why.get(name, "")
         running = self._now.running.get(name)
         size = self._reach.size(name)
-        return Standing(
+        return RuleState(
             phase=phase_of(rule, why, dispute),
             why=why,
             quarantined=dispute,
@@ -196,7 +196,7 @@ class Registry:
 
     async def reload(self) -> None:
         if self._first:
-            self._now = Loaded(good=await self._remembered())
+            self._now = LoadedRules(good=await self._remembered())
         rules = list(self._remediers.cache.values())
         good = still_there(self._now.good, rules, self._node_keys)
         want = wanted(rules, self._ledger.following(), self._node_keys)
@@ -227,7 +227,9 @@ class Registry:
         for callback in self.on_load:
             callback()
 
-    async def _sizes(self, want: Wanted, good: Good, refused: Mapping[str, str]) -> SizeVerdicts:
+    async def _sizes(
+        self, want: SelectedRules, good: Good, refused: Mapping[str, str]
+    ) -> SizeVerdicts:
         """Judge how many nodes the new versions would match."""
         known = {id_of(rule) for rule in good.values()}
         versions = to_load(want, good, refused)
@@ -249,9 +251,11 @@ class Registry:
         """Where there is no room for all, those that were good before come first."""
         good = self._now.good
         order = sorted(rules, key=lambda id_: (rules[id_].metadata.name not in good, id_))
-        return await self._engine.load([Rule(id_, rules[id_]) for id_ in order])
+        return await self._engine.load([RuleVersion(id_, rules[id_]) for id_ in order])
 
-    async def _blame(self, want: Wanted, good: Good, found: dict[str, str]) -> dict[str, str]:
+    async def _blame(
+        self, want: SelectedRules, good: Good, found: dict[str, str]
+    ) -> dict[str, str]:
         """Where a new version pulls good rules down, that one alone: the rest is asked again."""
         harmed = {name for name in found if name in good and id_of(good[name]) in want.newest}
         if not harmed:
@@ -263,7 +267,7 @@ class Registry:
         cause = await loop.run_in_executor(None, blamed, there, new)
         return cause or found
 
-    def _adopt(self, now: Loaded) -> None:
+    def _adopt(self, now: LoadedRules) -> None:
         self._first = False
         self._now = now
         self._active = {id_of(rule): rule for rule in now.running.values()}
@@ -315,7 +319,7 @@ class Registry:
         if len(new) > MOST_TOLD:
             log.warning("more rules refused", extra={"rules": len(new) - MOST_TOLD})
 
-    async def _tell_accepted(self, want: Wanted, accepted: Mapping[str, str]) -> None:
+    async def _tell_accepted(self, want: SelectedRules, accepted: Mapping[str, str]) -> None:
         """Tell who accepted the blast radius of a version that is loaded for the first time.
 
         It is read from the stored rule: a review of admission may be anybody's.

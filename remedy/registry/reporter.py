@@ -11,7 +11,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from remedy.job.store import merge_patch
-from remedy.registry.registry import Registry
+from remedy.registry.registry import RuleRegistry
 from remedy.registry.status import status_of
 
 PLURAL = NodeRemedier.resource.plural
@@ -20,10 +20,10 @@ PAUSE_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class Reporter:
+class RuleStatusReporter:
     kube: Kube
     remediers: Informer[NodeRemedier]
-    registry: Registry
+    registry: RuleRegistry
     clock: Clock
     fence: Fence
 

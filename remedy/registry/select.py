@@ -20,7 +20,7 @@ from rules.nodekeys import NodeKeys, key_fault
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SelectedRules:
     """`newest` and `frozen` by rule id; `refused` by name, with why, before any compiling."""
 
     newest: Mapping[str, NodeRemedier]
@@ -35,7 +35,7 @@ def id_of(rule: NodeRemedier) -> str:
 
 def wanted(
     rules: Iterable[NodeRemedier], jobs: Iterable[RemedyOperationJob], keys: NodeKeys
-) -> Wanted:
+) -> SelectedRules:
     newest: dict[str, NodeRemedier] = {}
     refused: dict[str, str] = {}
     off = set()
@@ -50,7 +50,7 @@ def wanted(
         else:
             newest[id_of(rule)] = rule
     frozen = {id_: rule for id_, rule in map(_frozen, jobs) if rule is not None}
-    return Wanted(
+    return SelectedRules(
         newest=newest,
         frozen={id_: rule for id_, rule in frozen.items() if id_ not in newest},
         refused=refused,

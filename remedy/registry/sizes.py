@@ -23,9 +23,9 @@ from remedy.registry.radius import (
     most_at_once,
 )
 from remedy.registry.select import id_of
-from remedy.webhook.estimate import Count, Fleet, estimate
+from remedy.webhook.estimate import FleetReader, RuleEstimate, estimate
 from remedy.webhook.neighbours import readers
-from rules.program import Rule
+from rules.program import RuleVersion
 
 log = logging.getLogger(__name__)
 Rules = Mapping[str, NodeRemedier]
@@ -69,7 +69,7 @@ class FleetSizeLimit:
     """
 
     def __init__(
-        self, fleet: Fleet, clock: Clock, threads: Executor, most: int | str = MOST_MATCHING
+        self, fleet: FleetReader, clock: Clock, threads: Executor, most: int | str = MOST_MATCHING
     ) -> None:
         self._fleet, self._clock, self._threads, self._most = fleet, clock, threads, most
 
@@ -83,7 +83,7 @@ class FleetSizeLimit:
             return SizeVerdicts(dict.fromkeys(acting, NOT_KNOWN))
         asked = {id_of(rule) for rules in acting.values() for rule in rules}
         found = await estimate(
-            [Rule(id_of(rule), rule) for rule in there.values()],
+            [RuleVersion(id_of(rule), rule) for rule in there.values()],
             asked,
             self._fleet,
             self._clock,
@@ -131,7 +131,7 @@ def _acting(rule: NodeRemedier, there: Rules) -> Sequence[NodeRemedier]:
 
 
 def _worst(
-    rules: Sequence[NodeRemedier], counts: Mapping[str, Count], most: int
+    rules: Sequence[NodeRemedier], counts: Mapping[str, RuleEstimate], most: int
 ) -> NodeRemedier | None:
     worst = max(rules, key=lambda rule: counts[id_of(rule)].matching)
     return worst if counts[id_of(worst)].matching > most else None

@@ -20,7 +20,7 @@ MESSAGE = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RuleState:
     """What the registry knows of one rule.
 
     why          why its newest version is not loaded, "" if it is
@@ -52,7 +52,7 @@ def phase_of(rule: NodeRemedier, why: str, quarantined: str) -> RemedierPhase:
     return RemedierPhase.QUARANTINED if quarantined else RemedierPhase.ACTIVE
 
 
-def status_of(rule: NodeRemedier, standing: Standing, now: datetime) -> NodeRemedierStatus:
+def status_of(rule: NodeRemedier, standing: RuleState, now: datetime) -> NodeRemedierStatus:
     old = rule.status
     conditions = [c for c in old.conditions if c.type not in OURS]
     if rule.spec.mode is not Mode.OFF:
@@ -90,7 +90,7 @@ def status_of(rule: NodeRemedier, standing: Standing, now: datetime) -> NodeReme
     )
 
 
-def _would_reach(rule: NodeRemedier, standing: Standing) -> WouldReach:
+def _would_reach(rule: NodeRemedier, standing: RuleState) -> WouldReach:
     """An estimate of when this generation came: it does not follow the fleet's size."""
     old = rule.status
     if old.would_reach is not None and old.observed_generation == rule.metadata.generation:
@@ -98,7 +98,7 @@ def _would_reach(rule: NodeRemedier, standing: Standing) -> WouldReach:
     return WouldReach(nodes=standing.would_reach, with_replace_path=standing.with_replace_path)
 
 
-def _safe_size(rule: NodeRemedier, standing: Standing) -> tuple[bool, str, str]:
+def _safe_size(rule: NodeRemedier, standing: RuleState) -> tuple[bool, str, str]:
     """Whether it selects somebody and does not match more than a person should look at."""
     if not standing.would_reach:
         return False, "SelectsNoNode", "no node of the cluster has the labels asked for"

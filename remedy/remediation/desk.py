@@ -18,9 +18,9 @@ from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import GROUP as OURS
 from kubenode.runtime.kube.paths import VERSION, resource
-from remedy.hostdoctor.desk import SCOPE_INDEX, Desk, NotReady
+from remedy.hostdoctor.desk import SCOPE_INDEX, HostEventService, NotReady
 from remedy.hostdoctor.record import fitted, name_of
-from remedy.hostdoctor.reported import Host, Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 from remedy.job.store import NODE_INDEX
 from remedy.remediation.step import GROUP, SCOPE, host_of, owner_of, status_of, told
 
@@ -43,7 +43,7 @@ class Remediations:
         kube: Kube,
         requests: Informer[KubeNodeRemediation],
         jobs: Informer[RemedyOperationJob],
-        desk: Desk,
+        desk: HostEventService,
         clock: Clock,
         fence: Fence,
     ) -> None:
@@ -78,11 +78,11 @@ class Remediations:
         hosts = [await self._host(one) for one in requests]
         events = [told(one, host) for one, host in zip(requests, hosts, strict=True)]
         self._fence.check()
-        await self._desk.take(Told(tuple(events), SCOPE, complete=True))
+        await self._desk.take(ReportedEvents(tuple(events), SCOPE, complete=True))
         for request, host, event in zip(requests, hosts, events, strict=True):
             await self._answer(request, host, event)
 
-    async def _host(self, request: KubeNodeRemediation) -> Host | None:
+    async def _host(self, request: KubeNodeRemediation) -> ReportedHost | None:
         owner = owner_of(request)
         if owner is None:
             return None
@@ -96,7 +96,7 @@ class Remediations:
         return host_of(owner, machine)
 
     async def _answer(
-        self, request: KubeNodeRemediation, host: Host | None, reported: Reported
+        self, request: KubeNodeRemediation, host: ReportedHost | None, reported: Reported
     ) -> None:
         event: HostEvent | None = self._desk.writer.known(name_of(fitted(reported)))
         node = event.spec.node.name if event is not None else ""

@@ -19,7 +19,7 @@ from kubenode.api.v1alpha1.hostevent import (
     HostEventSource,
 )
 from kubenode.api.v1alpha1.remediation import KubeNodeRemediationStatus, RemediationPhase
-from remedy.hostdoctor.reported import Host, Reported
+from remedy.hostdoctor.reported import Reported, ReportedHost
 
 GROUP = "cluster.x-k8s.io"
 SCOPE = "cluster-api"
@@ -27,7 +27,7 @@ SCOPE = "cluster-api"
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class OwnerMachine:
     """The Machine that a request is about, as its owner reference names it."""
 
     namespace: str
@@ -36,16 +36,16 @@ class Owner:
     version: str
 
 
-def owner_of(request: KubeNodeRemediation) -> Owner | None:
+def owner_of(request: KubeNodeRemediation) -> OwnerMachine | None:
     """None: nobody's, or another kind's; then it is about no machine."""
     for one in request.metadata.owner_references:
         group, _, version = one.api_version.partition("/")
         if group == GROUP and one.kind == "Machine":
-            return Owner(request.metadata.namespace or "", one.name, one.uid, version)
+            return OwnerMachine(request.metadata.namespace or "", one.name, one.uid, version)
     return None
 
 
-def host_of(owner: Owner | None, machine: Mapping[str, Any] | None) -> Host | None:
+def host_of(owner: OwnerMachine | None, machine: Mapping[str, Any] | None) -> ReportedHost | None:
     """None: which host it is nobody knows, so that no rule ever sees it.
 
     machine  as the API server has it now; None: gone
@@ -54,10 +54,10 @@ def host_of(owner: Owner | None, machine: Mapping[str, Any] | None) -> Host | No
         return None
     provider = str((machine.get("spec") or {}).get("providerID") or "")
     node = str(((machine.get("status") or {}).get("nodeRef") or {}).get("name") or "")
-    return Host(provider_id=provider, names=(node,)) if node else None
+    return ReportedHost(provider_id=provider, names=(node,)) if node else None
 
 
-def told(request: KubeNodeRemediation, host: Host | None) -> Reported:
+def told(request: KubeNodeRemediation, host: ReportedHost | None) -> Reported:
     meta = request.metadata
     return Reported(
         source=HostEventSource.CLUSTER_API,
@@ -75,7 +75,7 @@ def told(request: KubeNodeRemediation, host: Host | None) -> Reported:
 
 def status_of(
     before: KubeNodeRemediationStatus,
-    host: Host | None,
+    host: ReportedHost | None,
     event: HostEvent | None,
     jobs: Sequence[RemedyOperationJob],
     now: datetime,
@@ -92,7 +92,7 @@ def status_of(
 
 
 def _said(
-    host: Host | None, event: str, node: str, jobs: Sequence[RemedyOperationJob]
+    host: ReportedHost | None, event: str, node: str, jobs: Sequence[RemedyOperationJob]
 ) -> tuple[RemediationPhase, str, str]:
     waiting = RemediationPhase.WAITING
     if host is None:

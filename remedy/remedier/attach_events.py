@@ -16,7 +16,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Event, ObjectReference
-from kubenode.runtime.kube.store import Handler, Store
+from kubenode.runtime.kube.store import Handler, ObjectStore
 
 MOST_PODS = 10_000
 WORKERS = 2
@@ -34,7 +34,7 @@ class AttachEvents:
         self._kube, self._events = kube, events
         self._nodes: dict[str, str] = {}
         """Pod UID to the name of its Node; the oldest entry leaves first."""
-        self._published: Store[Event] = Store("attach events")
+        self._published: ObjectStore[Event] = ObjectStore("attach events")
         self.controller = Controller(
             "attach-events", self.reconcile, workers=WORKERS, clock=clock, key_is="event"
         )
@@ -63,8 +63,8 @@ class AttachEvents:
         if (node := self._nodes.get(pod.uid)) is not None:
             return node
         query: dict[str, Any] = {"fieldSelector": f"metadata.name={pod.name}"}
-        found = (await self._kube.get(paths.pods(pod.namespace), pod_list, query)).items
-        node = next((one.spec.node_name for one in found if one.metadata.uid == pod.uid), "")
+        pods = (await self._kube.get(paths.pods(pod.namespace), pod_list, query)).items
+        node = next((item.spec.node_name for item in pods if item.metadata.uid == pod.uid), "")
         if node:
             self._nodes[pod.uid] = node
             while len(self._nodes) > MOST_PODS:

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
-from remedy.remedier.fleet import Fleet, Group, figures
+from remedy.remedier.fleet import Group, NodeGroups, figures
 from remedy.remedier.values import OF_THE_FLEET
 from rules.atoms import compares
 from rules.truth import Truth
 
 
-class Bounds:
-    def __init__(self, fleet: Fleet) -> None:
+class RuleBounds:
+    def __init__(self, fleet: NodeGroups) -> None:
         self._fleet = fleet
         self._leaves: dict[str, dict[str, FactLeaf]] = {}
         """By scope: how its figures are compared, each way once."""

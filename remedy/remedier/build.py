@@ -14,9 +14,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 )
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
-from kubenode.runtime.telemetry.places import Place
+from kubenode.runtime.telemetry.places import SpanContext
 from remedy.job.model import ALSO_MATCHED
-from remedy.remedier.decide import Order
+from remedy.remedier.decide import JobOrder
 from remedy.remedier.events import deadline, evidence_events
 from rules.facts import HostEventFact
 
@@ -33,13 +33,13 @@ def agent_of(node: Node) -> str:
 
 
 def build(
-    order: Order,
+    order: JobOrder,
     node: Node,
     facts: Sequence[TriggerFact],
     explanation: str,
     now: datetime,
     host_events: Sequence[HostEventFact] = (),
-    fault: Place | None = None,
+    fault: SpanContext | None = None,
 ) -> dict[str, Any]:
     """The body of the create request. `host_events` are all of the node; `fault` is its span."""
     rule = order.candidate.rule

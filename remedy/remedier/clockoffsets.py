@@ -19,7 +19,7 @@ MOST_SECONDS = 1e10
 """A word of more, some 300 years, is none."""
 
 
-class Leases(Protocol):
+class LeaseLookup(Protocol):
     def get(self, key: str) -> Renewal | None: ...
 
 
@@ -34,7 +34,7 @@ class ClockOffsets:
 
     def __init__(
         self,
-        leases: Leases,
+        leases: LeaseLookup,
         ages: LeaseAge,
         agent_of: Callable[[Node], str],
         wake: Callable[[str], None] = lambda agent: None,

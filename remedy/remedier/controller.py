@@ -26,12 +26,12 @@ from remedy.noderecord.store import NodeRecords
 from remedy.remedier import traces
 from remedy.remedier.build import agent_of, build
 from remedy.remedier.choice import Choice, Mind, matching, probe_rules, trigger
-from remedy.remedier.decide import Order, Why
+from remedy.remedier.decide import JobOrder, WaitReason
 from remedy.remedier.dryrun import result_of
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.lag import lags
-from remedy.remedier.metrics import CREATED, EXISTED, Metrics
+from remedy.remedier.metrics import CREATED, EXISTED, RemedierMetrics
 from remedy.remedier.past import Past
 from remedy.remedier.stronger import Stronger
 from remedy.remedier.unattended import REASON, Unattended, held_rules
@@ -88,7 +88,7 @@ class _Memory:
     """What may be lost in a restart: it only delays, or repeats an Event."""
 
     mind: Mind = field(default_factory=Mind)
-    waits: frozenset[tuple[str, Why]] = frozenset()
+    waits: frozenset[tuple[str, WaitReason]] = frozenset()
     changed_at: float | None = None
     turned: tuple[datetime, datetime] | None = None
     """When a condition last turned: by its reporter, and when we noticed."""
@@ -112,7 +112,7 @@ class Remedier:
     clock: Clock
     fence: Fence
     recorder: EventRecorder
-    metrics: Metrics
+    metrics: RemedierMetrics
     probes: Asks
     records: NodeRecords
     stronger: Stronger = field(default_factory=Stronger)
@@ -205,7 +205,7 @@ class Remedier:
 
     async def _create(
         self,
-        order: Order,
+        order: JobOrder,
         match: Match,
         node: Node,
         facts: FactSet,
@@ -236,7 +236,7 @@ class Remedier:
         )
         await self.jobs.wait_for(order.name, job.metadata.resource_version)
 
-    async def _dry_run(self, order: Order, match: Match, node: Node, facts: FactSet) -> None:
+    async def _dry_run(self, order: JobOrder, match: Match, node: Node, facts: FactSet) -> None:
         name, rule = node.metadata.name, order.candidate.rule
         result, ask = result_of(order, match, node, facts, self.clock.now())
         self.records.add_dry_run(name, rule.metadata.name, rule.spec.fault_class, result, ask)
@@ -244,7 +244,7 @@ class Remedier:
         text = f"rule {rule.metadata.name} in DryRun would begin a repair with rung {result.rung}"
         await self.recorder.emit(_regarding(node), "Normal", "RepairWouldBegin", text)
 
-    def _measure(self, order: Order, memory: _Memory) -> None:
+    def _measure(self, order: JobOrder, memory: _Memory) -> None:
         self.metrics.jobs.labels(CREATED).inc()
         self.metrics.relapses.inc(order.failed_healing)
         since = (self.clock.now() - order.candidate.since).total_seconds()
@@ -257,11 +257,13 @@ class Remedier:
         after = later.requeue_after
         return None if after is None else self.clock.monotonic() + after.total_seconds()
 
-    async def _tell(self, node: Node, memory: _Memory, waits: frozenset[tuple[str, Why]]) -> None:
+    async def _tell(
+        self, node: Node, memory: _Memory, waits: frozenset[tuple[str, WaitReason]]
+    ) -> None:
         """Count what is new, and tell people that a rule has used up its attempts (F07)."""
         for name, why in waits - memory.waits:
             self.metrics.waits.labels(why).inc()
-            if why is Why.ATTEMPTS:
+            if why is WaitReason.ATTEMPTS:
                 await self.recorder.emit(
                     _regarding(node),
                     "Warning",

@@ -25,7 +25,7 @@ LOOK_AGAIN = timedelta(seconds=30)
 NAME_LENGTH, DIGEST_LENGTH = 63, 10
 
 
-class Why(StrEnum):
+class WaitReason(StrEnum):
     """Why a rule that matches makes no job now, or one that waits before it begins."""
 
     OPEN_JOB = "OpenJob"
@@ -80,7 +80,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class JobOrder:
     """A job to be made. `others` are the rules that matched too, and why they lost; `supersedes`
     names the weaker rule's job that waits for it. `failed_healing`: the job before it seemed to
     have healed the node and is still on probation. `wait`: it begins later; None: at once.
@@ -97,13 +97,13 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RuleWait:
     """A rule that matches, why it acts on nothing now, and until when at least; `until` None: until
     something changes.
     """
 
     rule: str
-    why: Why
+    why: WaitReason
     until: datetime | None = None
 
 
@@ -115,14 +115,14 @@ class Decision:
     dry_runs  what rules in DryRun would order: for the node's record, no job is made of them
     """
 
-    orders: tuple[Order, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
+    orders: tuple[JobOrder, ...] = ()
+    waiting: tuple[RuleWait, ...] = ()
     at: datetime | None = None
     stronger: tuple[str, str] | None = None
-    dry_runs: tuple[Order, ...] = ()
+    dry_runs: tuple[JobOrder, ...] = ()
 
     @property
-    def waits(self) -> tuple[tuple[str, Why], ...]:
+    def waits(self) -> tuple[tuple[str, WaitReason], ...]:
         """By rule why it waits."""
         return tuple((each.rule, each.why) for each in self.waiting)
 
@@ -140,7 +140,7 @@ def decide(
     else:
         outcome = _choose(node, real, acting, now)
     orders, waits, times = outcome
-    dry_runs: list[Order] = []
+    dry_runs: list[JobOrder] = []
     for candidate in shadow:
         found, held, at = _dry_run(node, candidate, past, now)
         dry_runs, waits, times = dry_runs + found, waits + held, times + at
@@ -148,7 +148,7 @@ def decide(
     return Decision(tuple(orders), tuple(waits), again, stronger, tuple(dry_runs))
 
 
-Outcome = tuple[list[Order], list[Waiting], list[datetime]]
+Outcome = tuple[list[JobOrder], list[RuleWait], list[datetime]]
 
 
 def _choose(
@@ -157,22 +157,22 @@ def _choose(
     """The first rule that may act gets the job; if startupGrace alone keeps all back, the first of
     them.
     """
-    waits: list[Waiting] = []
+    waits: list[RuleWait] = []
     chosen = None
     for candidate in candidates:
         held = _held(node, candidate, past, now)
         if held is None and now < _grace_ends(node, candidate):
             chosen = chosen or candidate
-            held = Why.STARTUP, _grace_ends(node, candidate)
+            held = WaitReason.STARTUP, _grace_ends(node, candidate)
         if held is None:
             chosen = candidate
             break
-        waits.append(Waiting(candidate.name, *held))
+        waits.append(RuleWait(candidate.name, *held))
     times = [wait.until for wait in waits if wait.until is not None]
     if chosen is None:
         return [], waits, times
     if now < _grace_ends(node, chosen):  # so are all others, and the strongest comes first
-        waits = [wait for wait in waits if wait.why is not Why.STARTUP]
+        waits = [wait for wait in waits if wait.why is not WaitReason.STARTUP]
     why = {wait.rule: str(wait.why) for wait in waits}
     losers = tuple(
         (c.name, why.get(c.name, "a stronger rule matched")) for c in candidates if c is not chosen
@@ -213,29 +213,31 @@ def _beside(
     return ([order], [], times), None
 
 
-def _waits_beside(candidate: Candidate, job: Past) -> Waiting:
+def _waits_beside(candidate: Candidate, job: Past) -> RuleWait:
     if candidate.name == job.remedier and job.waits is not None:
-        return Waiting(candidate.name, Why(str(job.waits)), job.waits_until)
-    return Waiting(candidate.name, Why.OPEN_JOB)
+        return RuleWait(candidate.name, WaitReason(str(job.waits)), job.waits_until)
+    return RuleWait(candidate.name, WaitReason.OPEN_JOB)
 
 
-def _with_times(waits: Sequence[Waiting], held: Sequence[Waiting]) -> list[Waiting]:
+def _with_times(waits: Sequence[RuleWait], held: Sequence[RuleWait]) -> list[RuleWait]:
     """`waits` beside a job, with what else is known of a rule that time alone keeps back."""
-    until = {wait.rule: wait for wait in held if wait.why in (Why.STARTUP, Why.GROUP_WAIT)}
+    until = {
+        wait.rule: wait for wait in held if wait.why in (WaitReason.STARTUP, WaitReason.GROUP_WAIT)
+    }
     return [until.get(wait.rule, wait) for wait in waits]
 
 
-def _waits(order: Order) -> Waiting:
+def _waits(order: JobOrder) -> RuleWait:
     assert order.wait is not None
-    return Waiting(order.candidate.name, Why(order.wait.reason), order.wait.not_before)
+    return RuleWait(order.candidate.name, WaitReason(order.wait.reason), order.wait.not_before)
 
 
 def _instead(
     node: Subject,
-    order: Order,
+    order: JobOrder,
     candidates: Sequence[Candidate],
     job: Past,
-    held: Sequence[Waiting],
+    held: Sequence[RuleWait],
     now: datetime,
 ) -> bool:
     """Whether the rule takes the place of a job that has not begun.
@@ -262,7 +264,7 @@ def _instead(
     return first and now < _group_ends(node, chosen, now)
 
 
-_BARRED = (Why.GUARD, Why.DISAGREE)
+_BARRED = (WaitReason.GUARD, WaitReason.DISAGREE)
 
 
 def _grace_ends(node: Subject, candidate: Candidate) -> datetime:
@@ -291,31 +293,31 @@ def _initial_wait(node: Subject, candidate: Candidate, now: datetime) -> Initial
 
 def _held(
     node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime
-) -> tuple[Why, datetime] | None:
+) -> tuple[WaitReason, datetime] | None:
     """Why this rule must make no job for this node now, and until when at least."""
     spec = candidate.rule.spec
     if candidate.disputed:
-        return Why.DISAGREE, now + LOOK_AGAIN
+        return WaitReason.DISAGREE, now + LOOK_AGAIN
     if candidate.guards is Truth.TRUE:
-        return Why.GUARD, now + LOOK_AGAIN
+        return WaitReason.GUARD, now + LOOK_AGAIN
     if candidate.asking:
-        return Why.PROBE, now + LOOK_AGAIN
+        return WaitReason.PROBE, now + LOOK_AGAIN
     here = [p for p in past if p.node_uid == node.uid]  # not on a machine that had the name before
     if any(
         p.blocks(candidate.since, now) for p in here if p.reason in PERSONS or _same(p, candidate)
     ):
-        return Why.INCIDENT, now + LOOK_AGAIN
+        return WaitReason.INCIDENT, now + LOOK_AGAIN
     if any(p.healed(candidate.events_at) for p in here if _same_fault(p, candidate)):
-        return Why.INCIDENT, now + LOOK_AGAIN
+        return WaitReason.INCIDENT, now + LOOK_AGAIN
     mine = [p for p in here if _same(p, candidate)]
     acted = max((p.acted_at for p in mine if p.acted_at is not None), default=None)
     if acted is not None and now < acted + spec.cooldown:
-        return Why.COOLDOWN, acted + spec.cooldown
+        return WaitReason.COOLDOWN, acted + spec.cooldown
     tries = sorted(p.created for p in mine if p.acted and now < p.created + spec.attempts.within)
     if len(tries) >= spec.attempts.max:
-        return Why.ATTEMPTS, tries[-spec.attempts.max] + spec.attempts.within
+        return WaitReason.ATTEMPTS, tries[-spec.attempts.max] + spec.attempts.within
     if candidate.crowded:
-        return Why.BLAST_RADIUS, now + LOOK_AGAIN
+        return WaitReason.BLAST_RADIUS, now + LOOK_AGAIN
     return None
 
 
@@ -333,9 +335,9 @@ def _order(
     past: Sequence[Past],
     now: datetime,
     losers: tuple[tuple[str, str], ...],
-) -> Order:
+) -> JobOrder:
     rung, last = _relapse(node, candidate, past, now)
-    return Order(
+    return JobOrder(
         job_name(node.name, node.uid, latest_closed(past)),
         candidate,
         rung,
@@ -378,12 +380,12 @@ def _dry_run(node: Subject, candidate: Candidate, past: Sequence[Past], now: dat
         return [], [], []
     held = _held(node, candidate, mine, now)
     if held is not None:
-        return [], [Waiting(candidate.name, *held)], [held[1]]
+        return [], [RuleWait(candidate.name, *held)], [held[1]]
     if (wait := _initial_wait(node, candidate, now)) is not None:
-        waits = Waiting(candidate.name, Why(wait.reason), wait.not_before)
+        waits = RuleWait(candidate.name, WaitReason(wait.reason), wait.not_before)
         return [], [waits], [wait.not_before]
     name = job_name(node.name, node.uid, now.isoformat(), candidate.name)
-    return [Order(name, candidate)], [], []
+    return [JobOrder(name, candidate)], [], []
 
 
 def latest_closed(past: Sequence[Past]) -> str:

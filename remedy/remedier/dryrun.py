@@ -10,7 +10,7 @@ from remedy.job.act import ask_for
 from remedy.job.model import Job
 from remedy.remedier.build import build
 from remedy.remedier.choice import trigger
-from remedy.remedier.decide import Order
+from remedy.remedier.decide import JobOrder
 from rules.diagnose import Match
 from rules.facts import FactSet
 
@@ -18,7 +18,7 @@ WITHOUT_PERMIT = "would have run without a permit"
 
 
 def result_of(
-    order: Order, match: Match, node: Node, facts: FactSet, now: datetime
+    order: JobOrder, match: Match, node: Node, facts: FactSet, now: datetime
 ) -> tuple[WouldHave, Ask | None]:
     """The result, and what Kube Defender would have been asked; None for what needs no permit."""
     now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as times are stored

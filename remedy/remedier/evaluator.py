@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from kubenode.runtime.clock import Clock
-from remedy.remedier.metrics import Metrics
+from remedy.remedier.metrics import RemedierMetrics
 from remedy.remedier.unreadable import FACTS, RULES, UnreadableNodes
 from rules.diagnose import Diagnosis
 from rules.facts import FactSet
@@ -45,7 +45,7 @@ class Evaluator:
         engine: Diagnose,
         facts: Callable[[str], FactSet | None],
         clock: Clock,
-        metrics: Metrics,
+        metrics: RemedierMetrics,
         unreadable: UnreadableNodes | None = None,
     ) -> None:
         self._unreadable = UnreadableNodes() if unreadable is None else unreadable

@@ -25,17 +25,17 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.kube.node_events import is_about_pod, node_of
 from kubenode.runtime.kube.objects import Event, Node
-from remedy.hostprobes.answers import Answers
+from remedy.hostprobes.answers import ProbeAnswers
 from remedy.hostprobes.asking import OF_AGENTS
 from remedy.noderecord.events import from_stored, to_stored
 from remedy.remedier import hostevents
 from remedy.remedier.boots import Boots
-from remedy.remedier.bounds import Bounds
+from remedy.remedier.bounds import RuleBounds
 from remedy.remedier.eventtimes import occurrences
-from remedy.remedier.fleet import Fleet
+from remedy.remedier.fleet import NodeGroups
 from remedy.remedier.hostevents import HostEvents
 from remedy.remedier.inferred import WideFacts
-from remedy.remedier.kept import Kept, differs, taints
+from remedy.remedier.kept import NodeMemory, differs, taints
 from remedy.remedier.latest import events_until
 from remedy.remedier.leases import Ages
 from remedy.remedier.past import Past
@@ -55,7 +55,7 @@ MOST_STRANGERS = 1024
 """Names of which we heard events but know no Node: it may be listed after its events."""
 
 
-class Cached(Protocol):
+class CacheState(Protocol):
     """A cache that knows whether it is current."""
 
     def fresh(self) -> bool: ...
@@ -64,14 +64,14 @@ class Cached(Protocol):
 class CombinedCache:
     """Several caches as one source: it is current while all of them are."""
 
-    def __init__(self, *caches: Cached) -> None:
+    def __init__(self, *caches: CacheState) -> None:
         self._caches = caches
 
     def fresh(self) -> bool:
         return all(cache.fresh() for cache in self._caches)
 
 
-class Nodes(Cached, Protocol):
+class NodeSource(CacheState, Protocol):
     """The Nodes; kubenode.runtime.kube.informer.Informer is one."""
 
     def get(self, key: str) -> Node | None: ...
@@ -112,10 +112,10 @@ class FactStore:
 
     def __init__(
         self,
-        nodes: Nodes,
+        nodes: NodeSource,
         past: Callable[[str], Sequence[Past]],
         clock: Clock,
-        sources: Sequence[Cached] = (),
+        sources: Sequence[CacheState] = (),
         one_engine_is_enough: bool = False,
         unanswered: Collection[str] = (),
         leases: Ages | None = None,
@@ -134,7 +134,7 @@ class FactStore:
         self._of_silent = {name: ProbeFact(None, DAWN) for name in (*unanswered, *OF_AGENTS)}
         self._nodes, self._past, self._clock = nodes, past, clock
         self._sources = dict(zip((EVENTS, HOST_EVENTS), sources, strict=False))
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, NodeMemory] = {}
         self._windows: dict[str, EventWindow] = {}
         self._pod_windows: dict[str, EventWindow] = {}
         self._pod_reasons: frozenset[str] | None = None
@@ -145,11 +145,11 @@ class FactStore:
         self._deaf: Sequence[tuple[float, float]] = ()
         self._gaps: Sequence[Gap] = ()
         self.unreadable = UnreadableNodes()
-        self.fleet = Fleet()
+        self.fleet = NodeGroups()
         self.host_events = HostEvents()
-        self.answers = Answers()
+        self.answers = ProbeAnswers()
         self._unanswered = {name: ProbeFact(None, DAWN) for name in unanswered}
-        self.bounds = Bounds(self.fleet)
+        self.bounds = RuleBounds(self.fleet)
         self.same_faults = SameFaults(self.fleet)
         self.wide = WideFacts(self.fleet, one_engine_is_enough)
         self.shortest_max_age = timedelta(minutes=15)
@@ -210,7 +210,7 @@ class FactStore:
             return True
         kept, now = self._kept.get(name), self._now()
         if kept is None or kept.uid != new.metadata.uid:
-            kept = self._kept[name] = Kept.at_first_sight(new, now)
+            kept = self._kept[name] = NodeMemory.at_first_sight(new, now)
             if (window := self._strangers.pop(name, None)) is not None:
                 self._windows[name] = window
             return True
@@ -367,7 +367,7 @@ class FactStore:
         meta = node.metadata
         return FactSet(node=name, uid=meta.uid, labels=meta.labels, fresh=False)
 
-    def _facts(self, name: str, node: Node, kept: Kept) -> FactSet:
+    def _facts(self, name: str, node: Node, kept: NodeMemory) -> FactSet:
         now = self._now()
         told, gaps = self.host_events.facts(node, now), self._unheard(now)
         known = kept.conditions
@@ -459,7 +459,7 @@ class FactStore:
     def _lease_age(self, name: str) -> float | None:
         return self._leases.age(name) if self._leases is not None else None
 
-    def _events(self, name: str, kept: Kept, now: datetime) -> Sequence[EventFact]:
+    def _events(self, name: str, kept: NodeMemory, now: datetime) -> Sequence[EventFact]:
         self._recall()
         windows = (self._windows.get(name), self._pod_windows.get(name))
         found = [window.facts(now) for window in windows if window is not None]
@@ -468,7 +468,7 @@ class FactStore:
         events = found[0] if len(found) == 1 else sorted(chain(*found), key=attrgetter("at"))
         return tuple(event for event in events if kept.lived(event.at))
 
-    def _probes(self, node: Node, kept: Kept, now: datetime) -> Mapping[str, ProbeFact]:
+    def _probes(self, node: Node, kept: NodeMemory, now: datetime) -> Mapping[str, ProbeFact]:
         found = self.answers.facts(node.metadata.name, now)
         nobody = self._of_silent if self._is_silent(node) else self._unanswered
         if not found:

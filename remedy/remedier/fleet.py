@@ -30,16 +30,16 @@ LONGEST_VALUE = 253
 
 
 @dataclass(slots=True)
-class Count:
+class GroupCount:
     nodes: int = 0
     unhealthy: int = 0
     names: set[str] = field(default_factory=set)
 
 
-NOBODY = Count()
+NOBODY = GroupCount()
 
 
-def figures(count: Count) -> dict[str, int | float]:
+def figures(count: GroupCount) -> dict[str, int | float]:
     """The facts of a group, by their names after the dot."""
     ratio = count.unhealthy / count.nodes if count.nodes else 0.0
     return {"nodes": count.nodes, "unhealthy": count.unhealthy, "unhealthyRatio": ratio}
@@ -66,20 +66,20 @@ def groups_of(node: Node) -> Iterator[Group]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodePlace:
     """Where a node counts, and whether as unhealthy."""
 
     groups: tuple[Group, ...] = ()
     unhealthy: bool = False
 
 
-NOWHERE = Place()
+NOWHERE = NodePlace()
 
 
-class Fleet:
+class NodeGroups:
     def __init__(self) -> None:
-        self._counts: dict[Group, Count] = {}
-        self._places: dict[str, Place] = {}
+        self._counts: dict[Group, GroupCount] = {}
+        self._places: dict[str, NodePlace] = {}
 
     def changed(self, old: Node | None, new: Node | None) -> bool:
         """Count a change; whether any figure moved."""
@@ -96,7 +96,7 @@ class Fleet:
         self._count(name, after, 1)
         return True
 
-    def count(self, group: Group) -> Count:
+    def count(self, group: Group) -> GroupCount:
         return self._counts.get(group, NOBODY)
 
     def all(self) -> Collection[Group]:
@@ -110,9 +110,9 @@ class Fleet:
         """In which groups the node counts; none for one that is unknown or being deleted."""
         return self._places.get(node, NOWHERE).groups
 
-    def _count(self, name: str, place: Place, by: int) -> None:
+    def _count(self, name: str, place: NodePlace, by: int) -> None:
         for group in place.groups:
-            count = self._counts.setdefault(group, Count())
+            count = self._counts.setdefault(group, GroupCount())
             count.nodes += by
             count.unhealthy += by * place.unhealthy
             (count.names.add if by > 0 else count.names.discard)(name)
@@ -120,13 +120,13 @@ class Fleet:
                 del self._counts[group]
 
 
-def _place(node: Node | None) -> Place:
+def _place(node: Node | None) -> NodePlace:
     if node is None or node.metadata.deletion_timestamp is not None:
         return NOWHERE
     return _place_in(tuple(groups_of(node)), is_ready(node) is not True)
 
 
 @lru_cache(maxsize=4096)
-def _place_in(groups: tuple[Group, ...], unhealthy: bool) -> Place:
+def _place_in(groups: tuple[Group, ...], unhealthy: bool) -> NodePlace:
     """One object for all nodes of the same groups."""
-    return Place(groups, unhealthy)
+    return NodePlace(groups, unhealthy)

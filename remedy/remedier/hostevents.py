@@ -35,7 +35,7 @@ MOST = 128
 
 
 @dataclass(slots=True)
-class _Kept:
+class _AlertTimes:
     """since  when the alert of this object began to fire or was resolved, by our own clock"""
 
     event: HostEvent
@@ -45,7 +45,7 @@ class _Kept:
 
 class HostEvents:
     def __init__(self) -> None:
-        self._by_node: dict[str, dict[str, _Kept]] = {}
+        self._by_node: dict[str, dict[str, _AlertTimes]] = {}
         self._watchdogs: dict[str, HostEvent] = {}
         self._heard: dict[str, datetime] = {}
 
@@ -113,7 +113,7 @@ class HostEvents:
         ]
         return min(times, default=None)
 
-    def _of(self, node: Node, now: datetime) -> Sequence[_Kept]:
+    def _of(self, node: Node, now: datetime) -> Sequence[_AlertTimes]:
         found = [
             k for k in self._by_node.get(node.metadata.name, {}).values() if is_about(k.event, node)
         ]
@@ -121,7 +121,7 @@ class HostEvents:
             found.sort(key=lambda k: (_open(k.event, now), k.event.status.last_seen or now))
         return found[-MOST:]
 
-    def _take(self, node: str, name: str) -> _Kept | None:
+    def _take(self, node: str, name: str) -> _AlertTimes | None:
         kept = self._by_node.get(node)
         if kept is None:
             return None
@@ -217,14 +217,14 @@ def is_about(event: HostEvent, node: Node) -> bool:
     return not other
 
 
-def _kept(before: _Kept | None, new: HostEvent, now: datetime) -> _Kept:
+def _kept(before: _AlertTimes | None, new: HostEvent, now: datetime) -> _AlertTimes:
     """At first sight an alert is as old as its reporter says, and never older."""
     firing = new.status.phase is not None and new.status.phase.open
     if before is not None:
-        return _Kept(new, firing, before.since if before.firing == firing else now)
+        return _AlertTimes(new, firing, before.since if before.firing == firing else now)
     spec, status = new.spec, new.status
     told = (status.first_seen, spec.not_before) if firing else (status.last_seen,)
-    return _Kept(new, firing, min(max((t for t in told if t is not None), default=now), now))
+    return _AlertTimes(new, firing, min(max((t for t in told if t is not None), default=now), now))
 
 
 def _fact(event: HostEvent, now: datetime) -> HostEventFact:

@@ -18,7 +18,7 @@ from itertools import islice
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.noderemedier import Infer, InferredFact, Scope
-from remedy.remedier.fleet import CLUSTER, Fleet, Group
+from remedy.remedier.fleet import CLUSTER, Group, NodeGroups
 from rules.diagnose import Agreement, Match
 from rules.facts import Value
 from rules.truth import Truth
@@ -185,7 +185,7 @@ class WideFacts:
     changed  called with the name of a rule whose `entries` are others now
     """
 
-    def __init__(self, fleet: Fleet, one_engine_is_enough: bool = False) -> None:
+    def __init__(self, fleet: NodeGroups, one_engine_is_enough: bool = False) -> None:
         self._fleet = fleet
         self._enough = one_engine_is_enough
         self._rules: dict[str, Inferring] = {}

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.runtime.clock import Clock
-from remedy.job.model import Fault, Job
+from remedy.job.model import FaultAssessment, Job
 from remedy.job.records import begun
 from remedy.job.running import last_act
 from remedy.remedier import personal
@@ -21,7 +21,7 @@ from rules.sources import waits_for_source
 from rules.truth import Truth
 
 
-class Loaded(Protocol):
+class RuleLookup(Protocol):
     """What the judge reads of the registry."""
 
     def is_loaded(self, version: str) -> bool: ...
@@ -34,7 +34,7 @@ class Loaded(Protocol):
         ...
 
 
-class Known(Protocol):
+class FactSource(Protocol):
     """What the judge asks the store of facts."""
 
     @property
@@ -70,28 +70,30 @@ class Evaluates(Protocol):
 
 
 class Judge:
-    def __init__(self, evaluator: Evaluates, loaded: Loaded, known: Known, clock: Clock) -> None:
+    def __init__(
+        self, evaluator: Evaluates, loaded: RuleLookup, known: FactSource, clock: Clock
+    ) -> None:
         self._evaluator, self._loaded, self._known = evaluator, loaded, known
         self._clock = clock
 
-    async def fault(self, job: Job) -> Fault:
+    async def fault(self, job: Job) -> FaultAssessment:
         if job.spec.remedier is None:
             return await self._personal(job)
         wanted = rule_id_of(job)
         if not self._loaded.is_loaded(wanted):
-            return Fault(why=f"rule {wanted or 'of this job'} is not loaded")
+            return FaultAssessment(why=f"rule {wanted or 'of this job'} is not loaded")
         answer = await self._diagnosed(job)
-        if isinstance(answer, Fault):
+        if isinstance(answer, FaultAssessment):
             return answer
         facts, diagnosis = answer
         match = next((m for m in diagnosis.matches if m.rule_id == wanted), None)
         if match is None:
-            return Fault(why=f"rule {wanted} was not evaluated")
+            return FaultAssessment(why=f"rule {wanted} was not evaluated")
         agreed = self._agreed(match)
         now = self._clock.now()
         guards, waits = self._guards(job, match, facts, now)
         evidence = _plain(match, job, facts, now)
-        return Fault(
+        return FaultAssessment(
             evidence=evidence,
             guards=guards,
             agreed=agreed,
@@ -103,21 +105,21 @@ class Judge:
             or in_the_way(job.spec.unless, guards, facts, now),
         )
 
-    async def _personal(self, job: Job) -> Fault:
+    async def _personal(self, job: Job) -> FaultAssessment:
         answer = await self._diagnosed(job)
-        if isinstance(answer, Fault):
+        if isinstance(answer, FaultAssessment):
             return answer
         facts, _ = answer
         now, gone = self._clock.now(), self._gone(job, facts)
         return personal.fault(job, facts, gone, self._known.unjudged, now)
 
-    async def _diagnosed(self, job: Job) -> tuple[FactSet, Diagnosis] | Fault:
+    async def _diagnosed(self, job: Job) -> tuple[FactSet, Diagnosis] | FaultAssessment:
         """What is known of the job's node, or why nothing is."""
         answer = await self._evaluator.diagnose(job.spec.node_name)
         if answer is None:
-            return Fault(why="the node is not in our cache")
+            return FaultAssessment(why="the node is not in our cache")
         if answer[0].uid != job.spec.node_uid:
-            return Fault(why="another node has this name now")
+            return FaultAssessment(why="another node has this name now")
         return answer
 
     def _guards(self, job: Job, match: Match, facts: FactSet, now: datetime) -> tuple[Truth, str]:

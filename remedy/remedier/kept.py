@@ -10,7 +10,7 @@ from rules.nodereports import node_reports
 
 
 @dataclass(slots=True)
-class Kept:
+class NodeMemory:
     """watched  since when we hear of the node without a gap
     booted_at  by our clock; None: not known
     """
@@ -24,7 +24,7 @@ class Kept:
     conditions: ConditionClock = field(default_factory=ConditionClock)
 
     @classmethod
-    def at_first_sight(cls, node: Node, now: datetime) -> "Kept":
+    def at_first_sight(cls, node: Node, now: datetime) -> "NodeMemory":
         """A node that became Ready lately may have booted then: we were not there to see."""
         kept = cls(
             uid=node.metadata.uid,

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from remedy.remedier.decide import Why
+from remedy.remedier.decide import WaitReason
 from remedy.remedier.facts import FactStore
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
@@ -14,7 +14,7 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CREATED, EXISTED = "created", "existed"
 
 
-class Metrics:
+class RemedierMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.jobs = Counter(
             "kubenode_remedy_jobs",
@@ -73,7 +73,7 @@ class Metrics:
         )
         for outcome in (CREATED, EXISTED):
             self.jobs.labels(outcome)
-        for why in Why:
+        for why in WaitReason:
             self.waits.labels(why)
 
 

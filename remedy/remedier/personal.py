@@ -7,7 +7,7 @@ a job whose evidence is plainly true: a host that is sick often cannot answer.
 
 from datetime import datetime
 
-from remedy.job.model import Fault, Job
+from remedy.job.model import FaultAssessment, Job
 from remedy.remedier.proof import fold, in_the_way
 from rules.atoms import read
 from rules.facts import FactSet
@@ -15,7 +15,7 @@ from rules.sources import waits_for_source
 from rules.truth import Truth
 
 
-def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -> Fault:
+def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -> FaultAssessment:
     """gone      whether the rule's evidence is proven over since the last act
     unjudged  rules that have not looked at every node since our start: groups are unknown
     """
@@ -27,7 +27,7 @@ def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -
         guards = Truth.UNKNOWN if unless is not None else Truth.FALSE
     elif guards is Truth.UNKNOWN and not unjudged and not _waits(job, facts):
         guards = Truth.FALSE
-    return Fault(
+    return FaultAssessment(
         evidence=_evidence(job, facts, now),
         guards=guards,
         agreed=True,

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
-from remedy.remedier.fleet import Fleet, Group
+from remedy.remedier.fleet import Group, NodeGroups
 from rules.atoms import compares
 from rules.builtin import SAME_FAULT
 from rules.diagnose import Match
@@ -85,7 +85,7 @@ class _Rule:
 
 
 class SameFaults:
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: NodeGroups) -> None:
         self._fleet = fleet
         self._rules: dict[str, _Rule] = {}
         self._told = lru_cache(maxsize=MOST_TOLD)(self._counted)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubenode.runtime.kube.objects import Node
-from kubenode.runtime.telemetry.places import Place, place_of
-from kubenode.runtime.telemetry.tracing import Span, Value, emit, on
-from remedy.remedier.decide import Order
+from kubenode.runtime.telemetry.places import SpanContext, place_of
+from kubenode.runtime.telemetry.tracing import TraceSpan, Value, emit, on
+from remedy.remedier.decide import JobOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Decided:
     judged: datetime
 
 
-def fault_of(order: Order, node: Node) -> Place | None:
+def fault_of(order: JobOrder, node: Node) -> SpanContext | None:
     """The span of the fault that the order's job is for; None while nobody collects."""
     return place_of(node.metadata.uid, order.name) if on() else None
 
 
 def made(
-    fault: Place, order: Order, node: Node, decided: Decided, sent: datetime, now: datetime
+    fault: SpanContext, order: JobOrder, node: Node, decided: Decided, sent: datetime, now: datetime
 ) -> None:
     """The job was `sent` and is made."""
     turned, noticed = decided.turned or (order.candidate.since, decided.asked)
@@ -39,9 +39,9 @@ def made(
     since = min(turned, noticed)
     decide = fault.part("decide")
     for span in (
-        Span("detect", fault.part("detect"), fault.span, since, noticed, about),
-        Span("decide", decide, fault.span, noticed, now, about),
-        Span("diagnose", fault.part("diagnose"), decide.span, decided.asked, decided.judged),
-        Span("create job", fault.part("create"), decide.span, sent, now),
+        TraceSpan("detect", fault.part("detect"), fault.span, since, noticed, about),
+        TraceSpan("decide", decide, fault.span, noticed, now, about),
+        TraceSpan("diagnose", fault.part("diagnose"), decide.span, decided.asked, decided.judged),
+        TraceSpan("create job", fault.part("create"), decide.span, sent, now),
     ):
         emit(span)

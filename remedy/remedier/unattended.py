@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.leaves import AlertLeaf, ConditionLeaf, EventLeaf, HostEventLeaf
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.job.model import ACTING
-from remedy.remedier.decide import Decision, Why
+from remedy.remedier.decide import Decision, WaitReason
 from remedy.remedier.proof import fold
 from rules.atoms import read
 from rules.facts import FactSet
@@ -27,7 +27,7 @@ UNATTENDED = timedelta(hours=1)
 LOOK = timedelta(minutes=5)
 """Between two looks at the rules that do not select a node."""
 REASON = "FaultUnattended"
-TOLD_ELSEWHERE = frozenset({Why.OPEN_JOB, Why.ATTEMPTS, Why.INCIDENT})
+TOLD_ELSEWHERE = frozenset({WaitReason.OPEN_JOB, WaitReason.ATTEMPTS, WaitReason.INCIDENT})
 """Waits of which people know: there is a job, an Event said so, or a person spoke."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _SIGNALS = (ConditionLeaf, EventLeaf, HostEventLeaf, AlertLeaf)

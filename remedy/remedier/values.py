@@ -11,7 +11,7 @@ from kubenode.api.foreign import foreign_mark
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import CORDONED_BY
 from remedy.remedier import hostevents
-from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, Fleet, figures, is_ready
+from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, NodeGroups, figures, is_ready
 from remedy.remedier.past import Past
 from rules.builtin import MAINTENANCE_UNTIL
 from rules.facts import ConditionFact, Gap, HostEventFact
@@ -26,7 +26,7 @@ SOMEBODY = "somebody"
 
 def values(
     node: Node,
-    fleet: Fleet,
+    fleet: NodeGroups,
     past: Sequence[Past],
     booted_at: datetime | None,
     now: datetime,

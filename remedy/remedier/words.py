@@ -5,30 +5,33 @@ from collections.abc import Mapping
 from kubenode.api.meta import format_time
 from kubenode.api.waits import WAITS
 from remedy.registry.radius import ACCEPT
-from remedy.remedier.decide import Waiting, Why
+from remedy.remedier.decide import RuleWait, WaitReason
 
-WORDS: Mapping[Why, str] = {
-    Why.OPEN_JOB: "the node has an open job, and it has one at a time",
-    Why.GUARD: WAITS["GuardTrue"],
-    Why.PROBE: "a guard is not known yet: the host is asked, a source is read again, or not every"
-    " node was looked at since the operator's start",
-    Why.DISAGREE: WAITS["EnginesDisagree"],
-    Why.STARTUP: WAITS["StartupGrace"],
-    Why.COOLDOWN: WAITS["Cooldown"],
-    Why.ATTEMPTS: "its jobs have acted on the node as often as `attempts` allows: look at the node",
-    Why.INCIDENT: "the incident was ended by a person, given up or healed: no other job follows"
-    " while it lasts",
-    Why.GROUP_WAIT: WAITS["GroupWait"],
-    Why.BLAST_RADIUS: "the rule acts without a permit, and more nodes match than it may mark at"
-    " once: no further node is marked before fewer match or a person accepts it with annotation"
+WORDS: Mapping[WaitReason, str] = {
+    WaitReason.OPEN_JOB: "the node has an open job, and it has one at a time",
+    WaitReason.GUARD: WAITS["GuardTrue"],
+    WaitReason.PROBE: "a guard is not known yet: the host is asked, a source is read again, or not"
+    " every node was looked at since the operator's start",
+    WaitReason.DISAGREE: WAITS["EnginesDisagree"],
+    WaitReason.STARTUP: WAITS["StartupGrace"],
+    WaitReason.COOLDOWN: WAITS["Cooldown"],
+    WaitReason.ATTEMPTS: "its jobs have acted on the node as often as `attempts` allows: look at"
+    " the node",
+    WaitReason.INCIDENT: "the incident was ended by a person, given up or healed: no other job"
+    " follows while it lasts",
+    WaitReason.GROUP_WAIT: WAITS["GroupWait"],
+    WaitReason.BLAST_RADIUS: "the rule acts without a permit, and more nodes match than it may mark"
+    " at once: no further node is marked before fewer match or a person accepts it with annotation"
     f" {ACCEPT}",
-    Why.STALE: "what is known of the node is out of date",
+    WaitReason.STALE: "what is known of the node is out of date",
 }
-TIMED = frozenset({Why.STARTUP, Why.GROUP_WAIT, Why.COOLDOWN, Why.ATTEMPTS})
+TIMED = frozenset(
+    {WaitReason.STARTUP, WaitReason.GROUP_WAIT, WaitReason.COOLDOWN, WaitReason.ATTEMPTS}
+)
 """What ends at a known time; all else is merely looked at again."""
 
 
-def sentence(waiting: Waiting) -> str:
+def sentence(waiting: RuleWait) -> str:
     """Such as `GroupWait until 2026-01-05T12:00:10Z: it waits a moment for ...`."""
     timed = waiting.until is not None and waiting.why in TIMED
     until = f" until {format_time(waiting.until)}" if timed and waiting.until else ""

@@ -13,9 +13,9 @@ from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
 from kubenode.runtime.kube.paths import custom
-from remedy.job.model import Act, Heard, Job
+from remedy.job.model import Job, JobAct, JobActResult
 from remedy.machines import MACHINES, machines_named
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 from remedy.power.ways import outcome_of
 from remedy.rollback.seen import Back, RollbackSeen
 
@@ -47,16 +47,18 @@ class Rollbacks:
             return RollbackSeen(Back.UNKNOWN, why=str(error))
         return far(job, machine, set_)
 
-    async def ask(self, job: Job) -> Heard:
+    async def ask(self, job: Job) -> JobActResult:
         """Writes the annotation, under the version of the Machine that was judged."""
         record, permit = job.record, job.status.permit
         if record is None or permit is None:
-            return Heard(Act.ROLL_BACK, outcome=Outcome.LATER, error="the job holds no permit")
+            return JobActResult(
+                JobAct.ROLL_BACK, outcome=RequestOutcome.LATER, error="the job holds no permit"
+            )
         try:
             machine = await self._machine(job)
             if machine is None:
                 why = "its Machine is gone"
-                return Heard(Act.ROLL_BACK, outcome=Outcome.REFUSED, error=why)
+                return JobActResult(JobAct.ROLL_BACK, outcome=RequestOutcome.REFUSED, error=why)
             wish = Rollback(
                 job=job.name,
                 permit=permit.name,
@@ -69,9 +71,9 @@ class Rollbacks:
             )
         except KubeError as error:
             outcome, after = outcome_of(error)
-            outcome = Outcome.LATER if isinstance(error, Conflict) else outcome
-            return Heard(Act.ROLL_BACK, outcome=outcome, error=str(error), after=after)
-        return Heard(Act.ROLL_BACK, outcome=Outcome.TAKEN)
+            outcome = RequestOutcome.LATER if isinstance(error, Conflict) else outcome
+            return JobActResult(JobAct.ROLL_BACK, outcome=outcome, error=str(error), after=after)
+        return JobActResult(JobAct.ROLL_BACK, outcome=RequestOutcome.TAKEN)
 
     async def _machine(self, job: Job) -> Machine | None:
         """The Machine that says it is this node's."""

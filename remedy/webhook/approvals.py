@@ -22,7 +22,7 @@ ANONYMOUS = "anonymous"
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ApprovalCaller:
     """name    as the API server knows them; "" only where it knows nobody, as the demo's does
     speaks  whether they may say for whom they speak, as a chat bot may
     """
@@ -50,7 +50,7 @@ class Signed:
     cancelled: str = ""
 
 
-def signed(new: Obj, old: Obj | None, caller: Caller, now: datetime) -> Signed:
+def signed(new: Obj, old: Obj | None, caller: ApprovalCaller, now: datetime) -> Signed:
     """`old` is None when the job is created. Raises ValueError naming field, value and remedy."""
     if not caller.name and not caller.speaks:
         raise ValueError("request.userInfo.username: empty: what is written must have an author")
@@ -73,7 +73,7 @@ def signed(new: Obj, old: Obj | None, caller: Caller, now: datetime) -> Signed:
 
 
 def _entries(
-    new: Obj, old: Obj | None, caller: Caller, now: datetime
+    new: Obj, old: Obj | None, caller: ApprovalCaller, now: datetime
 ) -> tuple[list[Any] | None, tuple[ApprovalDecision, ...]]:
     """The list as it shall be, None where it is that already, and its new entries."""
     before, after = _list(old or {}), _list(new)
@@ -129,7 +129,7 @@ def _spec(job: Obj) -> Obj:
 # -- annotations ---------------------------------------------------------------------------------
 
 
-def _marks(new: Obj, old: Obj | None, caller: Caller) -> dict[str, str]:
+def _marks(new: Obj, old: Obj | None, caller: ApprovalCaller) -> dict[str, str]:
     """Our two annotations as they shall be; "" for none."""
     given, before = annotations(new), annotations(old or {})
     marks = {key: before.get(key, "") for key in (STARTED_BY, CANCELLED_BY)}

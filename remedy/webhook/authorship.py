@@ -6,7 +6,7 @@ the chart (remedy/words.yaml, remedy/authors.yaml), also while no replica answer
 
 from typing import Any
 
-from kubenode.runtime.admission.review import BadReview, Verdict, answer, read
+from kubenode.runtime.admission.review import AdmissionVerdict, BadReview, answer, read
 from remedy.registry.radius import ACCEPT, ACCEPTED_BY, AUTHOR
 from remedy.webhook.annotations import Obj, annotation_patch, annotations, mapping
 
@@ -23,9 +23,9 @@ class RuleSigner:
         if review.resource != RESOURCE:
             raise BadReview(f"request.resource: {review.resource!r} is not {RESOURCE}")
         if review.object is None or review.sub_resource or not review.user:
-            return answer(review.uid, Verdict(True))
+            return answer(review.uid, AdmissionVerdict(True))
         patch = sign_rule(review.object, review.old, review.user)
-        return answer(review.uid, Verdict(True, patch=patch))
+        return answer(review.uid, AdmissionVerdict(True, patch=patch))
 
 
 def sign_rule(new: Obj, old: Obj | None, user: str) -> tuple[Obj, ...]:

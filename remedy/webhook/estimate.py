@@ -13,7 +13,7 @@ from typing import Protocol
 from kubenode.runtime.clock import Clock
 from rules.diagnose import Diagnoser, Diagnosis, Match
 from rules.facts import FactSet
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 TURN = 32
@@ -22,7 +22,7 @@ BATCH = 256
 """Nodes per call of the engine. Without a second one it remembers none of them."""
 
 
-class Fleet(Protocol):
+class FleetReader(Protocol):
     """The operator's caches."""
 
     def nodes(self) -> Collection[str]: ...
@@ -36,7 +36,7 @@ class Fleet(Protocol):
 
 
 @dataclass(slots=True)
-class Count:
+class RuleEstimate:
     """Nodes of one rule.
 
     selected   that its selector means
@@ -55,19 +55,19 @@ class Estimate:
     """By rule id; `nodes` are all of the fleet."""
 
     nodes: int
-    counts: Mapping[str, Count]
+    counts: Mapping[str, RuleEstimate]
 
 
 async def estimate(
-    rules: Sequence[Rule],
+    rules: Sequence[RuleVersion],
     asked: Collection[str],
-    fleet: Fleet,
+    fleet: FleetReader,
     clock: Clock,
     threads: Executor,
 ) -> Estimate:
     """`rules` are loaded together; those with an id in `asked` are counted."""
     loop = asyncio.get_running_loop()
-    counts = {id_: Count() for id_ in asked}
+    counts = {id_: RuleEstimate() for id_ in asked}
     nodes = list(fleet.nodes())
     diagnoser = Diagnoser()
     await loop.run_in_executor(threads, diagnoser.load, rules)
@@ -83,7 +83,7 @@ async def estimate(
     return Estimate(len(nodes), counts)
 
 
-def _add(counts: Mapping[str, Count], diagnosis: Diagnosis) -> None:
+def _add(counts: Mapping[str, RuleEstimate], diagnosis: Diagnosis) -> None:
     for match in diagnosis.matches:
         count = counts.get(match.rule_id)
         if count is not None:

@@ -19,13 +19,13 @@ from remedy.webhook.verdict import Examination
 from rules.lint import lint
 from rules.loading import MOST_RULES
 from rules.nodekeys import NodeKeys, key_fault
-from rules.program import Rule, compile_program
+from rules.program import RuleVersion, compile_program
 
 AT_ONCE = 2
 """Estimates that run at a time; others wait for their turn, as long as their time lasts."""
 
 
-class Fleet(estimate.Fleet, Protocol):
+class ConditionReader(estimate.FleetReader, Protocol):
     def conditions(self) -> Collection[str]:
         """Types of condition that nodes of the fleet report."""
         ...
@@ -39,7 +39,7 @@ class Examiner:
     def __init__(
         self,
         rules: Callable[[], Iterable[NodeRemedier]],
-        fleet: Fleet,
+        fleet: ConditionReader,
         clock: Clock,
         threads: Executor,
         node_keys: NodeKeys | None = None,
@@ -76,7 +76,7 @@ class Examiner:
     async def _sized(self, seen: Examination, others: Sequence[NodeRemedier]) -> Examination:
         named = {id_of(rule): rule for rule in (seen.rule, *seen.affected.values())}
         needed = [*upstream(named.values(), others), *named.values()]
-        loaded = {id_of(rule): Rule(id_of(rule), rule) for rule in needed}
+        loaded = {id_of(rule): RuleVersion(id_of(rule), rule) for rule in needed}
         found = await estimate.estimate(
             list(loaded.values()), named.keys(), self._fleet, self._clock, self._threads
         )
@@ -92,9 +92,11 @@ def read(
     node_keys: NodeKeys,
 ) -> Examination:
     """What the rules' texts alone say. `old` is the version that is stored now. Pure."""
-    near = [Rule(id_of(other), other) for other in chained(rule, others)]
-    mine = Rule(id_of(rule), rule)
-    before = _refusals([*near, *(Rule(id_of(one), one) for one in loadable([old] if old else []))])
+    near = [RuleVersion(id_of(other), other) for other in chained(rule, others)]
+    mine = RuleVersion(id_of(rule), rule)
+    before = _refusals(
+        [*near, *(RuleVersion(id_of(one), one) for one in loadable([old] if old else []))]
+    )
     after = _refusals([*near, mine])
     own = after.pop(mine.id, "") or unable(rule.spec) or key_fault(rule.spec, node_keys)
     own = own or _no_room(old, others)
@@ -118,7 +120,7 @@ def _no_room(old: NodeRemedier | None, others: Sequence[NodeRemedier]) -> str:
     return f"spec: more than {MOST_RULES} rules cannot be loaded: delete some, or join some"
 
 
-def _refusals(rules: Sequence[Rule]) -> dict[str, str]:
+def _refusals(rules: Sequence[RuleVersion]) -> dict[str, str]:
     rejected = compile_program(rules).rejected
     return {error.rule: f"{error.path}: {error.message}" for error in rejected}
 
@@ -126,7 +128,7 @@ def _refusals(rules: Sequence[Rule]) -> dict[str, str]:
 def orphans(rule: NodeRemedier, others: Iterable[NodeRemedier]) -> Mapping[str, str]:
     """Rules that cannot be loaded any more once `rule` is gone, by name, with why."""
     rest = [other for other in others if other.metadata.name != rule.metadata.name]
-    near = [Rule(id_of(other), other) for other in chained(rule, rest)]
-    before = _refusals([*near, Rule(id_of(rule), rule)])
+    near = [RuleVersion(id_of(other), other) for other in chained(rule, rest)]
+    before = _refusals([*near, RuleVersion(id_of(rule), rule)])
     after = _refusals([other for other in near if other.id not in before])
     return {id_.rpartition("@")[0]: why for id_, why in after.items()}

@@ -2,13 +2,13 @@
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from remedy.webhook.review import Verdict
+from remedy.webhook.review import RuleVerdict
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 ALLOWED, REFUSED, UNKNOWN, ACCEPTED = "allowed", "refused", "unknown", "accepted"
 
 
-class Metrics:
+class RuleWebhookMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.answers = Counter(
             "kubenode_remedy_admissions",
@@ -26,7 +26,7 @@ class Metrics:
         for outcome in (ALLOWED, REFUSED, UNKNOWN, ACCEPTED):
             self.answers.labels(outcome)
 
-    def answered(self, verdict: Verdict) -> None:
+    def answered(self, verdict: RuleVerdict) -> None:
         refused = REFUSED if verdict.code == 422 else UNKNOWN
         allowed = ACCEPTED if verdict.accepted else ALLOWED
         self.answers.labels(allowed if verdict.allowed else refused).inc()

@@ -6,7 +6,7 @@ from kubenode.runtime.admission import review
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict(review.Verdict):
+class RuleVerdict(review.AdmissionVerdict):
     """accepted  why a rule above the limit was let through, "" where nothing was"""
 
     accepted: str = ""

@@ -15,16 +15,16 @@ from pydantic import ValidationError
 
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision
-from kubenode.runtime.admission.review import BadReview, Review, Verdict, answer, read
+from kubenode.runtime.admission.review import AdmissionVerdict, BadReview, Review, answer, read
 from kubenode.runtime.clock import Clock
-from remedy.webhook.approvals import Caller, signed
+from remedy.webhook.approvals import ApprovalCaller, signed
 from remedy.webhook.metrics import SigningMetrics
 
 log = logging.getLogger(__name__)
 
 PATH = "/mutate/remedyoperationjobs"
 RESOURCE = "remedyoperationjobs.kubenode.io"
-YES = Verdict(True)
+YES = AdmissionVerdict(True)
 ODD_SHAPE = (AttributeError, IndexError, KeyError, TypeError)
 """What reading a job raises that the schema would have refused: no API server sends one."""
 
@@ -48,10 +48,10 @@ class Signer:
             raise BadReview(f"request.resource: {review.resource!r} is not {RESOURCE}")
         return answer(review.uid, self._verdict(review))
 
-    def _verdict(self, review: Review) -> Verdict:
+    def _verdict(self, review: Review) -> AdmissionVerdict:
         if review.object is None or review.sub_resource:
             return YES
-        caller = Caller(review.user, review.user in self._spokesmen)
+        caller = ApprovalCaller(review.user, review.user in self._spokesmen)
         try:
             found = signed(review.object, review.old, caller, self._clock.now())
         except ValidationError as error:
@@ -62,9 +62,11 @@ class Signer:
             raise BadReview(f"request.object: no {RESOURCE}: {error!r}") from error
         self._metrics.signed(bool(found.words or found.started or found.cancelled))
         said = [f"{word.decision} by {word.by}" for word in found.words]
-        return Verdict(True, audit={"said": "; ".join(said)} if said else {}, patch=found.patch)
+        return AdmissionVerdict(
+            True, audit={"said": "; ".join(said)} if said else {}, patch=found.patch
+        )
 
-    def _no(self, review: Review, why: str) -> Verdict:
+    def _no(self, review: Review, why: str) -> AdmissionVerdict:
         self._metrics.refused()
         log.info("word not admitted", extra={"job": review.name, "who": review.user, "why": why})
-        return Verdict(False, why)
+        return AdmissionVerdict(False, why)

@@ -20,8 +20,8 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.admission.review import BadReview, Review, answer, read
 from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook.examine import Examiner, orphans
-from remedy.webhook.metrics import Metrics
-from remedy.webhook.review import Verdict
+from remedy.webhook.metrics import RuleWebhookMetrics
+from remedy.webhook.review import RuleVerdict
 from remedy.webhook.verdict import judged
 
 log = logging.getLogger(__name__)
@@ -30,10 +30,10 @@ PATH = "/validate/noderemediers"
 RESOURCE = "noderemediers.kubenode.io"
 LEAVE_SECONDS = 0.5
 """Of the time that the API server gives: for the way back."""
-YES = Verdict(True)
+YES = RuleVerdict(True)
 
 
-class Validator:
+class RuleValidator:
     """most  nodes that a rule in Enforce may match when it is written"""
 
     def __init__(
@@ -41,7 +41,7 @@ class Validator:
         examiner: Examiner,
         rules: Callable[[], Iterable[NodeRemedier]],
         threads: Executor,
-        metrics: Metrics,
+        metrics: RuleWebhookMetrics,
         most: int | str = MOST_MATCHING,
     ) -> None:
         self._examiner, self._rules = examiner, rules
@@ -59,7 +59,7 @@ class Validator:
             log.info("rule not admitted", extra={"rule": review.name, "why": verdict.message})
         return answer(review.uid, verdict, "kubenode rules lint shows them all")
 
-    async def _verdict(self, review: Review, seconds: float) -> Verdict:
+    async def _verdict(self, review: Review, seconds: float) -> RuleVerdict:
         if review.operation == "DELETE":
             return await self._deleted(review)
         new, old = review.object or {}, review.old or {}
@@ -70,15 +70,15 @@ class Validator:
         try:
             rule = await self._in_thread(NodeRemedier.model_validate, new, extra="ignore")
         except ValidationError as error:
-            return Verdict(False, "; ".join(problems(error, NodeRemedier)[:8]))
+            return RuleVerdict(False, "; ".join(problems(error, NodeRemedier)[:8]))
         try:
             seen = await self._examiner.examine(rule, seconds)
         except TimeoutError:
             text = f"the rule could not be compiled within {seconds:g} s: apply it again"
-            return Verdict(False, text, code=503)
+            return RuleVerdict(False, text, code=503)
         return judged(seen, self._most, review.user)
 
-    async def _deleted(self, review: Review) -> Verdict:
+    async def _deleted(self, review: Review) -> RuleVerdict:
         try:
             rule = NodeRemedier.model_validate(review.old or {}, extra="ignore")
         except ValidationError:
@@ -86,7 +86,7 @@ class Validator:
         if rule.spec.infer is None:
             return YES
         lost = await self._in_thread(orphans, rule, list(self._rules()))
-        return Verdict(
+        return RuleVerdict(
             True, warnings=[f"rule {name} will be refused: {why}" for name, why in lost.items()]
         )
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from remedy.registry.radius import ACCEPT, accepted_nodes, acts, limit_of
-from remedy.webhook.estimate import Count
-from remedy.webhook.review import Verdict
-from rules.lint import Finding, Severity
+from remedy.webhook.estimate import RuleEstimate
+from remedy.webhook.review import RuleVerdict
+from rules.lint import LintFinding, LintSeverity
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,22 @@ class Examination:
     rule: NodeRemedier
     refused: str = ""
     breaks: Mapping[str, str] = field(default_factory=dict)
-    findings: Sequence[Finding] = ()
+    findings: Sequence[LintFinding] = ()
     nodes: int | None = None
     unknown: str = ""
-    counts: Mapping[str, Count] = field(default_factory=dict)
+    counts: Mapping[str, RuleEstimate] = field(default_factory=dict)
     affected: Mapping[str, NodeRemedier] = field(default_factory=dict)
 
 
-def judged(seen: Examination, most: int | str, user: str) -> Verdict:
+def judged(seen: Examination, most: int | str, user: str) -> RuleVerdict:
     """most  nodes that a rule in Enforce may match now: a count or a share"""
     faults = _faults(seen)
     if seen.rule.spec.mode is Mode.OFF:
         switched_on = [f"switched on it would be refused: {fault}" for fault in faults]
-        return Verdict(True, warnings=switched_on)
+        return RuleVerdict(True, warnings=switched_on)
     told = _advice(seen)
     if faults:
-        return Verdict(False, _joined(faults), warnings=told)
+        return RuleVerdict(False, _joined(faults), warnings=told)
     if seen.nodes is None:
         return _unknown_size(seen, told)
     told = [*_sizes(seen), *told]
@@ -54,7 +54,7 @@ def judged(seen: Examination, most: int | str, user: str) -> Verdict:
     limit = limit_of(seen.nodes, most)
     worst = _worst(seen)
     if worst is None or worst[1] <= limit:
-        return Verdict(True, warnings=told, audit=audit)
+        return RuleVerdict(True, warnings=told, audit=audit)
     name, matching = worst
     accepted = accepted_nodes(seen.rule)
     if isinstance(accepted, int) and matching <= accepted:
@@ -62,8 +62,8 @@ def judged(seen: Examination, most: int | str, user: str) -> Verdict:
             f"{user or 'somebody'} accepted with {ACCEPT}: {accepted} that rule {name} would match"
             f" {matching:,} of {seen.nodes:,} nodes, more than {limit:,}"
         )
-        return Verdict(True, warnings=told, audit={**audit, "accepted": why}, accepted=why)
-    return Verdict(False, _too_many(seen, name, matching, limit, accepted), warnings=told)
+        return RuleVerdict(True, warnings=told, audit={**audit, "accepted": why}, accepted=why)
+    return RuleVerdict(False, _too_many(seen, name, matching, limit, accepted), warnings=told)
 
 
 def _faults(seen: Examination) -> list[str]:
@@ -71,7 +71,7 @@ def _faults(seen: Examination) -> list[str]:
     faults += [
         f"with it rule {name} would be refused: {why}" for name, why in sorted(seen.breaks.items())
     ]
-    errors = (f for f in seen.findings if f.severity is Severity.ERROR)
+    errors = (f for f in seen.findings if f.severity is LintSeverity.ERROR)
     return faults + [f"{f.path}: {f.message} ({f.code})" for f in errors]
 
 
@@ -82,7 +82,7 @@ def _joined(faults: Sequence[str]) -> str:
 
 
 def _advice(seen: Examination) -> list[str]:
-    advice = (f for f in seen.findings if f.severity is Severity.ADVICE)
+    advice = (f for f in seen.findings if f.severity is LintSeverity.ADVICE)
     return [f"{f.path}: {f.message} ({f.code})" for f in advice]
 
 
@@ -137,12 +137,12 @@ def _too_many(
     return f"{text} (it says {given})"
 
 
-def _unknown_size(seen: Examination, told: Sequence[str]) -> Verdict:
+def _unknown_size(seen: Examination, told: Sequence[str]) -> RuleVerdict:
     """What cannot be estimated may be written only where nothing is done without a person."""
     rules = [seen.rule, *seen.affected.values()]
     enforced = any(rule.spec.mode is Mode.ENFORCE and acts(rule) for rule in rules)
     why = f"how many nodes it would match is not known now: {seen.unknown}"
     if not enforced:
-        return Verdict(True, warnings=[why, *told])
+        return RuleVerdict(True, warnings=[why, *told])
     message = f"{why}; apply it again in a moment, or with `mode: DryRun`"
-    return Verdict(False, message, code=503, warnings=told)
+    return RuleVerdict(False, message, code=503, warnings=told)

@@ -17,7 +17,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 from kubenode.runtime.tls.keeper import MUTATING, VALIDATING, CertificateKeeper
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
@@ -25,9 +25,9 @@ from remedy.registry.radius import MOST_MATCHING
 from remedy.webhook import authorship, signing
 from remedy.webhook.authorship import RuleSigner
 from remedy.webhook.examine import Examiner
-from remedy.webhook.metrics import Metrics, SigningMetrics
+from remedy.webhook.metrics import RuleWebhookMetrics, SigningMetrics
 from remedy.webhook.signing import Signer
-from remedy.webhook.validator import PATH, Validator
+from remedy.webhook.validator import PATH, RuleValidator
 from rules.facts import FactSet
 
 SAMPLE = 200
@@ -35,7 +35,7 @@ SAMPLE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookSettings(WebhookPlace):
+class RuleWebhookSettings(WebhookPlace):
     """hook     names the validating and the mutating configuration
     most     nodes that a rule in Enforce may match when it is written
     spokesmen  users that may say for whom they speak when they write into a job
@@ -47,10 +47,10 @@ class WebhookSettings(WebhookPlace):
     hook: str = "kubenode-remedy"
     most: int | str = MOST_MATCHING
     spokesmen: tuple[str, ...] = ()
-    files: Files = field(default_factory=Files)
+    files: PemFiles = field(default_factory=PemFiles)
 
 
-class Webhook:
+class RuleWebhook:
     """`close` ends the threads after what is under way."""
 
     def __init__(
@@ -59,14 +59,14 @@ class Webhook:
         kube: Kube,
         clock: Clock,
         registry: CollectorRegistry,
-        settings: WebhookSettings,
+        settings: RuleWebhookSettings,
     ) -> None:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="webhook")
 
         def rules() -> Collection[NodeRemedier]:
             return list(operator.remediers.cache.values())
 
-        validator = Validator(
+        validator = RuleValidator(
             Examiner(
                 rules,
                 CachedFleet(operator),
@@ -76,7 +76,7 @@ class Webhook:
             ),
             rules,
             self._threads,
-            Metrics(registry),
+            RuleWebhookMetrics(registry),
             settings.most,
         )
         signer = Signer(clock, SigningMetrics(registry), settings.spokesmen)
@@ -99,7 +99,7 @@ class Webhook:
         self.keeper = self._keeper(kube, clock, settings)
 
     def _keeper(
-        self, kube: Kube, clock: Clock, settings: WebhookSettings
+        self, kube: Kube, clock: Clock, settings: RuleWebhookSettings
     ) -> FileKeeper | CertificateKeeper:
         files = settings.files
         if (files.certificate is None) is not (files.key is None):

@@ -10,16 +10,16 @@ import random
 from collections.abc import Iterable, Iterator
 
 from rules.engines.packed import Packed
-from rules.engines.port import FALSE, TRUE, UNKNOWN, Outputs, Question, Vector
+from rules.engines.port import FALSE, TRUE, UNKNOWN, EngineQuestion, Outputs, Vector
 from rules.engines.reference import outputs
-from rules.program import CompiledRule, Disjunct, Program
+from rules.program import CompiledRule, Disjunct, RuleProgram
 
 RANDOM_VECTORS = 8
 
-Case = tuple[Question, Outputs]
+Case = tuple[EngineQuestion, Outputs]
 
 
-def canaries(program: Program, packed: Packed) -> Iterator[Case]:
+def canaries(program: RuleProgram, packed: Packed) -> Iterator[Case]:
     """Each with what the reference says, as far as the engine is asked.
 
     They cover every term of every rule, however many that makes.
@@ -35,7 +35,7 @@ def canaries(program: Program, packed: Packed) -> Iterator[Case]:
                 vectors += _general(members, program.width)
             given = frozenset(name for member in members for name in member.given)
             for vector in dict.fromkeys(vectors):
-                yield Question(stratum, vector, asked), outputs(members, vector) & given
+                yield EngineQuestion(stratum, vector, asked), outputs(members, vector) & given
 
 
 def _general(rules: Iterable[CompiledRule], width: int) -> Iterator[Vector]:

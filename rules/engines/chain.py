@@ -7,13 +7,13 @@ make `not fact` true.
 
 from typing import NamedTuple
 
-from rules.engines.plan import Plan
-from rules.engines.port import FALSE, TRUE, Question, Vector
-from rules.engines.verdicts import Verdict, Verdicts
+from rules.engines.plan import EvaluationPlan
+from rules.engines.port import FALSE, TRUE, EngineQuestion, Vector
+from rules.engines.verdicts import EngineVerdict, Verdicts
 from rules.match import Agreement, Match
 
 
-class Answers(NamedTuple):
+class EngineAnswers(NamedTuple):
     """What the engines say of all rules that select a node.
 
     vector     with the derived facts
@@ -28,7 +28,7 @@ class Answers(NamedTuple):
     unchecked: frozenset[int]
 
 
-class Case(NamedTuple):
+class EngineCase(NamedTuple):
     """
     atoms     truths of the atoms, one byte each as in a vector
     selected  numbers of the rules that select the node; of others derived facts are false
@@ -37,11 +37,11 @@ class Case(NamedTuple):
 
     atoms: Vector
     selected: frozenset[int]
-    before: Answers | None = None
+    before: EngineAnswers | None = None
 
 
 class Chain:
-    def __init__(self, plan: Plan, verdicts: Verdicts, case: Case) -> None:
+    def __init__(self, plan: EvaluationPlan, verdicts: Verdicts, case: EngineCase) -> None:
         self._plan, self._verdicts, self._case = plan, verdicts, case
         before = case.before
         if before is None:
@@ -52,7 +52,7 @@ class Chain:
             self.vector = case.atoms + before.vector[plan.atoms :]
             self._touched = self._readers(_differing(case.atoms, before.vector))
             acting = before.acting
-        self._known: dict[int, Verdict] = {}
+        self._known: dict[int, EngineVerdict] = {}
         self._advance()
         self.acting = (acting - self._known.keys()) | {
             number for number, verdict in self._known.items() if verdict.evidence == TRUE
@@ -86,11 +86,11 @@ class Chain:
         self.vector = bytes(vector)
         return True
 
-    def _verdict(self, number: int) -> Verdict:
+    def _verdict(self, number: int) -> EngineVerdict:
         found = self._known.get(number)
         return found if found is not None else self._verdicts.of(number, self.vector)
 
-    def questions(self, quarantined: frozenset[int]) -> list[Question]:
+    def questions(self, quarantined: frozenset[int]) -> list[EngineQuestion]:
         """What the second engine has to be asked: rules that match and that something rests on,
         with those that they rest on, and what it was not asked before.
         """
@@ -104,11 +104,13 @@ class Chain:
         asked -= quarantined
         self._asked = frozenset(asked)
         if len(plan.strata) == 1:
-            return [Question(0, self.vector, self._asked)] if asked else []
+            return [EngineQuestion(0, self.vector, self._asked)] if asked else []
         by_stratum = enumerate(members & asked for members in plan.strata)
-        return [Question(stratum, self.vector, some) for stratum, some in by_stratum if some]
+        return [EngineQuestion(stratum, self.vector, some) for stratum, some in by_stratum if some]
 
-    def answers(self, quarantined: frozenset[int], *, second: bool, answered: bool) -> Answers:
+    def answers(
+        self, quarantined: frozenset[int], *, second: bool, answered: bool
+    ) -> EngineAnswers:
         """
         second    there is a second engine
         answered  it said the same of all questions but of quarantined rules
@@ -125,10 +127,10 @@ class Chain:
             matches = list(before.matches)
             for number, verdict in self._known.items():
                 matches[number] = self._verdicts.match(number, verdict, label, self.vector)
-            return Answers(self.vector, tuple(matches), self.acting, frozenset())
+            return EngineAnswers(self.vector, tuple(matches), self.acting, frozenset())
         return self._labelled(quarantined, second, answered)
 
-    def _labelled(self, quarantined: frozenset[int], second: bool, answered: bool) -> Answers:
+    def _labelled(self, quarantined: frozenset[int], second: bool, answered: bool) -> EngineAnswers:
         """All rules, stratum by stratum: a label may come from what a rule reads."""
         matches: list[Match | None] = [None] * len(self._plan.rules)
         tainted: set[int] = set()
@@ -152,9 +154,9 @@ class Chain:
                     tainted.update(rule.infers)
                 matches[number] = self._verdicts.match(number, verdict, label, self.vector)
         unanswered = frozenset(unchecked) if second else frozenset[int]()
-        return Answers(self.vector, tuple(matches), self.acting - quarantined, unanswered)
+        return EngineAnswers(self.vector, tuple(matches), self.acting - quarantined, unanswered)
 
-    def _silent(self, number: int, verdict: Verdict, answered: bool) -> bool:
+    def _silent(self, number: int, verdict: EngineVerdict, answered: bool) -> bool:
         """Whether the second engine did not speak of the rule, now or before."""
         return not verdict.agreed or (number in self._asked and not answered)
 

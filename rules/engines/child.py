@@ -31,11 +31,11 @@ REQUEST_SECONDS = 30
 _PR_SET_PDEATHSIG = 1
 
 
-class Refused(Exception):
+class ProgramRefused(Exception):
     """The program is not loaded; the text says why."""
 
 
-class Loaded:
+class LoadedRuleset:
     """One ruleset within the library."""
 
     def __init__(self, library: Any, name: str, ruleset: dict[str, Any]) -> None:
@@ -44,7 +44,7 @@ class Loaded:
         rules = {**ruleset["rules"], "probe": PROBE}
         self._handle = library.create_ruleset(name, json.dumps(rules))
         if self._fired('{"k":"probe","id":"e"}') != ["probe"]:
-            raise Refused(f"{name}: the self-test did not fire")
+            raise ProgramRefused(f"{name}: the self-test did not fire")
 
     def outputs(self, letters: str) -> list[str]:
         """`letters` has one of t, f, u for each slot of the ruleset."""
@@ -80,12 +80,12 @@ def _texts(slot: int) -> dict[str, str]:
     }
 
 
-class Service:
+class EngineService:
     """Rulesets have numbers in the order in which they were loaded."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
-        self._rulesets: list[Loaded] = []
+        self._rulesets: list[LoadedRuleset] = []
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         match request:
@@ -103,18 +103,18 @@ class Service:
         names = [f"s{number}" for number in range(len(rulesets))]
         try:
             if clash := alike(names):
-                raise Refused(f"{clash[0]} and {clash[1]} are one name to durable_rules")
+                raise ProgramRefused(f"{clash[0]} and {clash[1]} are one name to durable_rules")
             self._rulesets = [
                 self._one(name, ruleset) for name, ruleset in zip(names, rulesets, strict=True)
             ]
-        except Refused as error:
+        except ProgramRefused as error:
             return {"refused": str(error)}
         return {"loaded": len(self._rulesets)}
 
-    def _one(self, name: str, ruleset: Any) -> Loaded:
+    def _one(self, name: str, ruleset: Any) -> LoadedRuleset:
         if why := refusal(ruleset):
-            raise Refused(why)
-        return Loaded(self._library, name, ruleset)
+            raise ProgramRefused(why)
+        return LoadedRuleset(self._library, name, ruleset)
 
 
 def resident() -> int:
@@ -126,7 +126,7 @@ def resident() -> int:
         return 0
 
 
-def serve(connection: socket.socket, service: Service) -> None:
+def serve(connection: socket.socket, service: EngineService) -> None:
     while (head := _exactly(connection, HEAD.size)) is not None:
         (length,) = HEAD.unpack(head)
         if length > MOST_BYTES:
@@ -187,7 +187,7 @@ def _work(connection: socket.socket) -> None:
         return
     hello = json.dumps({"ready": True}).encode()
     connection.sendall(HEAD.pack(len(hello)) + hello)
-    serve(connection, Service(durable_rules_engine))
+    serve(connection, EngineService(durable_rules_engine))
 
 
 if __name__ == "__main__":

@@ -9,21 +9,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rules.engines.chain import Answers, Case, Chain
+from rules.engines.chain import Chain, EngineAnswers, EngineCase
 from rules.engines.disputes import DisputeRecord, dispute, names_of
 from rules.engines.durable import REFUSALS, DurableEngine
-from rules.engines.plan import Plan
-from rules.engines.port import EngineError, Outputs, Question
+from rules.engines.plan import EvaluationPlan
+from rules.engines.port import EngineError, EngineQuestion, Outputs
 from rules.engines.reference import ReferenceEngine
 from rules.engines.verdicts import Verdicts
-from rules.program import Program
+from rules.program import RuleProgram
 
 SEVERAL = 3
 """So many rules disputed by one answer are no defect of a rule: the engine counts as down."""
 
 
 @dataclass(slots=True)
-class Stats:
+class CrosscheckStats:
     """Counters since the start, for metrics. `unchecked` counts evaluations of a node."""
 
     disagreements: int = 0
@@ -37,7 +37,7 @@ class CrossCheck:
     def __init__(self, durable: DurableEngine | None) -> None:
         self.reference = ReferenceEngine()
         self.durable = durable
-        self.stats = Stats()
+        self.stats = CrosscheckStats()
         self.quarantined: dict[str, str] = {}
         """Rule id to why its matches may not act."""
         self.disputes: dict[str, DisputeRecord] = {}
@@ -46,12 +46,12 @@ class CrossCheck:
         """Why the second engine gives no answers; "" while it does."""
         self._down = False
         """It is in trouble for want of a child."""
-        self.plan = Plan(Program())
+        self.plan = EvaluationPlan(RuleProgram())
         self._verdicts = Verdicts(self.plan, self.reference)
 
     # -- programs
 
-    def load(self, program: Program) -> None:
+    def load(self, program: RuleProgram) -> None:
         """Raises EngineError when the second engine refuses the program; the old one stays."""
         if self.durable is not None:
             try:
@@ -63,16 +63,16 @@ class CrossCheck:
                 self._down, self.trouble = True, str(error)
         self._take(program)
 
-    def load_unchecked(self, program: Program, why: str) -> None:
+    def load_unchecked(self, program: RuleProgram, why: str) -> None:
         """Take a program that the second engine could not be made to take; it is tried later."""
         if self.durable is not None:
             self.durable.adopt(program, why)
         self._down, self.trouble = self.durable is not None, why
         self._take(program)
 
-    def _take(self, program: Program) -> None:
+    def _take(self, program: RuleProgram) -> None:
         self.reference.load(program)
-        self.plan = Plan(program)
+        self.plan = EvaluationPlan(program)
         self._verdicts = Verdicts(self.plan, self.reference)
         ids = {rule.id for rule in program.rules}
         self.quarantined = {id_: why for id_, why in self.quarantined.items() if id_ in ids}
@@ -90,7 +90,7 @@ class CrossCheck:
         if self._down and self._second().revived():
             self._down, self.trouble = False, ""
 
-    def evaluate(self, cases: Sequence[Case], now: datetime) -> list[Answers]:
+    def evaluate(self, cases: Sequence[EngineCase], now: datetime) -> list[EngineAnswers]:
         if not cases:
             return []
         chains = [Chain(self.plan, self._verdicts, case) for case in cases]
@@ -104,14 +104,14 @@ class CrossCheck:
             self.stats.unchecked += len(chains)
         return [self._answers(chain, answered=answered) for chain in chains]
 
-    def _answers(self, chain: Chain, *, answered: bool) -> Answers:
+    def _answers(self, chain: Chain, *, answered: bool) -> EngineAnswers:
         return chain.answers(self._held(), second=self.durable is not None, answered=answered)
 
     def _held(self) -> frozenset[int]:
         """Numbers of the quarantined rules."""
         return self.plan.of(self.quarantined) if self.quarantined else frozenset()
 
-    def _agree(self, questions: Sequence[Question], now: datetime) -> bool:
+    def _agree(self, questions: Sequence[EngineQuestion], now: datetime) -> bool:
         """False: the second engine counts as down. What it disputes is in `quarantined` then."""
         reference = self.reference.matches(questions)
         try:
@@ -131,7 +131,7 @@ class CrossCheck:
         return self.durable
 
     def _settle(
-        self, questions: Sequence[Question], reference: Sequence[Outputs], now: datetime
+        self, questions: Sequence[EngineQuestion], reference: Sequence[Outputs], now: datetime
     ) -> bool:
         """Ask a new child: if that one agrees, the old one's memory was corrupt."""
         self._second().replace("disagreement")
@@ -157,12 +157,15 @@ class CrossCheck:
         self.disputes[seen.rule_id] = seen
 
     def _odd(
-        self, questions: Sequence[Question], reference: Sequence[Outputs], second: Sequence[Outputs]
+        self,
+        questions: Sequence[EngineQuestion],
+        reference: Sequence[Outputs],
+        second: Sequence[Outputs],
     ) -> list[int]:
         answers = enumerate(zip(questions, reference, second, strict=True))
         return [n for n, (question, a, b) in answers if a != b and self._differing(question, a, b)]
 
-    def _differing(self, question: Question, one: Outputs, other: Outputs) -> Collection[int]:
+    def _differing(self, question: EngineQuestion, one: Outputs, other: Outputs) -> Collection[int]:
         assert question.rules is not None
         rules = self.plan.rules
         return {n for n in question.rules if names_of(rules[n], one) != names_of(rules[n], other)}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rules.atoms import describe
-from rules.engines.port import TRUTHS, Outputs, Question
-from rules.program import CompiledRule, Program
+from rules.engines.port import TRUTHS, EngineQuestion, Outputs
+from rules.program import CompiledRule, RuleProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class DisputeRecord:
 
 
 def dispute(
-    program: Program,
+    program: RuleProgram,
     rule: CompiledRule,
-    question: Question,
+    question: EngineQuestion,
     reference: Outputs,
     second: Outputs,
     at: datetime,
@@ -51,7 +51,7 @@ def names_of(rule: CompiledRule, fired: Outputs) -> Outputs:
     return frozenset(name for name in rule.given if name in fired)
 
 
-def _fact(program: Program, rule: CompiledRule, question: Question) -> Iterator[str]:
+def _fact(program: RuleProgram, rule: CompiledRule, question: EngineQuestion) -> Iterator[str]:
     atoms = len(program.atoms)
     for slot in rule.slots:
         truth = TRUTHS[question.vector[slot]].name.lower()

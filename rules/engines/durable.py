@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from rules.engines.canary import Case, canaries
 from rules.engines.limit import TimeLimit
 from rules.engines.packed import Packed
-from rules.engines.port import EngineError, Outputs, Question
+from rules.engines.port import EngineError, EngineQuestion, Outputs
 from rules.engines.talk import MOST_ASKED, Asked, Child, ask, evaluate, frames, hear
-from rules.program import Program
+from rules.program import RuleProgram
 
 EVALUATE_SECONDS, EVALUATE_MOST = 1.0, 8.0
 """For one frame: at first, and at most after children that were too slow."""
@@ -47,8 +47,8 @@ class DurableEngine:
 
     def __init__(self, spawn: Spawn, monotonic: Callable[[], float]) -> None:
         self._spawn, self._monotonic = spawn, monotonic
-        self._program: Program | None = None
-        self._packed = Packed(Program())
+        self._program: RuleProgram | None = None
+        self._packed = Packed(RuleProgram())
         self._proven = False
         """The program has passed its canary."""
         self._child: Child | None = None
@@ -74,7 +74,7 @@ class DurableEngine:
     def up(self) -> bool:
         return self._child is not None
 
-    def load(self, program: Program) -> None:
+    def load(self, program: RuleProgram) -> None:
         """A child that does not start is tried again later, with the new program.
 
         Raises EngineError. With a reason of REFUSALS it is the program's fault (`fatal`: the child
@@ -94,13 +94,13 @@ class DurableEngine:
         self._program, self._packed, self._proven = program, packed, True
         self._failures = 0
 
-    def adopt(self, program: Program, why: str) -> None:
+    def adopt(self, program: RuleProgram, why: str) -> None:
         """Take `program` without a child: one is started later, and `why` is said until then."""
         self.close()
         self._program, self._packed = program, Packed(program)
         self._proven, self._last = False, why
 
-    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+    def matches(self, questions: Sequence[EngineQuestion]) -> list[Outputs]:
         """A fact that answers several of the questions is asked once."""
         if self._program is None:
             raise EngineError("empty", "no program is loaded")
@@ -160,7 +160,7 @@ class DurableEngine:
         self.restarts[why] = self.restarts.get(why, 0) + 1
         self._take(child)
 
-    def _started(self, program: Program, packed: Packed, *, canary: bool) -> Child:
+    def _started(self, program: RuleProgram, packed: Packed, *, canary: bool) -> Child:
         """A new child that has the program and, if asked to, passed its canary."""
         seconds = LOAD_SECONDS if canary else self._loading.seconds
         child = self._spawned(seconds)
@@ -193,7 +193,7 @@ class DurableEngine:
     def _takes_nothing(self) -> bool:
         """Whether a child starts and takes an empty program: then it is able to load."""
         try:
-            self._started(Program(), Packed(Program()), canary=False).kill()
+            self._started(RuleProgram(), Packed(RuleProgram()), canary=False).kill()
         except EngineError:
             return False
         return True
@@ -244,7 +244,7 @@ class DurableEngine:
 
 def _check(child: Child, packed: Packed, cases: Iterable[Case]) -> None:
     """The canary. Raises EngineError naming the first rule that answers wrongly."""
-    some: list[tuple[Question, Outputs, list[Asked]]] = []
+    some: list[tuple[EngineQuestion, Outputs, list[Asked]]] = []
     facts = 0
     for question, expected in cases:
         some.append((question, expected, packed.asked(question)))
@@ -256,7 +256,7 @@ def _check(child: Child, packed: Packed, cases: Iterable[Case]) -> None:
 
 
 def _compare(
-    child: Child, packed: Packed, cases: Sequence[tuple[Question, Outputs, list[Asked]]]
+    child: Child, packed: Packed, cases: Sequence[tuple[EngineQuestion, Outputs, list[Asked]]]
 ) -> None:
     """Few at a time, so that a large program's canary needs no memory for all of its vectors."""
     asked = list(dict.fromkeys(fact for _, _, facts in cases for fact in facts))

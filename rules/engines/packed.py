@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from rules.engines.port import Outputs, Question
+from rules.engines.port import EngineQuestion, Outputs
 from rules.engines.ruleset import Term, rulesets
 from rules.engines.talk import Asked
-from rules.program import CompiledRule, Program
+from rules.program import CompiledRule, RuleProgram
 
 _LETTERS = "fut"
 """By the byte of a vector."""
@@ -17,7 +17,7 @@ _TEXT = bytes.maketrans(bytes(range(3)), _LETTERS.encode())
 class Packed:
     """rulesets  to be loaded, in this order; a ruleset has rules of one stratum only"""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: RuleProgram) -> None:
         self.rulesets: list[dict[str, Any]] = []
         self._sets: dict[int, tuple[int, ...]] = {}
         """Number of a rule to the rulesets that have its terms."""
@@ -32,13 +32,13 @@ class Packed:
         self._project = [_projection(made["slots"]) for made in self.rulesets]
         self._rules = _by_ruleset(self._sets, len(self.rulesets))
 
-    def asked(self, question: Question) -> list[Asked]:
+    def asked(self, question: EngineQuestion) -> list[Asked]:
         """What to ask of the child for `question`."""
         text = question.vector.translate(_TEXT).decode("ascii")
         sets = {number for rule in self._numbers(question) for number in self._sets[rule]}
         return [(number, self._project[number](text)) for number in sets]
 
-    def outputs(self, question: Question, fired: Iterable[Outputs]) -> Outputs:
+    def outputs(self, question: EngineQuestion, fired: Iterable[Outputs]) -> Outputs:
         """Of what `fired` in the rulesets asked: the outputs of the rules in question."""
         found = frozenset().union(*fired)
         if not found:
@@ -49,7 +49,7 @@ class Packed:
         """Numbers of the rules that share a ruleset with this one, and its own."""
         return frozenset().union(*(self._rules[number] for number in self._sets[rule.number]))
 
-    def _numbers(self, question: Question) -> frozenset[int]:
+    def _numbers(self, question: EngineQuestion) -> frozenset[int]:
         return self._strata[question.stratum] if question.rules is None else question.rules
 
 

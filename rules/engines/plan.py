@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 
-from rules.program import CompiledRule, Program, slots_of
+from rules.program import CompiledRule, RuleProgram, slots_of
 from rules.supposing import probes_of
 
 
-class Plan:
+class EvaluationPlan:
     """
     readers    slot to the numbers of the rules that ask it
     strata     numbers of the rules of each stratum
@@ -16,7 +16,7 @@ class Plan:
     project    number of a rule to what it picks of a vector: all that its outputs depend on
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: RuleProgram) -> None:
         self.program = program
         self.atoms = len(program.atoms)
         self.rules = program.rules

@@ -7,7 +7,7 @@ known; an output is the name that CompiledRule.output gives: a root known true, 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from rules.program import Program
+from rules.program import RuleProgram
 from rules.truth import Truth
 
 Vector = bytes
@@ -26,7 +26,7 @@ def vector_of(truths: Iterable[Truth]) -> Vector:
     return bytes(map(byte_of, truths))
 
 
-class Question(NamedTuple):
+class EngineQuestion(NamedTuple):
     """What fires of some rules of one stratum.
 
     vector  the derived facts of lower strata are finished in it; of others any value will do
@@ -46,12 +46,12 @@ class EngineError(Exception):
         self.reason = reason
 
 
-class Engine(Protocol):
-    def load(self, program: Program) -> None:
+class RuleEngine(Protocol):
+    def load(self, program: RuleProgram) -> None:
         """Replace the program, all or nothing. Raises EngineError; the old one then stays."""
         ...
 
-    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+    def matches(self, questions: Sequence[EngineQuestion]) -> list[Outputs]:
         """What fires for each question, of the rules asked about only. Raises EngineError."""
         ...
 

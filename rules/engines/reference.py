@@ -2,24 +2,24 @@
 
 from collections.abc import Iterable, Sequence
 
-from rules.engines.port import FALSE, TRUE, UNKNOWN, Outputs, Question, Vector
-from rules.program import CompiledRule, Program, Root, Slot
+from rules.engines.port import FALSE, TRUE, UNKNOWN, EngineQuestion, Outputs, Vector
+from rules.program import CompiledRule, Root, RuleProgram, VectorSlot
 
 
 class ReferenceEngine:
     def __init__(self) -> None:
-        self._program = Program()
+        self._program = RuleProgram()
 
-    def load(self, program: Program) -> None:
+    def load(self, program: RuleProgram) -> None:
         self._program = program
 
-    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+    def matches(self, questions: Sequence[EngineQuestion]) -> list[Outputs]:
         return [outputs(self._asked(question), question.vector) for question in questions]
 
     def close(self) -> None:
         pass
 
-    def _asked(self, question: Question) -> Iterable[CompiledRule]:
+    def _asked(self, question: EngineQuestion) -> Iterable[CompiledRule]:
         if question.rules is None:
             return self._program.strata[question.stratum]
         return [self._program.rules[number] for number in question.rules]
@@ -37,7 +37,7 @@ def outputs(rules: Iterable[CompiledRule], vector: Vector) -> Outputs:
 
 def evaluate(root: Root, vector: Vector) -> int:
     """A byte as in a vector: of several members the least holds for all, the greatest for any."""
-    if isinstance(root, Slot):
+    if isinstance(root, VectorSlot):
         return vector[root.index]
     members = [evaluate(member, vector) for member in root.members]
     match root.op:

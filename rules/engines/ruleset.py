@@ -32,7 +32,7 @@ Term = tuple[str, Sequence[tuple[int, bool]]]
 """Name of the durable rule, and its literals."""
 
 
-class _Open:
+class _OpenRuleset:
     """A ruleset that is being filled."""
 
     def __init__(self) -> None:
@@ -63,11 +63,11 @@ def rulesets(groups: Iterable[Sequence[Term]]) -> tuple[list[dict[str, Any]], li
 
     A term with more literals than a ruleset may have properties cannot be given; ValueError.
     """
-    made: list[_Open] = []
+    made: list[_OpenRuleset] = []
     places: list[list[int]] = []
     for terms in groups:
         if not made or not made[-1].add(terms, FEW_TERMS):
-            made.append(_Open())
+            made.append(_OpenRuleset())
             if not made[-1].add(terms, MOST_TERMS):
                 made.pop()
                 places.append([*_split(terms, made)])
@@ -76,13 +76,13 @@ def rulesets(groups: Iterable[Sequence[Term]]) -> tuple[list[dict[str, Any]], li
     return [ruleset.made() for ruleset in made], places
 
 
-def _split(terms: Sequence[Term], made: list[_Open]) -> Iterator[int]:
+def _split(terms: Sequence[Term], made: list[_OpenRuleset]) -> Iterator[int]:
     """A group that is too large for one ruleset, in rulesets of its own."""
-    made.append(_Open())
+    made.append(_OpenRuleset())
     yield len(made) - 1
     for name, literals in terms:
         if not made[-1].add([(name, literals)], MOST_TERMS):
-            made.append(_Open())
+            made.append(_OpenRuleset())
             if not made[-1].add([(name, literals)], MOST_TERMS):
                 raise ValueError(f"{name} asks {len(literals)} facts at once")
             yield len(made) - 1

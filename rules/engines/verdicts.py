@@ -7,8 +7,8 @@ same, every time.
 
 from typing import NamedTuple
 
-from rules.engines.plan import Plan
-from rules.engines.port import FALSE, TRUE, TRUTHS, UNKNOWN, Outputs, Question, Vector
+from rules.engines.plan import EvaluationPlan
+from rules.engines.port import FALSE, TRUE, TRUTHS, UNKNOWN, EngineQuestion, Outputs, Vector
 from rules.engines.reference import ReferenceEngine
 from rules.match import Agreement, Match
 from rules.program import CompiledRule
@@ -18,7 +18,7 @@ MOST_KEPT = 1 << 16
 """Verdicts, some 400 bytes each; then all are forgotten."""
 
 
-class Verdict:
+class EngineVerdict:
     """
     agreed   the second engine said the same at least once
     matches  as they are told, by label
@@ -38,11 +38,11 @@ class Truths(NamedTuple):
 
 
 class Verdicts:
-    def __init__(self, plan: Plan, reference: ReferenceEngine) -> None:
+    def __init__(self, plan: EvaluationPlan, reference: ReferenceEngine) -> None:
         self._plan, self._reference = plan, reference
-        self._known: dict[tuple[int, object], Verdict] = {}
+        self._known: dict[tuple[int, object], EngineVerdict] = {}
 
-    def of(self, number: int, vector: Vector) -> Verdict:
+    def of(self, number: int, vector: Vector) -> EngineVerdict:
         """`vector` has the derived facts that the rule reads."""
         key = number, self._plan.project[number](vector)
         found = self._known.get(key)
@@ -52,7 +52,7 @@ class Verdicts:
             found = self._known[key] = self._new(self._plan.rules[number], vector)
         return found
 
-    def match(self, number: int, verdict: Verdict, label: Agreement, vector: Vector) -> Match:
+    def match(self, number: int, verdict: EngineVerdict, label: Agreement, vector: Vector) -> Match:
         """The same object each time: most nodes are told what others are."""
         found = verdict.matches.get(label)
         if found is None:
@@ -69,11 +69,11 @@ class Verdicts:
             )
         return found
 
-    def _new(self, rule: CompiledRule, vector: Vector) -> Verdict:
-        question = Question(rule.stratum, vector, frozenset((rule.number,)))
+    def _new(self, rule: CompiledRule, vector: Vector) -> EngineVerdict:
+        question = EngineQuestion(rule.stratum, vector, frozenset((rule.number,)))
         truths = truths_of(rule, self._reference.matches([question])[0])
         true_leaves = sum(vector[slot] == TRUE for slot in self._plan.evidence_slots[rule.number])
-        return Verdict(truths.evidence, truths.guards, true_leaves)
+        return EngineVerdict(truths.evidence, truths.guards, true_leaves)
 
 
 def truths_of(rule: CompiledRule, fired: Outputs) -> Truths:

@@ -2,6 +2,6 @@
 
 from rules.importing.fields import CannotImport
 from rules.importing.health_checks import Imported, imported
-from rules.importing.ladders import Note
+from rules.importing.ladders import ImportNote
 
-__all__ = ["CannotImport", "Imported", "Note", "imported"]
+__all__ = ["CannotImport", "ImportNote", "Imported", "imported"]

@@ -16,7 +16,7 @@ from typing import Any
 from kubenode.api.base import API_VERSION
 from kubenode.api.duration import format_duration
 from rules.importing.fields import CannotImport, Data, as_list, as_map, duration, held
-from rules.importing.ladders import Note, escalating, handed_over, owner_remediated
+from rules.importing.ladders import ImportNote, escalating, handed_over, owner_remediated
 
 Object = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Imported:
 
     rule: Object
     policy: Object | None = None
-    notes: list[Note] = field(default_factory=list)
+    notes: list[ImportNote] = field(default_factory=list)
 
 
 def imported(data: object) -> Imported:
@@ -65,7 +65,7 @@ class _Import:
         self._name = str(metadata.get("name") or "")
         if not self._name:
             raise CannotImport("metadata.name", "missing: give the object a name")
-        self._notes: list[Note] = []
+        self._notes: list[ImportNote] = []
         self._used: set[str] = set()
         self._guards: list[Object] = [
             {"fact": {"name": "maintenance.active"}},
@@ -310,7 +310,7 @@ class _Import:
         return self._spec.get(name)
 
     def _note(self, path: str, text: str) -> None:
-        self._notes.append(Note(path, text))
+        self._notes.append(ImportNote(path, text))
 
 
 def _maps(checks: Data, name: str) -> list[Data]:

@@ -25,14 +25,14 @@ KNOWN: Mapping[str, tuple[str, Sequence[dict[str, Any]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class ImportNote:
     """What a person should know of a field of the given object."""
 
     path: str
     text: str
 
 
-def handed_over(template: Mapping[str, Any], number: int, notes: list[Note]) -> Rung:
+def handed_over(template: Mapping[str, Any], number: int, notes: list[ImportNote]) -> Rung:
     """The rung for a template; of a kind that is not known one that creates its object."""
     kind, name = str(template.get("kind", "")), str(template.get("name", ""))
     path = "remediationTemplate" if not number else f"escalatingRemediations[{number - 1}]"
@@ -41,10 +41,10 @@ def handed_over(template: Mapping[str, Any], number: int, notes: list[Note]) -> 
         text = (
             f"{kind} {name}: done by KubeNode itself ({_steps(steps)}); its settings are not read"
         )
-        notes.append(Note(f"spec.{path}", text))
+        notes.append(ImportNote(f"spec.{path}", text))
         return {"name": rung, "steps": [dict(step) for step in steps]}
     notes.append(
-        Note(
+        ImportNote(
             f"spec.{path}",
             f"{kind} {name}: its own operator goes on repairing; list the template in the settings"
             " of the remedy operator (createObject)",
@@ -53,7 +53,7 @@ def handed_over(template: Mapping[str, Any], number: int, notes: list[Note]) -> 
     return {"name": _rung_name(kind), "steps": [{"createObject": {"template": name or "template"}}]}
 
 
-def escalating(given: Sequence[Any], notes: list[Note]) -> list[Rung]:
+def escalating(given: Sequence[Any], notes: list[ImportNote]) -> list[Rung]:
     """A rung for each, by `order`; the timeout of each is how long its proof may take."""
     path = "spec.escalatingRemediations"
     each = [as_map(one, f"{path}[{number}]") for number, one in enumerate(given)]
@@ -77,14 +77,14 @@ def _order(one: Mapping[str, Any]) -> int:
     return order if isinstance(order, int) else 0
 
 
-def owner_remediated(strategy: str, group: str, notes: list[Note]) -> Rung:
+def owner_remediated(strategy: str, group: str, notes: list[ImportNote]) -> Rung:
     """Without a template the owner of the Machine replaces it; OpenShift knows a power-cycle."""
     if strategy == "external-baremetal":
-        notes.append(Note("metadata.annotations", "external-baremetal: a power-cycle"))
+        notes.append(ImportNote("metadata.annotations", "external-baremetal: a power-cycle"))
         return {"name": "power-cycle", "steps": [{"cordon": {}}, {"powerCycle": {}}]}
     if group == "machine.openshift.io":
         text = "OpenShift's Machine API is no way of replacing that KubeNode has: see `via`"
-        notes.append(Note("spec.remediationTemplate", text))
+        notes.append(ImportNote("spec.remediationTemplate", text))
     return {
         "name": "replace",
         "steps": [*map(dict, EMPTY), {"replace": {"via": ["ClusterAPI"]}}],

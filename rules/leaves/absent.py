@@ -32,7 +32,7 @@ from kubenode.api.v1alpha1.leaves import (
 from rules.facts import FactSet
 from rules.history import DAWN
 from rules.leaves import alert, event, hostevent
-from rules.leaves.reading import Reading, earliest
+from rules.leaves.reading import LeafReading, earliest
 from rules.truth import Truth
 from rules.unheard import not_held
 
@@ -44,7 +44,7 @@ KUBELETS = frozenset(
 KUBELET = "kubelet"
 
 
-def absent(leaf: AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> Reading:
+def absent(leaf: AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime) -> LeafReading:
     """`reading` is of the leaf inside."""
     inner = leaf.leaf
     if reading.truth is not Truth.FALSE:
@@ -66,7 +66,9 @@ def absent(leaf: AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) ->
     return _lasted(reading, since + leaf.for_, leaf.for_, now)
 
 
-def _lasted(reading: Reading, known_at: datetime, wanted: timedelta, now: datetime) -> Reading:
+def _lasted(
+    reading: LeafReading, known_at: datetime, wanted: timedelta, now: datetime
+) -> LeafReading:
     if now >= known_at:
         return replace(reading, truth=Truth.TRUE)
     young = f"{reading.found}, not yet for {span(wanted)}"
@@ -113,8 +115,8 @@ _SINCE: Mapping[type, Callable[[Any, FactSet], datetime | None]] = {
 
 
 def _no_event(
-    leaf: EventLeaf, wanted: timedelta, reading: Reading, facts: FactSet, now: datetime
-) -> Reading:
+    leaf: EventLeaf, wanted: timedelta, reading: LeafReading, facts: FactSet, now: datetime
+) -> LeafReading:
     """False for `wanted` up to now: no window that ended in this time had enough occurrences."""
     sure, perhaps = event.last_true(leaf, facts, now)
     if sure is not None and sure + wanted > now:
@@ -159,8 +161,8 @@ def _silent_at(leaf: EventLeaf, facts: FactSet) -> datetime | None:
 
 
 def _no_host_event(
-    leaf: HostEventLeaf, wanted: timedelta, reading: Reading, facts: FactSet, now: datetime
-) -> Reading:
+    leaf: HostEventLeaf, wanted: timedelta, reading: LeafReading, facts: FactSet, now: datetime
+) -> LeafReading:
     heard = facts.sources_heard
     if leaf.source is not None:
         heard = {name: at for name, at in heard.items() if name == leaf.source}

@@ -7,7 +7,7 @@ from kubenode.api.v1alpha1.leaves import AlertLeaf
 from rules.facts import AlertFact, FactSet
 from rules.leaves.describe import subject
 from rules.leaves.pattern import whole
-from rules.leaves.reading import Reading
+from rules.leaves.reading import LeafReading
 from rules.truth import Truth
 
 SILENCE = timedelta(minutes=10)
@@ -17,26 +17,28 @@ Alertmanager repeats its Watchdog more often than that where it is set up as its
 has silently stopped would otherwise read as "no alert"."""
 
 
-def alert(leaf: AlertLeaf, facts: FactSet, now: datetime) -> Reading:
+def alert(leaf: AlertLeaf, facts: FactSet, now: datetime) -> LeafReading:
     about, heard = subject(leaf), facts.alerts_heard
     if heard is None:
         never = "is not known: no source of alerts was ever heard from"
-        return Reading(Truth.UNKNOWN, about, never)
+        return LeafReading(Truth.UNKNOWN, about, never)
     silent_at = heard + SILENCE
     if now >= silent_at:
         silent = f"is not known: alerts were not heard from for {span(SILENCE)}"
-        return Reading(Truth.UNKNOWN, about, silent, observed_at=heard)
+        return LeafReading(Truth.UNKNOWN, about, silent, observed_at=heard)
     firing = [a for a in facts.alerts if a.firing and fits(leaf, a)]
     if not firing:
-        return Reading(Truth.FALSE, about, "does not fire", False, "Alertmanager", heard, silent_at)
+        return LeafReading(
+            Truth.FALSE, about, "does not fire", False, "Alertmanager", heard, silent_at
+        )
     oldest = min(firing, key=lambda a: a.since)
     held_at = oldest.since + leaf.for_
     says = "fires" if oldest.name == leaf.name else f"fires as {oldest.name}"
     if now < held_at:
         young = f"{says}, not yet for {span(leaf.for_)}"
         flips_at = min(held_at, silent_at)
-        return Reading(Truth.FALSE, about, young, True, "Alertmanager", heard, flips_at)
-    return Reading(Truth.TRUE, about, says, True, "Alertmanager", heard, silent_at)
+        return LeafReading(Truth.FALSE, about, young, True, "Alertmanager", heard, flips_at)
+    return LeafReading(Truth.TRUE, about, says, True, "Alertmanager", heard, silent_at)
 
 
 def fits(leaf: AlertLeaf, fact: AlertFact) -> bool:

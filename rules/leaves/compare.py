@@ -7,7 +7,7 @@ from kubenode.api.v1alpha1.leaves import FactLeaf, ProbeLeaf
 from rules.builtin import BUILTIN, MAINTENANCE_UNTIL, Builtin
 from rules.facts import FactSet
 from rules.leaves.describe import subject, windowed, written
-from rules.leaves.reading import Reading
+from rules.leaves.reading import LeafReading
 from rules.leaves.window import inside
 from rules.truth import Truth
 
@@ -18,7 +18,7 @@ FAR = timedelta(days=3650).total_seconds()
 """Seconds; what lies further ahead never comes."""
 
 
-def fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> Reading:
+def fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> LeafReading:
     """A bare `<group>.sameFault` is unknown: it is counted for each rule, see `counted`."""
     builtin = BUILTIN.get(leaf.name)
     if builtin is None:
@@ -26,51 +26,51 @@ def fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> Reading:
     if leaf.window is not None:
         is_in, flips_at = inside(leaf.window, now)
         says = f"is {'in' if is_in else 'outside'} {windowed(leaf.window)}"
-        return Reading(compares(leaf, is_in), "now", says, is_in, "clock", flips_at=flips_at)
+        return LeafReading(compares(leaf, is_in), "now", says, is_in, "clock", flips_at=flips_at)
     about, value = subject(leaf), facts.values.get(leaf.name)
     if value is None:
-        return Reading(Truth.UNKNOWN, about, "is not known")
+        return LeafReading(Truth.UNKNOWN, about, "is not known")
     truth = compares(leaf, value)
     flips_at = _flips(leaf, builtin, value, facts, now)
     said = _said(leaf, value, truth)
-    return Reading(truth, about, said, value, "built-in fact", flips_at=flips_at)
+    return LeafReading(truth, about, said, value, "built-in fact", flips_at=flips_at)
 
 
-def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> Reading:
+def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> LeafReading:
     """`<group>.sameFault`, as it was counted for the rule with this id."""
     count = facts.same_fault.get(rule, {}).get(leaf.name.partition(".")[0])
     if count is None:
-        return Reading(Truth.UNKNOWN, subject(leaf), "is not counted yet")
+        return LeafReading(Truth.UNKNOWN, subject(leaf), "is not counted yet")
     truth = compares(leaf, count)
-    return Reading(truth, subject(leaf), _said(leaf, count, truth), count, "count of nodes")
+    return LeafReading(truth, subject(leaf), _said(leaf, count, truth), count, "count of nodes")
 
 
-def _inferred(leaf: FactLeaf, facts: FactSet) -> Reading:
+def _inferred(leaf: FactLeaf, facts: FactSet) -> LeafReading:
     """False stands for a fact that is known not to hold, whatever its value would be."""
     about, value = f"derived {subject(leaf)}", facts.inferred.get(leaf.name)
     if value is None:
-        return Reading(Truth.UNKNOWN, about, "is not known")
+        return LeafReading(Truth.UNKNOWN, about, "is not known")
     if value is False:
-        return Reading(Truth.FALSE, about, "does not hold", value, "derived fact")
+        return LeafReading(Truth.FALSE, about, "does not hold", value, "derived fact")
     truth = compares(leaf, value)
-    return Reading(truth, about, _said(leaf, value, truth), value, "derived fact")
+    return LeafReading(truth, about, _said(leaf, value, truth), value, "derived fact")
 
 
-def probe(leaf: ProbeLeaf, facts: FactSet, now: datetime) -> Reading:
+def probe(leaf: ProbeLeaf, facts: FactSet, now: datetime) -> LeafReading:
     about, answer = subject(leaf), facts.probes.get(leaf.name)
     if answer is None:
-        return Reading(Truth.UNKNOWN, about, "was not answered")
+        return LeafReading(Truth.UNKNOWN, about, "was not answered")
     old_at, source = answer.answered_at + leaf.max_age, PROBE
     if now >= old_at:
         old = f"was answered longer than {span(leaf.max_age)} ago"
-        return Reading(Truth.UNKNOWN, about, old, answer.value, source, answer.answered_at)
+        return LeafReading(Truth.UNKNOWN, about, old, answer.value, source, answer.answered_at)
     if answer.value is None:
         failed = "failed, or its answer does not have it"
-        return Reading(Truth.UNKNOWN, about, failed, None, source, answer.answered_at)
+        return LeafReading(Truth.UNKNOWN, about, failed, None, source, answer.answered_at)
     truth = compares(leaf, answer.value)
     says = _said(leaf, answer.value, truth)
     flips_at = None if truth is Truth.UNKNOWN else old_at
-    return Reading(truth, about, says, answer.value, source, answer.answered_at, flips_at)
+    return LeafReading(truth, about, says, answer.value, source, answer.answered_at, flips_at)
 
 
 def compares(leaf: FactLeaf | ProbeLeaf, value: object) -> Truth:

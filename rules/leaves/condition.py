@@ -7,37 +7,37 @@ from kubenode.api.v1alpha1.leaves import ConditionLeaf
 from rules.facts import ConditionFact, FactSet
 from rules.leaves.describe import subject
 from rules.leaves.pattern import found
-from rules.leaves.reading import Reading
+from rules.leaves.reading import LeafReading
 from rules.truth import Truth
 from rules.unheard import not_held
 
 SOURCE = "Node condition"
 
 
-def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
+def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> LeafReading:
     """A status that its reporter set when it started is no finding: unknown until it settles. Nor
     is it known whether one lasted through a time in which nobody was heard.
     """
     about, fact = subject(leaf), facts.conditions.get(leaf.type)
     if fact is None:
-        return Reading(Truth.UNKNOWN, about, "is not reported")
+        return LeafReading(Truth.UNKNOWN, about, "is not reported")
     silent_at = fact.heard + leaf.max_age
     says = f"is {fact.status} ({fact.reason or 'no reason'})"
     if now >= silent_at:
         silent = f"{says}, not heard from for longer than {span(leaf.max_age)}"
-        return Reading(Truth.UNKNOWN, about, silent, fact.status, SOURCE, fact.heard)
+        return LeafReading(Truth.UNKNOWN, about, silent, fact.status, SOURCE, fact.heard)
     if fact.doubted:
         old = (
             f"was {fact.status}, and the Node shows an older report; its reporter has to repeat it"
         )
-        return Reading(Truth.UNKNOWN, about, old, fact.status, SOURCE, fact.heard)
+        return LeafReading(Truth.UNKNOWN, about, old, fact.status, SOURCE, fact.heard)
     if fact.settles is not None and now < fact.settles:
         reset = f"{says}, but only since its reporter started anew"
         settles_at = fact.settles if fact.settles < silent_at else None
-        return Reading(Truth.UNKNOWN, about, reset, fact.status, SOURCE, fact.heard, settles_at)
+        return LeafReading(Truth.UNKNOWN, about, reset, fact.status, SOURCE, fact.heard, settles_at)
     truth, held_at = Truth.TRUE, fact.since + leaf.for_
     if fact.status != leaf.status and fact.status not in ("True", "False"):
-        return Reading(Truth.UNKNOWN, about, says, fact.status, SOURCE, fact.heard)
+        return LeafReading(Truth.UNKNOWN, about, says, fact.status, SOURCE, fact.heard)
     if fact.status != leaf.status:
         truth = Truth.FALSE
     elif not says_so(leaf, fact):
@@ -45,12 +45,12 @@ def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> Reading:
     elif now < held_at:
         young = f"{says}, not yet for {span(leaf.for_)}"
         flips_at = min(held_at, silent_at)
-        return Reading(Truth.FALSE, about, young, fact.status, SOURCE, fact.heard, flips_at)
+        return LeafReading(Truth.FALSE, about, young, fact.status, SOURCE, fact.heard, flips_at)
     elif (known_at := held_at + not_held(fact, facts, now)) > now:
         deaf = f"{says}, not for {span(leaf.for_)} in which its reporter could be heard"
         flips_at = min(known_at, silent_at)
-        return Reading(Truth.UNKNOWN, about, deaf, fact.status, SOURCE, fact.heard, flips_at)
-    return Reading(truth, about, says, fact.status, SOURCE, fact.heard, silent_at)
+        return LeafReading(Truth.UNKNOWN, about, deaf, fact.status, SOURCE, fact.heard, flips_at)
+    return LeafReading(truth, about, says, fact.status, SOURCE, fact.heard, silent_at)
 
 
 def says_so(leaf: ConditionLeaf, fact: ConditionFact) -> bool:

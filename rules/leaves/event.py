@@ -11,7 +11,7 @@ from rules.facts import EventFact, FactSet
 from rules.history import DAWN
 from rules.leaves.describe import subject
 from rules.leaves.pattern import found
-from rules.leaves.reading import Reading
+from rules.leaves.reading import LeafReading
 from rules.truth import Truth
 
 _ONCE = {
@@ -26,7 +26,7 @@ _OFTEN = {
 }
 
 
-def event(leaf: EventLeaf, facts: FactSet, now: datetime) -> Reading:
+def event(leaf: EventLeaf, facts: FactSet, now: datetime) -> LeafReading:
     """Of an aggregated Event only the last occurrence has a time: of those that began before the
     window some may lie in it. Between "at least" and "at most" the answer is unknown.
     """
@@ -40,7 +40,7 @@ def event(leaf: EventLeaf, facts: FactSet, now: datetime) -> Reading:
     last = max((e.at for e in known), default=None)
     source = known[-1].source if known else ""
     flips_at = _event_flips(counted, leaf, begin) if most >= leaf.count else None
-    return Reading(truth, subject(leaf), says, least, source, last, flips_at)
+    return LeafReading(truth, subject(leaf), says, least, source, last, flips_at)
 
 
 def _least(event: EventFact, begin: datetime) -> int:

@@ -5,25 +5,25 @@ from datetime import datetime
 from kubenode.api.v1alpha1.leaves import HostEventLeaf
 from rules.facts import FactSet, HostEventFact
 from rules.leaves.describe import subject
-from rules.leaves.reading import Reading, earliest
+from rules.leaves.reading import LeafReading, earliest
 from rules.truth import Truth
 
 CLOSED = frozenset({"Completed", "Cancelled", "Expired"})
 ACTIVE = "Active"
 
 
-def host_event(leaf: HostEventLeaf, facts: FactSet, now: datetime) -> Reading:
+def host_event(leaf: HostEventLeaf, facts: FactSet, now: datetime) -> LeafReading:
     """An event that has not started counts from `startsWithin` before its scheduled start on."""
     open_ = [e for e in facts.host_events if e.phase not in CLOSED and fits(leaf, e)]
     waiting = [at for e in open_ if (at := counts_at(leaf, e)) is not None and now < at]
     counted = [e for e in open_ if (at := counts_at(leaf, e)) is None or at <= now]
     if not counted:
         none = "is announced, but does not start so soon" if waiting else "is not open"
-        return Reading(Truth.FALSE, subject(leaf), none, flips_at=earliest(*waiting))
+        return LeafReading(Truth.FALSE, subject(leaf), none, flips_at=earliest(*waiting))
     event = max(counted, key=lambda e: e.last_seen)
     about = f"hostEvent {event.class_} of {event.source}"
     says = f"is {event.phase or 'open'} ({event.name})"
-    return Reading(Truth.TRUE, about, says, event.class_, "HostEvent", event.last_seen)
+    return LeafReading(Truth.TRUE, about, says, event.class_, "HostEvent", event.last_seen)
 
 
 def counts_at(leaf: HostEventLeaf, event: HostEventFact) -> datetime | None:

@@ -5,13 +5,13 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1.leaves import AnnotationLeaf, LabelLeaf, TaintLeaf
 from rules.facts import FactSet
-from rules.leaves.reading import Reading
+from rules.leaves.reading import LeafReading
 from rules.truth import Truth
 
 
 def _lookup(
     kind: str, leaf: LabelLeaf | AnnotationLeaf | TaintLeaf, have: Mapping[str, str]
-) -> Reading:
+) -> LeafReading:
     value = have.get(leaf.key)
     if leaf.value is not None:
         truth = value == leaf.value
@@ -20,16 +20,16 @@ def _lookup(
     else:
         truth = (value is not None) == (leaf.exists is not False)
     shown = "is absent" if value is None else f"is {value!r}"
-    return Reading(Truth.of(truth), f"{kind} {leaf.key}", shown, value, "Node")
+    return LeafReading(Truth.of(truth), f"{kind} {leaf.key}", shown, value, "Node")
 
 
-def label(leaf: LabelLeaf, facts: FactSet, now: datetime) -> Reading:
+def label(leaf: LabelLeaf, facts: FactSet, now: datetime) -> LeafReading:
     return _lookup("label", leaf, facts.labels)
 
 
-def annotation(leaf: AnnotationLeaf, facts: FactSet, now: datetime) -> Reading:
+def annotation(leaf: AnnotationLeaf, facts: FactSet, now: datetime) -> LeafReading:
     return _lookup("annotation", leaf, facts.annotations)
 
 
-def taint(leaf: TaintLeaf, facts: FactSet, now: datetime) -> Reading:
+def taint(leaf: TaintLeaf, facts: FactSet, now: datetime) -> LeafReading:
     return _lookup("taint", leaf, facts.taints)

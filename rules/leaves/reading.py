@@ -7,7 +7,7 @@ from rules.truth import Truth
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LeafReading:
     """What a leaf was found to be.
 
     subject      what was looked at, such as `condition KernelDeadlock`

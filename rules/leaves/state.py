@@ -23,14 +23,14 @@ from rules.builtin import BUILTIN
 from rules.facts import FactSet
 from rules.leaves.condition import says_so
 from rules.leaves.describe import describe
-from rules.leaves.reading import Reading
+from rules.leaves.reading import LeafReading
 from rules.probes import PROBES
 from rules.sources import stale_source
 from rules.truth import Truth
 from rules.unheard import not_held
 
 
-def state(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
+def state(leaf: Leaf | AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime) -> str:
     """Such as `it is True since 12 s`; "" when the question itself says how things stand."""
     if not facts.fresh:
         return STALE
@@ -43,7 +43,7 @@ def state(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: dateti
 STALE = "what is known of the node is stale"
 
 
-def _says_it(leaf: Leaf | AbsentLeaf, reading: Reading, said: str) -> bool:
+def _says_it(leaf: Leaf | AbsentLeaf, reading: LeafReading, said: str) -> bool:
     """Whether the question of a leaf that is true says `said`: `fact node.ready is true`."""
     question = describe(leaf)
     if question.endswith(said.removeprefix("it")):
@@ -52,7 +52,7 @@ def _says_it(leaf: Leaf | AbsentLeaf, reading: Reading, said: str) -> bool:
     return plain and question.endswith((f"={reading.value}", f"= {reading.value}"))
 
 
-def _said(leaf: Leaf | AbsentLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
+def _said(leaf: Leaf | AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime) -> str:
     match leaf:
         case ConditionLeaf():
             return _condition(leaf, reading, facts, now)
@@ -80,7 +80,7 @@ def ago(time: timedelta) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _condition(leaf: ConditionLeaf, reading: Reading, facts: FactSet, now: datetime) -> str:
+def _condition(leaf: ConditionLeaf, reading: LeafReading, facts: FactSet, now: datetime) -> str:
     fact = facts.conditions.get(leaf.type)
     if fact is None:
         return "it is not reported"
@@ -99,7 +99,7 @@ def _condition(leaf: ConditionLeaf, reading: Reading, facts: FactSet, now: datet
     return stands
 
 
-def _answer(leaf: ProbeLeaf, reading: Reading, now: datetime) -> str:
+def _answer(leaf: ProbeLeaf, reading: LeafReading, now: datetime) -> str:
     if reading.observed_at is None:
         return f"it {reading.found}"
     age = f"{ago(now - reading.observed_at)} ago"

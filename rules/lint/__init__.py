@@ -4,8 +4,8 @@ Errors are what must not be loaded: a repair that nothing could prove, an isolat
 a guard taken for evidence. Advice is what a person should look at; it never keeps a rule out.
 """
 
-from rules.lint.codes import CODES, Code, Severity
-from rules.lint.finding import Finding
+from rules.lint.codes import CODES, LintCode, LintSeverity
+from rules.lint.finding import LintFinding
 from rules.lint.linting import lint
 
-__all__ = ["CODES", "Code", "Finding", "Severity", "lint"]
+__all__ = ["CODES", "LintCode", "LintFinding", "LintSeverity", "lint"]

@@ -4,26 +4,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Severity(StrEnum):
+class LintSeverity(StrEnum):
     ERROR = "error"
     ADVICE = "advice"
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class LintCode:
     name: str
-    severity: Severity
+    severity: LintSeverity
     title: str
     why: str
     remedy: str
 
 
-def _codes(severity: Severity, *rows: tuple[str, str, str, str]) -> tuple[Code, ...]:
-    return tuple(Code(name, severity, title, why, remedy) for name, title, why, remedy in rows)
+def _codes(severity: LintSeverity, *rows: tuple[str, str, str, str]) -> tuple[LintCode, ...]:
+    return tuple(LintCode(name, severity, title, why, remedy) for name, title, why, remedy in rows)
 
 
 _OF_FILES = _codes(
-    Severity.ERROR,
+    LintSeverity.ERROR,
     (
         "unreadable",
         "The file cannot be read",
@@ -51,7 +51,7 @@ _OF_FILES = _codes(
     ),
 )
 _ERRORS = _codes(
-    Severity.ERROR,
+    LintSeverity.ERROR,
     (
         "beyond-memory",
         "The window is longer than what is remembered",
@@ -123,7 +123,7 @@ _ERRORS = _codes(
     ),
 )
 _ADVICE = _codes(
-    Severity.ADVICE,
+    LintSeverity.ADVICE,
     (
         "guard-behind-fact",
         "A guard is part of a derived fact that is evidence",

@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1.leaves import (
 from rules.lint.conditions import HEALTHY_WHEN_TRUE, KNOWN, LATCHED, near
 from rules.lint.finding import Remark
 from rules.lint.proof import Inferred
-from rules.lint.walk import Place, field_of, members, places
+from rules.lint.walk import LeafPlace, field_of, members, places
 from rules.lint.words import words
 
 GUARDS = words(
@@ -56,7 +56,7 @@ def remarks(rule: NodeRemedier, inferred: Inferred, conditions: frozenset[str]) 
             yield from _proof(list(places(rung.verify.cleared, path)), conditions)
 
 
-def _proof(cleared: list[Place], conditions: frozenset[str]) -> Iterator[Remark]:
+def _proof(cleared: list[LeafPlace], conditions: frozenset[str]) -> Iterator[Remark]:
     """What is asked in place of the evidence's end: health, and no guard."""
     for place in cleared:
         leaf = place.leaf
@@ -83,7 +83,7 @@ def _healthy(leaf: ConditionLeaf) -> str:
     return "True" if leaf.type in HEALTHY_WHEN_TRUE else "False"
 
 
-def _guards_taken_for_evidence(evidence: list[Place], inferred: Inferred) -> Iterator[Remark]:
+def _guards_taken_for_evidence(evidence: list[LeafPlace], inferred: Inferred) -> Iterator[Remark]:
     for place in evidence:
         if name := _guard(place.leaf):
             yield (
@@ -153,7 +153,9 @@ def _text(expression: Expression) -> str:
     return expression.model_dump_json(by_alias=True, exclude_none=True)
 
 
-def _condition(place: Place, leaf: ConditionLeaf, conditions: frozenset[str]) -> Iterator[Remark]:
+def _condition(
+    place: LeafPlace, leaf: ConditionLeaf, conditions: frozenset[str]
+) -> Iterator[Remark]:
     yield from _known(place, leaf, conditions)
     if leaf.type in KNOWN and leaf.status == _healthy(leaf) and not place.negated and place.alone:
         yield (
@@ -171,14 +173,14 @@ def _condition(place: Place, leaf: ConditionLeaf, conditions: frozenset[str]) ->
         )
 
 
-def _known(place: Place, leaf: ConditionLeaf, conditions: frozenset[str]) -> Iterator[Remark]:
+def _known(place: LeafPlace, leaf: ConditionLeaf, conditions: frozenset[str]) -> Iterator[Remark]:
     if leaf.type not in KNOWN and leaf.type not in conditions:
         meant = near(leaf.type, conditions)
         hint = f"did you mean {meant}?" if meant else "check the spelling, or is it your own?"
         yield f"{place.path}.type", "unknown-condition", f"{leaf.type} is not known: {hint}"
 
 
-def _acting_on(place: Place) -> Iterator[Remark]:
+def _acting_on(place: LeafPlace) -> Iterator[Remark]:
     leaf = place.leaf
     if isinstance(leaf, ConditionLeaf) and not place.negated:
         if not leaf.for_:

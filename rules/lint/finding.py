@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from rules.lint.codes import CODES, Severity
+from rules.lint.codes import CODES, LintSeverity
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """`rule` is the NodeRemedier's name, `path` the field in it, such as `spec.when.all[2].event`.
 
     message  what is wrong there: what to do
@@ -14,7 +14,7 @@ class Finding:
 
     rule: str
     path: str
-    severity: Severity
+    severity: LintSeverity
     code: str
     message: str
 
@@ -23,6 +23,6 @@ Remark = tuple[str, str, str]
 """Path, code and message: a finding of a rule that is known."""
 
 
-def finding(rule: str, remark: Remark) -> Finding:
+def finding(rule: str, remark: Remark) -> LintFinding:
     path, code, message = remark
-    return Finding(rule, path, CODES[code].severity, code, message)
+    return LintFinding(rule, path, CODES[code].severity, code, message)

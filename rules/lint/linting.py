@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
 from rules.lint import evidence, patterns, proof, steps, timing, together
-from rules.lint.finding import Finding, Remark, finding
+from rules.lint.finding import LintFinding, Remark, finding
 from rules.nodekeys import NodeKeys
 
 DEFAULT_KEYS = NodeKeys()
@@ -16,7 +16,7 @@ def lint(
     *,
     conditions: Collection[str] = (),
     node_keys: NodeKeys = DEFAULT_KEYS,
-) -> list[Finding]:
+) -> list[LintFinding]:
     """What is wrong or unwise with `rules`, in their order. Nothing is compiled here.
 
     known       rules that are loaded beside them, and are not judged
@@ -24,7 +24,7 @@ def lint(
     node_keys   labels and annotations that the operator lets rules set
     """
     inferred, types = _inferred(rules, known), frozenset(conditions)
-    found: dict[str, list[Finding]] = {rule.metadata.name: [] for rule in rules}
+    found: dict[str, list[LintFinding]] = {rule.metadata.name: [] for rule in rules}
     for rule in rules:
         name = rule.metadata.name
         found[name] += (finding(name, r) for r in _of(rule, inferred, types, node_keys))

@@ -18,7 +18,7 @@ from kubenode.api.v1alpha1.leaves import (
 )
 from rules.lint.conditions import HEALTHY_WHEN_TRUE, LATCHED
 from rules.lint.finding import Remark
-from rules.lint.walk import Place, members, places
+from rules.lint.walk import LeafPlace, members, places
 from rules.lint.words import words
 
 Inferred = Mapping[str, Expression]
@@ -93,7 +93,7 @@ def _own_proof(rung: Rung, inferred: Inferred) -> bool:
     )
 
 
-def _named(hints: list[Place]) -> str:
+def _named(hints: list[LeafPlace]) -> str:
     """The kinds of leaf, each once."""
     names = []
     for place in hints:

@@ -12,7 +12,7 @@ AnyLeaf = Leaf | AbsentLeaf
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LeafPlace:
     """`leaf` without the `absent` around it; `negated` counts `not` and `absent`.
 
     path   of the leaf's own fields, such as `spec.when.all[0].condition`
@@ -25,17 +25,17 @@ class Place:
     alone: bool
 
 
-def places(expression: Expression, path: str) -> Iterator[Place]:
+def places(expression: Expression, path: str) -> Iterator[LeafPlace]:
     yield from _places(expression, path, False, True)
 
 
-def _places(expression: Expression, path: str, negated: bool, alone: bool) -> Iterator[Place]:
+def _places(expression: Expression, path: str, negated: bool, alone: bool) -> Iterator[LeafPlace]:
     if (leaf := expression.leaf) is not None:
         where = f"{path}.{field_of(expression)}"
         if isinstance(leaf, AbsentLeaf):
-            yield Place(f"{where}.{field_of(leaf)}", leaf.leaf, not negated, alone)
+            yield LeafPlace(f"{where}.{field_of(leaf)}", leaf.leaf, not negated, alone)
         else:
-            yield Place(where, leaf, negated, alone)
+            yield LeafPlace(where, leaf, negated, alone)
         return
     for member, below in members(expression, path):
         under = negated != (expression.not_ is not None)

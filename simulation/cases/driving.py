@@ -14,10 +14,10 @@ from agent.detectors.logs.watch import NOT_UNDERSTOOD, begin
 from agent.detectors.logs.watch import watch as watch_line
 from kubenode.api.v1alpha1 import Disruption, JobPhase, NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
-from remedy.hostdoctor.notices import Notice
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.notices import WarningNotice
+from remedy.hostdoctor.reported import ReportedEvents
 from remedy.job.model import CloseReason
-from remedy.remedier.decide import Why
+from remedy.remedier.decide import WaitReason
 from remedy.remedier.past import Past
 from rules.atoms import read
 from rules.diagnose import Match
@@ -63,13 +63,13 @@ class Outcome:
 
     job: JobRecord | None
     winner: NodeRemedier | None
-    held: Why | None
+    held: WaitReason | None
     storm: bool
     asked: tuple[str, ...]
     granted: int
     ran: Ran | None
-    heard: tuple[Told, ...]
-    notices: tuple[Notice, ...]
+    heard: tuple[ReportedEvents, ...]
+    notices: tuple[WarningNotice, ...]
     refused: bool
 
 
@@ -272,7 +272,7 @@ def _begun(world: World, case: Case) -> list[JobRecord]:
 
 def _winner(
     world: World, case: Case, job: JobRecord | None, say: set[str]
-) -> tuple[NodeRemedier | None, Why | None, bool]:
+) -> tuple[NodeRemedier | None, WaitReason | None, bool]:
     if job is not None:
         return job.rule, None, False
     waits = world.waits(case.node)
@@ -280,7 +280,7 @@ def _winner(
         rule = _rule(world, match)
         if match.evidence is Truth.TRUE and match.rule_id in say and rule is not None:
             why = waits.get(rule.metadata.name)
-            return rule, why, why is Why.GUARD and _of_the_fleet(world, case, rule)
+            return rule, why, why is WaitReason.GUARD and _of_the_fleet(world, case, rule)
     return None, None, False
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS, alibaba, aws_imds, azure_imds
-from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
+from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
 from simulation.cases.form import AlertSignal, Case, HostEventSignal, OpenHostEvent
 from simulation.replay.timeline import Entry, entry
 
@@ -109,7 +109,7 @@ class Before:
     at: datetime
     node: str
     transport: str
-    told: Told
+    told: ReportedEvents
 
 
 def announced(case: Case) -> list[Before]:
@@ -157,12 +157,12 @@ def _known(case: Case, signal: HostEventSignal, event: OpenHostEvent) -> Iterato
         yield _before(case, signal, case.now - BEGAN, running)
 
 
-def _parsed(case: Case, signal: HostEventSignal) -> Told:
+def _parsed(case: Case, signal: HostEventSignal) -> ReportedEvents:
     parser = PARSERS.get(signal.transport)
     try:
-        return parser(signal.payload, case.now) if parser is not None else Told(())
+        return parser(signal.payload, case.now) if parser is not None else ReportedEvents(())
     except ParseError:
-        return Told(())
+        return ReportedEvents(())
 
 
 def _called_off(case: Case, signal: HostEventSignal) -> Iterator[Reported]:
@@ -173,7 +173,7 @@ def _called_off(case: Case, signal: HostEventSignal) -> Iterator[Reported]:
 
 
 def _before(case: Case, signal: HostEventSignal, at: datetime, reported: Reported) -> Before:
-    told = Told((reported,), scope=_parsed(case, signal).scope)
+    told = ReportedEvents((reported,), scope=_parsed(case, signal).scope)
     return Before(at, _teller(case, signal.transport), signal.transport, told)
 
 
@@ -181,5 +181,9 @@ def _teller(case: Case, transport: str) -> str:
     return case.node if transport in FROM_AGENTS else ""
 
 
-def _host(case: Case, transport: str) -> Host:
-    return Host() if transport in FROM_AGENTS else Host(instance=case.facts.instance or "")
+def _host(case: Case, transport: str) -> ReportedHost:
+    return (
+        ReportedHost()
+        if transport in FROM_AGENTS
+        else ReportedHost(instance=case.facts.instance or "")
+    )

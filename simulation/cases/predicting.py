@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from kubenode.api.v1alpha1 import Mode, Reason
 from remedy.hostdoctor.notices import WITHOUT_NODE
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 from simulation.cases.actions import WAIT_HUMAN, class_of, plan, repair_class
 from simulation.cases.driving import Outcome, disruptive
 from simulation.cases.form import Case, HostEventSignal, Parsed, RepairClass
@@ -65,7 +65,7 @@ def _does(job: JobRecord, outcome: Outcome) -> tuple[list[str], RepairClass]:
     return plan(job.rule, job.start_rung), repair_class(job.rule, job.start_rung)
 
 
-def _parsed(heard: Iterable[Told]) -> Parsed:
+def _parsed(heard: Iterable[ReportedEvents]) -> Parsed:
     events = [event for told in heard for event in told.events]
     finished = sum(event.phase is not None and not event.phase.open for event in events)
     return Parsed(open=len(events) - finished, finished=finished)

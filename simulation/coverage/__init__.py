@@ -14,7 +14,7 @@ from typing import Literal
 import typer
 
 import rules
-from kubenode.cli.documents import Unreadable, read
+from kubenode.cli.documents import UnreadableDocument, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import library
 from simulation.coverage.page import page
@@ -32,7 +32,7 @@ def command(*, data: Path | None, output: Literal["table", "json", "markdown"]) 
     try:
         given = rows(folder)
         answers = answered(given)
-    except (NoData, Unreadable) as error:
+    except (NoData, UnreadableDocument) as error:
         raise Refusal(str(error), Exit.USAGE) from error
     found = served(given, answers)
     if output == "json":
@@ -64,7 +64,9 @@ def answered(given: Sequence[Row]) -> dict[tuple[str, str], str]:
                 key = entry["table"], str(name)
                 if key not in known:
                     place = document.where((number, "rows"))
-                    raise Unreadable(f"{place}: no row {name!r} in table {entry['table']!r}")
+                    raise UnreadableDocument(
+                        f"{place}: no row {name!r} in table {entry['table']!r}"
+                    )
                 found[key] = " ".join(str(entry["because"]).split())
     return found
 

@@ -22,7 +22,7 @@ from agent.heartbeat import EVERY_SECONDS, Heartbeat
 from agent.jobpermits import JobPermits
 from agent.journal import MemoryJournal
 from agent.kubejobs import PLURAL, KubeJobs
-from agent.machine import MachineHost
+from agent.machine import HostReporter
 from agent.machine import host as machine_host
 from agent.prober import PLURAL as PROBES
 from agent.prober import Prober
@@ -231,7 +231,7 @@ class _Agent:
         )
         if (known := declared.get(name)) is not None:
             found.seen(known)
-        return [MachineHost(self._kube, name, about, self._clock), *found.parts]
+        return [HostReporter(self._kube, name, about, self._clock), *found.parts]
 
     async def _beat(self, heartbeat: Heartbeat, first: float) -> None:
         await self._clock.sleep(first)

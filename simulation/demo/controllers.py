@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
 
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.dashboard.people import Writers
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.service import Defender, DefenderSettings
@@ -116,7 +116,14 @@ def controllers(
 def dashboard_of(defender: Defender, kube: Kube, clock: Clock) -> Dashboard:
     """On a free port of loopback. The embedded API server knows no tokens, so a link lets in."""
     link = DashboardSettings(link=secrets.token_urlsafe(18))
-    return Dashboard(defender, kube, clock, Gate(None, clock, GateSettings()), Writers(kube), link)
+    return Dashboard(
+        defender,
+        kube,
+        clock,
+        RequestAuthenticator(None, clock, RequestAuthenticatorSettings()),
+        Writers(kube),
+        link,
+    )
 
 
 def defender_settings(speed: float) -> DefenderSettings:

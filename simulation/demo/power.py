@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping
 
 from kubenode.providers.errors import NoSuchMachine, Unsupported
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.runtime.clock import Clock
 from simulation.demo.agenda import Agenda
 from simulation.demo.hosts import By, Host, HostAct
@@ -55,19 +55,19 @@ class Machines:
 
         self._agenda.soon(self._rng.uniform(*BOOT) / self._speed, up)
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return machine.provider_id.startswith(SCHEME)
 
-    def _host(self, machine: Machine) -> Host:
+    def _host(self, machine: ProviderMachine) -> Host:
         if machine.node not in self._hosts:
             raise NoSuchMachine(self.name, f"{machine.provider_id} is unknown")
         return self._hosts[machine.node]
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         state = self._states.get(self._host(machine).name, PowerState.ON)
         return Power(state, f"instance is {state.lower()}", self._clock.now())
 
-    async def off(self, machine: Machine, request: str) -> None:
+    async def off(self, machine: ProviderMachine, request: str) -> None:
         host = self._host(machine)
         if self._states.get(host.name) in (PowerState.OFF, PowerState.STOPPING):
             return
@@ -81,14 +81,14 @@ class Machines:
 
         self._agenda.soon(self._rng.uniform(*OFF) / self._speed, dark)
 
-    async def on(self, machine: Machine, request: str) -> None:
+    async def on(self, machine: ProviderMachine, request: str) -> None:
         host = self._host(machine)
         if self._states.get(host.name) is PowerState.OFF:
             self._acted(host, "on")
             self._states[host.name] = PowerState.ON
             self.boots(host, By.PROVIDER)
 
-    async def reset(self, machine: Machine, request: str) -> None:
+    async def reset(self, machine: ProviderMachine, request: str) -> None:
         host = self._host(machine)
         self._acted(host, "reset")
         self.boots(host, By.PROVIDER)
@@ -96,10 +96,10 @@ class Machines:
     def _acted(self, host: Host, word: str) -> None:
         host.acted(HostAct(self._clock.monotonic(), host.name, "power", word))
 
-    async def replace(self, machine: Machine, request: str) -> None:
+    async def replace(self, machine: ProviderMachine, request: str) -> None:
         raise Unsupported(self.name, "these machines belong to no group")
 
-    async def approve(self, machine: Machine, event: str) -> None:
+    async def approve(self, machine: ProviderMachine, event: str) -> None:
         raise Unsupported(self.name, "there are no planned events")
 
     async def close(self) -> None:

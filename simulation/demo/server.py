@@ -17,7 +17,7 @@ from kubenode.cli.exits import Refusal
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
-from remedy.webhook.approvals import Caller, signed
+from remedy.webhook.approvals import ApprovalCaller, signed
 from simulation.apiserver.admission import Hook, Mutator
 from simulation.apiserver.server import EmbeddedApiServer, ListenError
 
@@ -64,7 +64,7 @@ def signing(clock: Clock) -> Mapping[str, Mutator]:
     """
 
     def sign(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
-        return signed(new, old, Caller("", speaks=True), clock.now()).patch
+        return signed(new, old, ApprovalCaller("", speaks=True), clock.now()).patch
 
     return {f"{RemedyOperationJob.resource.plural}.{GROUP}": sign}
 

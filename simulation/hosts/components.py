@@ -21,7 +21,7 @@ from agent.components.ports import (
     UnitFound,
 )
 from agent.host import HostError, NoSuchUnit
-from agent.host.ports import Ran
+from agent.host.ports import CommandResult
 
 UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system")
 
@@ -254,12 +254,12 @@ class SimulatedUnits:
 class SimulatedRunner:
     """answers  how a program ends, by its argv; all others end with 0"""
 
-    answers: dict[tuple[str, ...], Ran] = field(default_factory=dict)
+    answers: dict[tuple[str, ...], CommandResult] = field(default_factory=dict)
     ran: list[tuple[str, ...]] = field(default_factory=list)
 
-    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> CommandResult:
         self.ran = [*self.ran[-99:], tuple(argv)]
-        return self.answers.get(tuple(argv), Ran(0, ""))
+        return self.answers.get(tuple(argv), CommandResult(0, ""))
 
 
 class SimulatedWatch:

@@ -8,8 +8,17 @@ from dataclasses import dataclass, field, replace
 
 from agent.host import HostError
 from agent.host.containers import Container, Image, Sandbox
-from agent.host.ports import Certificate, Gpu, Module, NetworkResult, Ports, Process, Ran, TimeState
-from agent.host.storage import Mount, OldFile, Space
+from agent.host.ports import (
+    Certificate,
+    CommandResult,
+    Gpu,
+    Module,
+    NetworkResult,
+    Ports,
+    Process,
+    TimeState,
+)
+from agent.host.storage import DiskSpace, HostMount, OldFile
 
 GIB = 1024**3
 
@@ -49,8 +58,8 @@ class SimulatedDisks:
     journal: int = 2 * GIB
     leaks: bool = False
 
-    async def space(self, path: str) -> Space:
-        return Space(self.total, self.free)
+    async def space(self, path: str) -> DiskSpace:
+        return DiskSpace(self.total, self.free)
 
     async def removable(self, target: str) -> list[OldFile]:
         return sorted(self.files.get(target, ()), key=lambda file: file.modified)
@@ -185,25 +194,25 @@ class SimulatedKernel:
 class SimulatedFilesystems:
     """refuses  mount points whose device takes no write"""
 
-    mounts: dict[str, Mount] = field(
-        default_factory=lambda: {"/": Mount("/", "/dev/vda1", "ext4", False, False)}
+    mounts: dict[str, HostMount] = field(
+        default_factory=lambda: {"/": HostMount("/", "/dev/vda1", "ext4", False, False)}
     )
     damaged: dict[str, str] = field(default_factory=dict)
     refuses: set[str] = field(default_factory=set)
 
-    async def mount(self, point: str) -> Mount | None:
+    async def mount(self, point: str) -> HostMount | None:
         return self.mounts.get(point)
 
-    async def damage(self, mount: Mount) -> str:
+    async def damage(self, mount: HostMount) -> str:
         return self.damaged.get(mount.point, "")
 
-    async def remount_writable(self, mount: Mount) -> None:
+    async def remount_writable(self, mount: HostMount) -> None:
         self.mounts[mount.point] = replace(mount, read_only=False)
 
-    async def remount_read_only(self, mount: Mount) -> None:
+    async def remount_read_only(self, mount: HostMount) -> None:
         self.mounts[mount.point] = replace(mount, read_only=True)
 
-    async def try_write(self, mount: Mount) -> None:
+    async def try_write(self, mount: HostMount) -> None:
         if mount.point in self.refuses or self.mounts[mount.point].read_only:
             raise HostError(f"a test write at {mount.point} failed: Read-only file system")
 
@@ -279,16 +288,18 @@ class SimulatedScripts:
     code: int | None = 0
     says: str = ""
     ran: list[tuple[bytes, tuple[str, ...]]] = field(default_factory=list)
-    known: dict[str, Ran] = field(default_factory=dict)
+    known: dict[str, CommandResult] = field(default_factory=dict)
 
-    async def begin(self, name: str, program: bytes, args: Sequence[str], limit: float) -> Ran:
+    async def begin(
+        self, name: str, program: bytes, args: Sequence[str], limit: float
+    ) -> CommandResult:
         self.ran.append((program, tuple(args)))
         if self.code is None:
             raise TimeoutError
-        self.known[name] = Ran(self.code, self.says)
+        self.known[name] = CommandResult(self.code, self.says)
         return self.known[name]
 
-    async def ended(self, name: str) -> Ran | None:
+    async def ended(self, name: str) -> CommandResult | None:
         if name in self.known:
             return self.known[name]
         if any(self.ran) and self.code is None:

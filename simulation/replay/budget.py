@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from defender.control import RiskControl
-from defender.jobs import Job
-from defender.ledger import JOB, Held
-from defender.policies import Policy, read_policy
+from defender.jobs import ObservedJob
+from defender.ledger import JOB, LedgerPermit
+from defender.policies import LoadedPolicy, read_policy
 from defender.store import LIFE
 from defender.verdict import granted, judge
 from kubenode.api.v1alpha1 import (
@@ -25,11 +25,11 @@ from kubenode.runtime.kube.objects import Node, structs
 from simulation.replay.clock import SetClock
 
 PRUNE = timedelta(hours=1)
-_job = structs(Job)
+_job = structs(ObservedJob)
 
 
 class Budget:
-    """The port that jobs ask for permits (remedy.job.act.Leave).
+    """The port that jobs ask for permits (remedy.job.act.PermitClient).
 
     policies  none: what Kube Defender itself does without any; unlimited: everything is granted
     """
@@ -41,7 +41,7 @@ class Budget:
         self.control = RiskControl()
         self.ledger = self.control.ledger
         self.control.govern([_policy(policy) for policy in policies], clock.now())
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, ObservedJob] = {}
         self._pruned = self._changed = clock.now()
         self._remembered = self.control.remembered()
 
@@ -80,12 +80,12 @@ class Budget:
             return verdict
         return granted(self._take(ask, now))
 
-    def _take(self, ask: Ask, now: datetime) -> Held:
+    def _take(self, ask: Ask, now: datetime) -> LedgerPermit:
         mine = self.ledger.open_of(ask.holder, ask.node)
         if mine is not None:
             self.ledger.grant(mine, ask.class_, now)
             return mine
-        held = Held(
+        held = LedgerPermit(
             name=self.ledger.next_name(ask.holder, ask.node),
             node=ask.node,
             operation=ask.operation,
@@ -100,7 +100,7 @@ class Budget:
     def remember(self, node: str, at: datetime, *, ended: bool) -> None:
         """A repair of the node that began at `at`, before all this, and ended then or goes on."""
         name = f"{node}-{at.isoformat()}"
-        held = Held(
+        held = LedgerPermit(
             name=name,
             node=node,
             operation=Operation.REPAIR,
@@ -146,7 +146,7 @@ class Budget:
         return Verdict(allowed=False, reason=Reason.UNKNOWN, message=message)
 
 
-def _policy(policy: DefenderPolicy) -> Policy:
+def _policy(policy: DefenderPolicy) -> LoadedPolicy:
     """As Kube Defender would read it from the API server, with what it cannot keep."""
     body = policy.to_dict()
     body["metadata"]["name"] = policy.metadata.name or "default"

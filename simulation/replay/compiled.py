@@ -7,7 +7,7 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from rules.diagnose import Diagnoser, Diagnosis, LoadReport
 from rules.engines.crosscheck import CrossCheck
 from rules.facts import FactSet
-from rules.program import Program, Rule, compile_program
+from rules.program import RuleProgram, RuleVersion, compile_program
 
 
 class Compiled:
@@ -17,13 +17,13 @@ class Compiled:
         self._diagnoser = Diagnoser()
         self._rules: list[NodeRemedier] = []
         self._report = LoadReport()
-        self._program: Program | None = None
+        self._program: RuleProgram | None = None
 
     @property
     def check(self) -> CrossCheck:
         return self._diagnoser.check
 
-    def load(self, rules: Sequence[Rule]) -> LoadReport:
+    def load(self, rules: Sequence[RuleVersion]) -> LoadReport:
         """What was learned of nodes before is forgotten."""
         wanted = [rule.remedier for rule in rules]
         same = len(wanted) == len(self._rules) and all(
@@ -39,7 +39,7 @@ class Compiled:
     def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
         return self._diagnoser.diagnose(factsets, now)
 
-    def program(self, rules: Sequence[Rule]) -> Program:
+    def program(self, rules: Sequence[RuleVersion]) -> RuleProgram:
         """Of the rules that were loaded last, for explanations."""
         if self._program is None:
             self._program = compile_program(rules)

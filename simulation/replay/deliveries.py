@@ -11,11 +11,11 @@ from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.runtime.kube.objects import Node
 from remedy.hostdoctor import notices
 from remedy.hostdoctor.nodes import NodeIndex
-from remedy.hostdoctor.notices import Notice
+from remedy.hostdoctor.notices import WarningNotice
 from remedy.hostdoctor.own import of_agent
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.record import fitted, name_of, note_of
-from remedy.hostdoctor.reported import ParseError, Reported, Told
+from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents
 from remedy.hostdoctor.step import lacking, step
 from remedy.remedier.build import agent_of
 from simulation.replay.signals import Delivery
@@ -32,9 +32,9 @@ class Deliveries:
     def __init__(self, nodes: Mapping[str, Node], events: Mapping[str, HostEvent]) -> None:
         self._nodes, self._events = nodes, events
         self._index: NodeIndex | None = None
-        self.told: list[Told] = []
+        self.told: list[ReportedEvents] = []
         self.refused: list[str] = []
-        self.notices: list[Notice] = []
+        self.notices: list[WarningNotice] = []
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         if self._index is not None:
@@ -50,7 +50,9 @@ class Deliveries:
         self.told.append(told)
         yield from self.hear(node, delivery.transport, told, now)
 
-    def hear(self, node: str, transport: str, told: Told, now: datetime) -> Iterator[Change]:
+    def hear(
+        self, node: str, transport: str, told: ReportedEvents, now: datetime
+    ) -> Iterator[Change]:
         """What is to be written, the events as they were and as they should be."""
         index = self._indexed()
         if node:

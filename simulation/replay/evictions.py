@@ -5,7 +5,7 @@ from datetime import datetime
 
 from kubenode.runtime.drain.words import Blocked, Going, Pods
 from kubenode.runtime.patience import patience
-from remedy.job.model import Act, Heard
+from remedy.job.model import JobAct, JobActResult
 from simulation.replay import hosts
 from simulation.replay.signals import Evictions
 
@@ -21,19 +21,19 @@ class Leaving:
     _refused: Blocked | None = None
     _since: datetime | None = None
 
-    def evict(self, pods: tuple[str, ...], answer: Evictions | None, now: datetime) -> Heard:
+    def evict(self, pods: tuple[str, ...], answer: Evictions | None, now: datetime) -> JobActResult:
         """`answer` None, or one that refuses nothing: they leave."""
         if answer is None or answer.granted:
             self._go(len(pods), now)
-            return Heard(Act.EVICT, evicted=pods)
+            return JobActResult(JobAct.EVICT, evicted=pods)
         self._since = self._since or now
         until = now + patience(now - self._since)
         self._refused = Blocked(pods[0], answer.budget, answer.words, until)
-        return Heard(Act.EVICT, blocked=self._refused)
+        return JobActResult(JobAct.EVICT, blocked=self._refused)
 
-    def delete(self, count: int, now: datetime) -> Heard:
+    def delete(self, count: int, now: datetime) -> JobActResult:
         self._go(count, now)
-        return Heard(Act.DELETE_PODS)
+        return JobActResult(JobAct.DELETE_PODS)
 
     def seen(self, count: int, now: datetime) -> Pods:
         """`count` is how many there were before anybody left."""

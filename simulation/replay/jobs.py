@@ -17,20 +17,20 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from kubenode.runtime.fence import AlwaysLeader
 from remedy.handover.none import NobodyOutside
 from remedy.job.controller import JobController
-from remedy.job.events import Event
+from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
-from remedy.job.metrics import Metrics
+from remedy.job.metrics import JobMetrics
 from remedy.job.model import (
     CORDONED_BY,
-    Act,
     CloseReason,
-    Fault,
-    Heard,
+    FaultAssessment,
     Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
     NodeSeen,
     Pods,
     Requested,
-    Seen,
 )
 from remedy.job.nodes import same, seen
 from remedy.planned.seen import EventSeen
@@ -118,7 +118,7 @@ class Jobs(NobodyOutside, NoPower):
             effects=self,
             leave=budget,
             recorder=self,
-            metrics=Metrics(CollectorRegistry()),
+            metrics=JobMetrics(CollectorRegistry()),
             clock=clock,
             fence=AlwaysLeader(),
         )
@@ -272,7 +272,7 @@ class Jobs(NobodyOutside, NoPower):
     async def settled(self, job: Job) -> None:
         pass
 
-    async def emit(self, job: Job, event: Event) -> None:
+    async def emit(self, job: Job, event: JobEvent) -> None:
         pass
 
     # -- its effects ------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ class Jobs(NobodyOutside, NoPower):
         if node is not None and seen(node).cordoned_by == job.spec.supersedes:
             self._fleet.annotate(name, {CORDONED_BY: job.mark})
 
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
+    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
         kept = self._kept[job.name]
         reporters = self._fleet.reporters.get(job.spec.node_name)
         answer = reporters.evictions if reporters is not None else None
@@ -322,10 +322,10 @@ class Jobs(NobodyOutside, NoPower):
         self._wake_when_left(kept)
         return heard
 
-    async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
+    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
         """Simulated pods leave by eviction, and where that is allowed by deletion."""
-        if what is not Act.DELETE_PODS:
-            return Heard(what)
+        if what is not JobAct.DELETE_PODS:
+            return JobActResult(what)
         kept = self._kept[job.name]
         left = seen.pods.left if seen.pods is not None else 0
         heard = kept.leaving.delete(left, self._clock.now())
@@ -348,17 +348,17 @@ class Jobs(NobodyOutside, NoPower):
     async def notify(self, job: Job) -> str:
         return ""
 
-    async def label(self, job: Job) -> Heard:
+    async def label(self, job: Job) -> JobActResult:
         step = job.step.label if job.step is not None else None
         if step is not None:
             self._fleet.label(job.spec.node_name, {step.key: step.value})
-        return Heard(Act.LABEL)
+        return JobActResult(JobAct.LABEL)
 
-    async def annotate(self, job: Job) -> Heard:
+    async def annotate(self, job: Job) -> JobActResult:
         step = job.step.annotate if job.step is not None else None
         if step is not None:
             self._fleet.annotate(job.spec.node_name, {step.key: step.value})
-        return Heard(Act.ANNOTATE)
+        return JobActResult(JobAct.ANNOTATE)
 
     # -- what it reads ----------------------------------------------------------------------------
 
@@ -372,10 +372,10 @@ class Jobs(NobodyOutside, NoPower):
         on_node = self._of_node.get(job.spec.node_name, ())
         return next((k.job for k in on_node if k.job.spec.supersedes == job.name), None)
 
-    async def fault(self, job: Job) -> Fault:
+    async def fault(self, job: Job) -> FaultAssessment:
         kept = self._kept[job.name]
         if kept.replaced:
-            return Fault(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
+            return FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
         fault = await self._judge.fault(job)
         checked = kept.obj.spec.ladder[job.status.rung].verify.checks
         if checked and kept.healed:

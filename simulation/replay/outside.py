@@ -23,7 +23,7 @@ from kubenode.api.v1alpha1.hostevent import (
 from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.api.v1alpha1.leaves import AlertLeaf, HostEventLeaf
 from kubenode.runtime.kube.objects import Node
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 from remedy.hostprobes.asking import KEPT, body, is_open, plan
 from remedy.job.model import Job
 from remedy.planned.access import event_seen
@@ -108,7 +108,7 @@ class HostDoctor:
         """The nodes that must look again; `node` is the one whose agent brings it, or ""."""
         return self._write(self.deliveries.take(node, signal, self._clock.now()))
 
-    def known(self, node: str, transport: str, told: Told) -> Collection[str]:
+    def known(self, node: str, transport: str, told: ReportedEvents) -> Collection[str]:
         """As if it had been delivered and parsed."""
         return self._write(self.deliveries.hear(node, transport, told, self._clock.now()))
 

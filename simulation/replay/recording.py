@@ -22,7 +22,7 @@ from kubenode.api.v1alpha1 import HostEvent, HostProbe
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.runtime.clock import Clock, wait
-from kubenode.runtime.controller.controller import Source
+from kubenode.runtime.controller.controller import KeySource
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
@@ -50,26 +50,26 @@ async def command(
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
         with opened(out) as file, _interrupted() as over:
-            written = Written(file)
+            written = RecordingWriter(file)
             await record(kube, written, kube.clock, lasts, over)
     what = f"{written.entries} entries, {written.bytes} bytes"
     say(f"recorded {what}{'' if out == STDOUT else f' in {out}'}")
     return Exit.FINE
 
 
-class Full(Exception):
+class RecordingFull(Exception):
     """The recording is as large as one may be."""
 
 
-class Sink(Protocol):
+class RecordingSink(Protocol):
     def write(self, data: bytes, /) -> Any: ...
     def flush(self) -> Any: ...
 
 
-class Written:
+class RecordingWriter:
     """Entries as lines; counts them."""
 
-    def __init__(self, file: Sink, most: int = MOST_BYTES) -> None:
+    def __init__(self, file: RecordingSink, most: int = MOST_BYTES) -> None:
         self._file, self._most = file, most
         self.entries = self.bytes = 0
 
@@ -78,7 +78,7 @@ class Written:
         for entry in entries:
             line = entry.line().encode() + b"\n"
             if self.bytes + len(line) > self._most:
-                raise Full
+                raise RecordingFull
             self._file.write(line)
             self.entries, self.bytes = self.entries + 1, self.bytes + len(line)
 
@@ -87,7 +87,7 @@ class Written:
 
 
 async def record(
-    kube: Kube, written: Written, clock: Clock, lasts: timedelta | None, over: asyncio.Event
+    kube: Kube, written: RecordingWriter, clock: Clock, lasts: timedelta | None, over: asyncio.Event
 ) -> None:
     """Until `over` is set, `lasts` have passed, or no more is taken."""
     recorder = Recorder()
@@ -111,7 +111,7 @@ async def record(
             return
         try:
             written.add(entries)
-        except Full:
+        except RecordingFull:
             say(f"the recording is full: {written.bytes} bytes; it ends here")
             over.set()
         except OSError as error:
@@ -123,7 +123,7 @@ async def record(
         take(recorder.begin(clock.now()))
         # A handler that is added later is told first what is there: the order is ours.
         nodes.add_handler(lambda name, old, new: take(recorder.node(name, old, new, clock.now())))
-        sources: tuple[Source, ...] = (*events, attach_events)
+        sources: tuple[KeySource, ...] = (*events, attach_events)
         for source in sources:
             source.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
         told.add_handler(lambda _, old, new: take(recorder.host_event(old, new, clock.now())))
@@ -136,7 +136,7 @@ async def record(
                 break
             await wait(clock, over, min(left, FLUSH_SECONDS))
         if not failed:
-            with suppress(Full):
+            with suppress(RecordingFull):
                 written.add(recorder.end(clock.now()))
     if failed:
         raise Refusal(f"the recording cannot be written: {failed[0]}") from failed[0]
@@ -180,7 +180,7 @@ def _interrupted() -> Iterator[asyncio.Event]:
 
 
 @contextmanager
-def opened(out: str) -> Iterator[Sink]:
+def opened(out: str) -> Iterator[RecordingSink]:
     """Where lines go. The file appears under its name when the block ends without an error."""
     if out == STDOUT:
         yield sys.stdout.buffer
@@ -206,7 +206,7 @@ def opened(out: str) -> Iterator[Sink]:
 
 
 @contextmanager
-def _packed(file: BinaryIO, path: Path) -> Iterator[Sink]:
+def _packed(file: BinaryIO, path: Path) -> Iterator[RecordingSink]:
     if path.suffix != ".zst":
         yield file
         return

@@ -19,7 +19,7 @@ from kubenode.cli.engine import engines
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
 from kubenode.cli.policy_files import policies_from
-from remedy.remedier.decide import Why
+from remedy.remedier.decide import WaitReason
 from simulation.replay.comparing import Change, changes
 from simulation.replay.recordings import Timed, entries
 from simulation.replay.records import JobRecord
@@ -125,12 +125,12 @@ def told(replayed: Replayed, found: Sequence[Change] | None) -> Iterator[str]:
         yield "no job would have been made"
 
 
-NOT_TOLD = (Why.OPEN_JOB, Why.GROUP_WAIT)
+NOT_TOLD = (WaitReason.OPEN_JOB, WaitReason.GROUP_WAIT)
 
 
 def _told_with_job(span: Span, jobs: Sequence[JobRecord]) -> bool:
     """Whether it is the initial wait of a job of the rule: that is told as its hold."""
-    return span.what == Why.STARTUP and any(
+    return span.what == WaitReason.STARTUP and any(
         (job.node, job.remedier) == (span.node, span.rule)
         and job.made <= span.since
         and (job.begun is None or span.since < job.begun)

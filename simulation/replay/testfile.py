@@ -12,7 +12,7 @@ from pydantic import Field, StrictBool, StrictInt, ValidationError, field_valida
 from kubenode.api.base import Model, refusal
 from kubenode.api.meta import ConditionStatus, Time
 from kubenode.api.problems import problems
-from kubenode.cli.documents import Document, Unreadable, read
+from kubenode.cli.documents import UnreadableDocument, YamlDocument, read
 from simulation.replay.fleet import LONG_AGO, PODS, healthy
 from simulation.replay.moments import At, Length
 from simulation.replay.signals import Answers, Condition, NodeLook, Taint
@@ -260,7 +260,7 @@ class Case:
     index: int
     test: Test
     settings: Settings
-    document: Document
+    document: YamlDocument
 
     def where(self, *field: str | int) -> str:
         return self.document.where(("tests", self.index, *field))
@@ -279,7 +279,7 @@ def cases(path: Path) -> list[Case]:
     """All tests of a file. Raises Wrong with each problem as file:line:col: field: what, remedy."""
     try:
         documents = list(read(path))
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise Wrong(str(error)) from error
     if len(documents) != 1:
         raise Wrong(f"{path}: one YAML document is needed, here are {len(documents)}")

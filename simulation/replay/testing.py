@@ -21,7 +21,7 @@ from kubenode.runtime.clock import SystemClock
 from rules.diagnose import Diagnoser, Diagnosis, LoadReport
 from rules.engines.crosscheck import CrossCheck
 from rules.facts import FactSet
-from rules.program import Rule
+from rules.program import RuleVersion
 from simulation.replay.expecting import Difference, differences
 from simulation.replay.junit import Result, junit_xml
 from simulation.replay.moments import instant
@@ -114,13 +114,13 @@ class LoadedOnce:
 
     def __init__(self, both: Diagnoser) -> None:
         self._both, self._report = both, LoadReport()
-        self._rules: list[Rule] | None = None
+        self._rules: list[RuleVersion] | None = None
 
     @property
     def check(self) -> CrossCheck:
         return self._both.check
 
-    def load(self, rules: Sequence[Rule]) -> LoadReport:
+    def load(self, rules: Sequence[RuleVersion]) -> LoadReport:
         if self._rules != list(rules):
             self._rules, self._report = list(rules), self._both.load(rules)
         return self._report

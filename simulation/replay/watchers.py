@@ -17,8 +17,8 @@ from agent.detectors.logs.program import Program
 from agent.detectors.logs.state import State, end_faults
 from agent.detectors.logs.watch import begin, looked, watch
 from agent.publishing import form
-from agent.publishing.board import Board, News
-from agent.publishing.tally import Entry, Tally
+from agent.publishing.board import ConditionBoard, ReportNews
+from agent.publishing.tally import EventEntry, EventTally
 from kubenode.api.meta import ConditionStatus
 from simulation.replay.signals import Condition, Event, Log
 
@@ -30,8 +30,8 @@ NAME = "logs"
 @dataclass(slots=True)
 class _Agent:
     state: State
-    board: Board
-    tally: Tally
+    board: ConditionBoard
+    tally: EventTally
 
 
 class Watchers:
@@ -96,7 +96,7 @@ def builtin() -> Program:
 def _started(program: Program, now: datetime, before: State | None = None) -> _Agent:
     held = after_boot(program, dict(before.held)) if before is not None else {}
     state, reports = begin(program, now, held)
-    agent = _Agent(state, Board(dict.fromkeys(program.conditions, NAME)), Tally())
+    agent = _Agent(state, ConditionBoard(dict.fromkeys(program.conditions, NAME)), EventTally())
     agent.board.begin(now)
     agent.state, more = looked(program, state, program.conditions, now)
     for report in [*reports, *more]:
@@ -124,14 +124,14 @@ def _published(agent: _Agent, reports: Iterable[Report], now: datetime) -> Itera
             yield _event(agent.tally.put(report, now))
             continue
         before = agent.board.status(report.type)
-        if agent.board.put(NAME, report, now) is not News.STATE:
+        if agent.board.put(NAME, report, now) is not ReportNews.STATE:
             continue
         yield from _conditions(agent)
         if before is not Status.UNKNOWN or report.status is not Status.FALSE:
             yield _event(agent.tally.put(form.changed(report), now))
 
 
-def _event(entry: Entry) -> Event:
+def _event(entry: EventEntry) -> Event:
     return Event(
         reason=entry.reason,
         message=entry.message,

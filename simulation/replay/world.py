@@ -24,10 +24,10 @@ from typing import Any, Protocol
 
 from kubenode.api.v1alpha1 import DefenderPolicy, Mode, NodeRemedier, RemedyOperationJob, Rung
 from kubenode.runtime.kube.objects import Node
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 from remedy.remedier.build import agent_of, build
 from remedy.remedier.choice import Mind, shortest_max_age, trigger, wanted_probes
-from remedy.remedier.decide import Order, Waiting, Why
+from remedy.remedier.decide import JobOrder, RuleWait, WaitReason
 from remedy.remedier.dryrun import result_of
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge, rule_id
@@ -36,7 +36,7 @@ from rules.diagnose import Diagnoser, Diagnosis, LoadReport, Match
 from rules.engines.crosscheck import CrossCheck
 from rules.explain import explain
 from rules.facts import FactSet, Value
-from rules.program import Program, Rule, compile_program
+from rules.program import RuleProgram, RuleVersion, compile_program
 from rules.truth import Truth
 from simulation.replay.budget import Budget
 from simulation.replay.clock import SetClock
@@ -67,7 +67,7 @@ class Engine(Protocol):
 
     @property
     def check(self) -> CrossCheck: ...
-    def load(self, rules: Sequence[Rule]) -> LoadReport: ...
+    def load(self, rules: Sequence[RuleVersion]) -> LoadReport: ...
     def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]: ...
 
 
@@ -86,8 +86,8 @@ class _NodeState:
     """What the remedier remembers of a node, and what it said last."""
 
     mind: Mind = field(default_factory=Mind)
-    waits: dict[str, Why] = field(default_factory=dict)
-    waiting: tuple[Waiting, ...] = ()
+    waits: dict[str, WaitReason] = field(default_factory=dict)
+    waiting: tuple[RuleWait, ...] = ()
     wake: datetime | None = None
 
 
@@ -171,7 +171,7 @@ class World:
     def _load(self, rules: Sequence[NodeRemedier]) -> None:
         self.rules = {r.metadata.name: r for r in rules if r.spec.mode is not Mode.OFF}
         versions = {rule_id(n, r.metadata.generation): r for n, r in self.rules.items()}
-        report = self._diagnoser.load([Rule(id_, rule) for id_, rule in versions.items()])
+        report = self._diagnoser.load([RuleVersion(id_, rule) for id_, rule in versions.items()])
         self.rejected = {id_.rpartition("@")[0]: why for id_, why in report.rejected.items()}
         """By name why a rule was refused by the engines; the others run."""
         bad = {*report.rejected, *report.quarantined}
@@ -232,7 +232,7 @@ class World:
         """What was delivered to Host Doctor, and became of it."""
         return self._doctor.deliveries
 
-    def known(self, at: datetime, node: str, transport: str, told: Told) -> None:
+    def known(self, at: datetime, node: str, transport: str, told: ReportedEvents) -> None:
         """What an earlier delivery told, without its form; `node` is whose agent brought it."""
 
         def happen() -> None:
@@ -271,12 +271,12 @@ class World:
     def jobs_of(self, node: str) -> list[JobRecord]:
         return [record for record in self._jobs.records if record.node == node]
 
-    def waits(self, node: str) -> Mapping[str, Why]:
+    def waits(self, node: str) -> Mapping[str, WaitReason]:
         """By name the rules that match the node but make no job now, and why."""
         state = self._state.get(node)
         return state.waits if state is not None else {}
 
-    def waiting(self, node: str) -> Sequence[Waiting]:
+    def waiting(self, node: str) -> Sequence[RuleWait]:
         """The same, with until when."""
         state = self._state.get(node)
         return state.waiting if state is not None else ()
@@ -314,9 +314,9 @@ class World:
         return explain(found, facts, self.now, self._program)
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> RuleProgram:
         """For explanations: which rules infer what others read."""
-        rules = [Rule(id_, rule) for id_, rule in self._active.items()]
+        rules = [RuleVersion(id_, rule) for id_, rule in self._active.items()]
         return compile_program(rules) if self._compiled is None else self._compiled.program(rules)
 
     def asked(self, node: str) -> Sequence[str]:
@@ -453,7 +453,7 @@ class World:
             and rule.spec.infer is not None
         ]
 
-    def _make(self, order: Order, match: Match, node: Node, facts: FactSet) -> None:
+    def _make(self, order: JobOrder, match: Match, node: Node, facts: FactSet) -> None:
         if self._jobs.has(order.name):
             return
         rule, now = order.candidate.rule, self.now

@@ -12,7 +12,7 @@ from support.component_agents import HOST
 from kubenode.api.v1alpha1 import Machine, MachineComponent
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.components import wire
-from machine.componentset.revisions import Made, named
+from machine.componentset.revisions import AssignableRevision, named
 from machine.names import LEASES
 from simulation.apiserver import EmbeddedApiServer
 
@@ -64,15 +64,15 @@ class Fleet:
         return body
 
 
-def _made(body: dict[str, Any], set_: dict[str, Any]) -> Made:
+def _made(body: dict[str, Any], set_: dict[str, Any]) -> AssignableRevision:
     """The revision of this version, as the operator named it where it has seen the set."""
     plain = MachineComponent.from_user(body).spec.model_dump(mode="json", by_alias=True)
     spec, running = wire.spec_of(plain), DesiredState.RUNNING
     name = set_.get("status", {}).get("currentRevision") or named(spec, {}, running, {})
-    return Made(name, body["metadata"]["name"], spec, {}, running, {})
+    return AssignableRevision(name, body["metadata"]["name"], spec, {}, running, {})
 
 
-def _installed(body: dict[str, Any], made: Sequence[Made]) -> dict[str, Any]:
+def _installed(body: dict[str, Any], made: Sequence[AssignableRevision]) -> dict[str, Any]:
     """The Machine with these components, as sets assigned them and its agent tells."""
     body["status"] = {"host": HOST, "bootstrap": {"certificateExpiresAt": "2099-01-01T00:00:00Z"}}
     read = Machine.from_user(body)

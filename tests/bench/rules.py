@@ -27,7 +27,7 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Diagnoser, Diagnosis
 from rules.facts import ConditionFact, EventFact, FactSet
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 RULES = 100
@@ -44,7 +44,7 @@ REPORTED = 10
 """Condition types that each node reports, of those that the rules read."""
 
 
-def a_rule(number: int) -> Rule:
+def a_rule(number: int) -> RuleVersion:
     condition: dict[str, Any] = {"condition": {"type": f"Fault{number % TYPES}", "for": "30s"}}
     window = {"event": {"reason": f"Oops{number % REASONS}", "count": 3, "within": "10m"}}
     pool = {"label": {"key": "pool", "in": ["gpu", f"pool{number % 7}"]}}
@@ -64,7 +64,9 @@ def a_rule(number: int) -> Rule:
         if number % 3 == 0:
             spec["unless"] = {"annotation": {"key": "bench/maintenance"}}
     metadata = {"name": f"rule{number}"}
-    return Rule(f"rule{number}@1", NodeRemedier.from_user({"metadata": metadata, "spec": spec}))
+    return RuleVersion(
+        f"rule{number}@1", NodeRemedier.from_user({"metadata": metadata, "spec": spec})
+    )
 
 
 class Fleet:

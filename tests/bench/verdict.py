@@ -12,8 +12,8 @@ from time import thread_time_ns
 from typing import Any
 
 from defender.control import RiskControl
-from defender.ledger import Held
-from defender.policies import Policy, read_policy
+from defender.ledger import LedgerPermit
+from defender.policies import LoadedPolicy, read_policy
 from defender.verdict import judge
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Operation, Reason, default_policy
 from kubenode.api.v1alpha1.permit import Holder
@@ -72,7 +72,7 @@ def measure(nodes: int, policies: int) -> dict[str, Any]:
     return found
 
 
-def _policy(number: int, limit: dict[str, Any]) -> Policy:
+def _policy(number: int, limit: dict[str, Any]) -> LoadedPolicy:
     """The default one with room to grant, or with one limit that refuses."""
     spec = default_policy().to_dict()["spec"]
     for each in spec["limits"]:
@@ -107,9 +107,9 @@ def _ask(number: int) -> Ask:
     return Ask(operation=Operation.REPAIR, class_=Disruption.NODE, node=node, holder=holder)
 
 
-def _hold(control: RiskControl, number: int, at: datetime) -> Held:
+def _hold(control: RiskControl, number: int, at: datetime) -> LedgerPermit:
     ask = _ask(number)
-    held = Held(
+    held = LedgerPermit(
         name=f"{ask.node}-{at.timestamp():.0f}",
         node=ask.node,
         operation=ask.operation,

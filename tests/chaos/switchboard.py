@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.local import PREFIX
-from kubenode.providers.port import Machine
+from kubenode.providers.port import ProviderMachine
 from simulation.demo.power import SCHEME, Machines
 
 DONE, NONE, REFUSED = 0, 68, 78
@@ -27,7 +27,9 @@ async def switchboard(machines: Machines, file: Path) -> AsyncIterator[None]:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         verb, name, *request = (await reader.readline()).decode().split()
         node = name.rpartition("/")[2]
-        code, said = await _do(machines, verb, Machine(f"{SCHEME}{node}", node), "".join(request))
+        code, said = await _do(
+            machines, verb, ProviderMachine(f"{SCHEME}{node}", node), "".join(request)
+        )
         writer.write(f"{code} {said}\n".encode())
         writer.close()
 
@@ -40,7 +42,9 @@ async def switchboard(machines: Machines, file: Path) -> AsyncIterator[None]:
         yield
 
 
-async def _do(machines: Machines, verb: str, machine: Machine, request: str) -> tuple[int, str]:
+async def _do(
+    machines: Machines, verb: str, machine: ProviderMachine, request: str
+) -> tuple[int, str]:
     try:
         match verb:
             case "state":

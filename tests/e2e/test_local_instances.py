@@ -12,7 +12,7 @@ from support.instance_contract import CLUSTER, an_order, ended
 from kubenode.providers.instances import InstanceState
 from kubenode.providers.local import PREFIX, Local
 from kubenode.providers.local_instances import LocalInstances
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -72,7 +72,7 @@ async def test_a_host_is_made_once_boots_follows_its_user_data_and_ends(world: W
     assert [one.provider_id for one in await world.instances.list(CLUSTER)] == [made.provider_id]
     assert host.boots == 1
 
-    machine = Machine(made.provider_id, "rack-1")
+    machine = ProviderMachine(made.provider_id, "rack-1")
     assert world.power.owns(machine)
     await world.power.reset(machine, "job.r0s0a1")
     end = time.monotonic() + 60

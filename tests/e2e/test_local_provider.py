@@ -12,7 +12,7 @@ from support.provider_contract import ProviderContract, ProviderWorld, Trouble
 
 from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.local import PREFIX, Local
-from kubenode.providers.port import Machine, PowerState, Provider
+from kubenode.providers.port import PowerState, Provider, ProviderMachine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -28,7 +28,7 @@ FAULTS = {
 class World:
     """One host, asked through the command that reaches its board."""
 
-    foreign = Machine("aws:///eu-west-1a/i-0123456789abcdef0", "p1")
+    foreign = ProviderMachine("aws:///eu-west-1a/i-0123456789abcdef0", "p1")
     missing: type[ProviderError] = NoSuchMachine
     troubles = frozenset(FAULTS)
     secrets: tuple[str, ...] = ()
@@ -36,8 +36,8 @@ class World:
     def __init__(self, hosts: Hosts, host: Host, folder: Path) -> None:
         self._host, self._folder, self._before = host, folder, host.boots
         place = f"{PREFIX}{hosts.session}"
-        self.machine = Machine(f"{place}/{host.name}", host.name)
-        self.unknown = Machine(f"{place}/p9", "p9")
+        self.machine = ProviderMachine(f"{place}/{host.name}", host.name)
+        self.unknown = ProviderMachine(f"{place}/p9", "p9")
         self.provider: Provider = Local(hosts.power_command, timeout=timedelta(seconds=40))
 
     @property

@@ -43,7 +43,7 @@ from remedy.webhook.signing import Signer
 from rules.held import ConditionClock
 from rules.lint import lint
 from rules.nodereports import node_reports
-from rules.program import Rule, compile_program
+from rules.program import RuleVersion, compile_program
 
 NOW = datetime(2026, 1, 10, 10, 0, 30, tzinfo=UTC)
 UNREADABLE = (ValueError, RecursionError)
@@ -189,7 +189,7 @@ def rule_review(data: bytes) -> None:
         except ValidationError as error:
             assert problems(error, NodeRemedier)
             return
-        compile_program([Rule("r", rule)])
+        compile_program([RuleVersion("r", rule)])
         json.dumps([str(one) for one in lint([rule])])
 
 

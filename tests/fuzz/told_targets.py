@@ -15,7 +15,7 @@ from remedy.hostdoctor.arriving import cloud_events, json_of
 from remedy.hostdoctor.nodes import NodeIndex
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.record import fitted, name_of
-from remedy.hostdoctor.reported import ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents
 from remedy.hostdoctor.step import step
 
 NOW = datetime(2026, 1, 10, 10, 0, 30, tzinfo=UTC)
@@ -45,7 +45,7 @@ def headers(data: bytes) -> None:
         _stored(PARSERS["cloudevents"](cloud_events(given, body), NOW))
 
 
-def _stored(found: Told) -> None:
+def _stored(found: ReportedEvents) -> None:
     for one in found.events:
         reported = fitted(one)
         name = name_of(reported)

@@ -24,7 +24,7 @@ from agent.components.units import let_go, settle
 from agent.host import HostError
 from agent.host.real.components.build import real_components
 from agent.host.systemd import SystemdHost
-from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.change import ComponentForm
 
 STATE = "/var/lib/kubenode-agent"
 
@@ -33,7 +33,7 @@ async def act(asked: dict[str, Any]) -> Any:
     ports = real_components(SystemdHost(), STATE, "/", "amd64")
     if asked["act"] == "contract":
         return await contract(ports, Given(**asked["given"]))
-    form = msgspec.convert(asked["form"], Form)
+    form = msgspec.convert(asked["form"], ComponentForm)
     source = source_of(form.version, form.source, ports, "driven")
     match asked["act"]:
         case "stage":
@@ -59,7 +59,7 @@ async def act(asked: dict[str, Any]) -> Any:
     return {"version": found.installed.version, "drift": told}
 
 
-async def apply(form: Form, ports: ComponentPorts) -> None:
+async def apply(form: ComponentForm, ports: ComponentPorts) -> None:
     await source_of(form.version, form.source, ports, "driven").install()
     changed = [await put(ports.files, file) for file in form.files]
     for unit in form.units:

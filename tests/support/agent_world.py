@@ -17,16 +17,16 @@ from support.clock import T0, FakeClock
 from support.disruption_guard import KeptPermits
 
 from agent.actions import Bench
-from agent.actions.allowed import Repairs, Script
-from agent.actions.checks import Check
+from agent.actions.allowed import AllowedScript, Repairs
+from agent.actions.checks import AllowedCheck
 from agent.core import AgentCore
 from agent.diagnostics.bundles import Bundles
-from agent.diagnostics.collecting import Collector
-from agent.diagnostics.upload import Store
+from agent.diagnostics.collecting import DiagnosticsCollector
+from agent.diagnostics.upload import BundleUploader
 from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
 from agent.host.ports import Ports
 from agent.jobpermits import JobPermits
-from agent.journal import Entry, FileJournal
+from agent.journal import FileJournal, JournalEntry
 from agent.request import Key
 from agent.wire import Answer, Job, decode_job, format_time
 from kubenode.runtime.kube.errors import KubeError, Unreachable
@@ -102,11 +102,11 @@ class World:
     resets: int = 0
     reboots: int = 0
     goes_down: bool = True
-    checks: dict[str, Check] = field(default_factory=dict)
+    checks: dict[str, AllowedCheck] = field(default_factory=dict)
     ports: Ports | None = None
     allowed: Repairs = field(default_factory=Repairs)
-    scripts: dict[str, Script] = field(default_factory=dict)
-    store: Store | None = None
+    scripts: dict[str, AllowedScript] = field(default_factory=dict)
+    store: BundleUploader | None = None
     answers: list[tuple[str, Answer]] = field(default_factory=list)
     reads: int = 0
     permits: KeptPermits = field(default_factory=KeptPermits)
@@ -124,7 +124,7 @@ class World:
         """A new process over the same disk."""
         journal = DyingJournal(self)
         bundles = Bundles(self.folder.parent / "diagnostics")
-        collector = Collector(bundles, self.clock, self.store)
+        collector = DiagnosticsCollector(bundles, self.clock, self.store)
         bench = Bench(
             self, self.clock, 0.0, self.checks, collector, self.ports, self.allowed, self.scripts
         )
@@ -217,12 +217,12 @@ class DyingJournal(FileJournal):
         super().__init__(world.folder)
         self._world = world
 
-    def _write(self, key: Key, entry: Entry) -> None:
+    def _write(self, key: Key, entry: JournalEntry) -> None:
         with self._world.moment():
             super()._write(key, entry)
 
 
-def an_entry(**changes: object) -> Entry:
+def an_entry(**changes: object) -> JournalEntry:
     values: dict[str, object] = {
         "job": "j",
         "action": "RestartUnit",
@@ -232,7 +232,7 @@ def an_entry(**changes: object) -> Entry:
         "limit": 120.0,
         "before": {"unit": "a.service"},
     }
-    return Entry(**{**values, **changes})  # type: ignore[arg-type]
+    return JournalEntry(**{**values, **changes})  # type: ignore[arg-type]
 
 
 async def until_answered(world: World, tries: int = 5) -> None:

@@ -1,13 +1,13 @@
 """An audit log that a test reads."""
 
-from kubenode.runtime.audit import Line
+from kubenode.runtime.audit import AuditLine
 
 
 class Kept:
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[AuditLine] = []
 
-    def write(self, line: Line) -> None:
+    def write(self, line: AuditLine) -> None:
         self.lines.append(line)
 
     def told(self) -> list[tuple[str, str, str]]:

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from support.clock import T0
 from support.defender_core import OLD, ZONE, Core
 
-from defender.jobs import Job, JobSpec, JobStatus, Remedier, Rung, Step
-from defender.policies import Policy
+from defender.jobs import JobRemedier, JobRung, JobStep, JobViewSpec, JobViewStatus, ObservedJob
+from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import (
@@ -19,7 +19,7 @@ from kubenode.runtime.kube.objects import (
     ObjectMeta,
 )
 
-REBOOT = (Rung(steps=({"restart": {}},)), Rung(steps=({"reboot": {}},)))
+REBOOT = (JobRung(steps=({"restart": {}},)), JobRung(steps=({"reboot": {}},)))
 
 
 def a_job(
@@ -31,32 +31,32 @@ def a_job(
     fault_class: str = "kernel_deadlock",
     rung: int = 0,
     mode: str = "Enforce",
-    ladder: tuple[Rung, ...] = REBOOT,
+    ladder: tuple[JobRung, ...] = REBOOT,
     deadline: datetime | None = None,
-    steps: tuple[Step, ...] = (),
+    steps: tuple[JobStep, ...] = (),
     name: str = "",
-) -> Job:
-    return Job(
+) -> ObservedJob:
+    return ObservedJob(
         ObjectMeta(name=name or f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=created),
-        JobSpec(
+        JobViewSpec(
             node_name=node,
-            remedier=Remedier(rule),
+            remedier=JobRemedier(rule),
             mode=mode,
             fault_class=fault_class,
             ladder=ladder,
             deadline=deadline,
         ),
-        JobStatus(phase=phase, rung=rung, steps=steps),
+        JobViewStatus(phase=phase, rung=rung, steps=steps),
     )
 
 
 class Fleet(Core):
     """Core with nodes that change, and the jobs they get."""
 
-    def __init__(self, *policies: Policy) -> None:
+    def __init__(self, *policies: LoadedPolicy) -> None:
         super().__init__(*policies)
         self.objects: dict[str, Node] = {}
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, ObservedJob] = {}
 
     def put(
         self,
@@ -114,7 +114,7 @@ class Fleet(Core):
     def up(self, prefix: str, count: int, first: int = 0) -> None:
         self.down(prefix, count, first, "True")
 
-    def job(self, job: Job) -> None:
+    def job(self, job: ObservedJob) -> None:
         old = self.jobs.get(job.metadata.name)
         self.jobs[job.metadata.name] = job
         self.control.job_changed(old, job, self.now)
@@ -128,7 +128,7 @@ class Fleet(Core):
         found = self.control.breakers.status(policy)
         return {each.scope.rpartition("=")[2]: each.state for each in found}
 
-    def restarted(self, *policies: Policy) -> "Fleet":
+    def restarted(self, *policies: LoadedPolicy) -> "Fleet":
         """Another Kube Defender that hears the same objects, in another order."""
         new = Fleet(*policies)
         new.now = self.now

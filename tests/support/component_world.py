@@ -9,14 +9,20 @@ from typing import Any, TypeVar
 import msgspec
 from support.clock import FakeClock
 
-from agent.components.engine import Engine
+from agent.components.engine import ComponentEngine
 from agent.components.keeping import MemoryRecords, Records
-from agent.components.model import Record, State
+from agent.components.model import ComponentApplyState, ComponentRecord
 from agent.components.permits import LivePermits
 from agent.components.reading import Library
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.hashes import config_hash, revision, text_digests
-from kubenode.runtime.components.render import Text, TextRef, machine_values, references, rendered
+from kubenode.runtime.components.render import (
+    KeyText,
+    TextRef,
+    machine_values,
+    references,
+    rendered,
+)
 from kubenode.runtime.kube.errors import NotFound, Undecodable, Unreachable
 from simulation.hosts.components import SimulatedComponents
 
@@ -52,7 +58,7 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.components: dict[str, dict[str, Any]] = {}
-        self.texts: dict[TextRef, Text] = {}
+        self.texts: dict[TextRef, KeyText] = {}
         self.away = False
         self.reads: list[str] = []
 
@@ -120,9 +126,9 @@ class ComponentWorld:
         self.leaving = False
         self.engine = self.life()
 
-    def life(self) -> Engine:
+    def life(self) -> ComponentEngine:
         """A new process of the agent."""
-        self.engine = Engine(
+        self.engine = ComponentEngine(
             self.parts.ports(),
             self.reach,
             self.records,
@@ -244,7 +250,7 @@ class ComponentWorld:
         record = self.engine.record(name)
         return record.state.value if record is not None else ""
 
-    def record(self, name: str = "containerd") -> Record:
+    def record(self, name: str = "containerd") -> ComponentRecord:
         record = self.engine.record(name)
         assert record is not None
         return record
@@ -260,4 +266,6 @@ class ComponentWorld:
         return self.parts.units.starts.get(unit, 0)
 
 
-ENDS = frozenset({State.HEALTHY, State.ROLLED_BACK, State.FAILED})
+ENDS = frozenset(
+    {ComponentApplyState.HEALTHY, ComponentApplyState.ROLLED_BACK, ComponentApplyState.FAILED}
+)

@@ -11,7 +11,7 @@ from support.running import running, until
 
 from defender.auth.gate import open_gate
 from defender.auth.identity import Identity
-from defender.dashboard.people import Gate, Writers
+from defender.dashboard.people import IdentityProvider, Writers
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.service import Defender, DefenderSettings
 from kubenode.cli.cluster import crds
@@ -80,7 +80,7 @@ async def api_server() -> AsyncIterator[tuple[EmbeddedApiServer, Kube]]:
 async def dashboard_over(
     api: EmbeddedApiServer | None,
     kube: Kube,
-    gate: Gate | None = None,
+    gate: IdentityProvider | None = None,
     writers: Writers | None = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:

@@ -12,9 +12,9 @@ from support.clock import T0
 from support.running import running
 
 from defender.answers import Breakers, Explanation, Preview, Queue, Status
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.client import HttpPermits
-from defender.http.app import Api, create_app
+from defender.http.app import DefenderApi, create_app
 from defender.requests import RequestsPage
 from defender.server import DefenderServer
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
@@ -114,9 +114,9 @@ class Nothing:
         return RequestsPage(began=since or T0, dropped=limit, requests=[])
 
 
-def an_app(port: Recording, token_file: Path | None = None) -> Api:
-    settings = GateSettings(token_file, anyone=token_file is None)
-    return create_app(port, Nothing(), Gate(None, SystemClock(), settings))
+def an_app(port: Recording, token_file: Path | None = None) -> DefenderApi:
+    settings = RequestAuthenticatorSettings(token_file, anyone=token_file is None)
+    return create_app(port, Nothing(), RequestAuthenticator(None, SystemClock(), settings))
 
 
 @asynccontextmanager

@@ -7,8 +7,8 @@ from typing import Any
 from support.clock import T0
 
 from defender.control import RiskControl
-from defender.ledger import Held
-from defender.policies import Policy, read_policy
+from defender.ledger import LedgerPermit
+from defender.policies import LoadedPolicy, read_policy
 from defender.verdict import judge
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
@@ -70,7 +70,7 @@ def an_ask(
     return Ask(operation=operation, class_=class_, node=node, holder=job, **fields)
 
 
-def a_policy(name: str = "default", **spec: Any) -> Policy:
+def a_policy(name: str = "default", **spec: Any) -> LoadedPolicy:
     """From YAML-like fields of spec; `nodes` is all of them unless given."""
     body = {"metadata": {"name": name}, "spec": {"nodes": {"all": True}} | spec}
     policy = DefenderPolicy.from_user(body)
@@ -80,7 +80,7 @@ def a_policy(name: str = "default", **spec: Any) -> Policy:
 class Core:
     """Census, ledger and policies, asked and told as the service does it."""
 
-    def __init__(self, *policies: Policy, now: datetime = T0) -> None:
+    def __init__(self, *policies: LoadedPolicy, now: datetime = T0) -> None:
         self.now = now
         self.policies = list(policies)
         self.control = RiskControl()
@@ -117,7 +117,7 @@ class Core:
         if mine is not None:
             self.ledger.grant(mine, ask.class_, self.now)
             return verdict.model_copy(update={"permit": mine.name})
-        held = Held(
+        held = LedgerPermit(
             name=self.ledger.next_name(ask.holder, ask.node),
             node=ask.node,
             operation=ask.operation,

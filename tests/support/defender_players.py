@@ -14,7 +14,7 @@ from support.clock import FakeClock
 from support.defender_world import MemoryApi, World
 from support.redis_world import SharedWorld
 
-from defender.charge.step import Answers
+from defender.charge.step import AnswerSource
 from defender.client import DefenderUnreachable
 from defender.service import Defender
 from kubenode.api.v1alpha1 import DefenderPolicy
@@ -82,7 +82,7 @@ class OnRedis:
         self._leader = 0
 
     async def begin(self) -> None:
-        await self.shared.until(Answers.REDIS)
+        await self.shared.until(AnswerSource.REDIS)
         self._loaded()
 
     def _loaded(self) -> None:

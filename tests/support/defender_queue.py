@@ -6,10 +6,10 @@ from typing import Any
 from support.clock import T0
 from support.defender_core import Core, a_node, a_policy, an_ask
 
-from defender.jobs import Job, JobSpec, JobStatus, Trigger
-from defender.policies import Policy
+from defender.jobs import JobTrigger, JobViewSpec, JobViewStatus, ObservedJob
+from defender.policies import LoadedPolicy
 from defender.queue.calling import call
-from defender.queue.entry import Place
+from defender.queue.entry import QueuePlace
 from defender.verdict import judge
 from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.api.v1alpha1.permit import Holder
@@ -18,7 +18,7 @@ from kubenode.runtime.kube.objects import ObjectMeta
 ZONE = "topology.kubernetes.io/zone"
 
 
-def cluster(most: int, **limit: Any) -> Policy:
+def cluster(most: int, **limit: Any) -> LoadedPolicy:
     """So many permits at once in the cluster, and nothing else that stands in the way."""
     return a_policy(
         limits=[{"scope": "Cluster", "maxConcurrent": most} | limit],
@@ -30,7 +30,7 @@ def cluster(most: int, **limit: Any) -> Policy:
 class WaitingRoom(Core):
     """`called`: nodes of holders that were called, in order; `listening`: whether they hear it."""
 
-    def __init__(self, *policies: Policy, listening: bool = True) -> None:
+    def __init__(self, *policies: LoadedPolicy, listening: bool = True) -> None:
         super().__init__(*policies)
         self.queue = self.control.queue
         self.queue.listen(listening)
@@ -74,10 +74,10 @@ class WaitingRoom(Core):
         self.release(permit)
         return self.look()
 
-    def place(self, node: str) -> Place:
+    def place(self, node: str) -> QueuePlace:
         return self.place_of(f"job-{node}", node)
 
-    def place_of(self, holder: str, node: str) -> Place:
+    def place_of(self, holder: str, node: str) -> QueuePlace:
         place = self.queue.position(an_ask(node, holder=holder).holder, node)
         assert place is not None
         return place
@@ -90,10 +90,10 @@ class WaitingRoom(Core):
         self.control.job_changed(None, a_job(node, since), self.now)
 
 
-def a_job(node: str, since: datetime = T0, phase: str = "AwaitingPermit") -> Job:
+def a_job(node: str, since: datetime = T0, phase: str = "AwaitingPermit") -> ObservedJob:
     name = f"job-{node}"
-    spec = JobSpec(node_name=node, mode="Enforce", trigger=Trigger(first_true=since))
-    return Job(ObjectMeta(name=name, uid=f"uid-{name}"), spec, JobStatus(phase=phase))
+    spec = JobViewSpec(node_name=node, mode="Enforce", trigger=JobTrigger(first_true=since))
+    return ObservedJob(ObjectMeta(name=name, uid=f"uid-{name}"), spec, JobViewStatus(phase=phase))
 
 
 def holder_of(node: str) -> Holder:

@@ -17,14 +17,14 @@ from support.remedy_hand import NOWHERE
 from defender.client import DefenderUnreachable
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder
-from kubenode.runtime.audit import Line
+from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import JSON, Kube, Query, as_dict
 from kubenode.runtime.kube.errors import NotFound, Throttled
 from machine.disruption.disruptions import NodeDisruptions
-from machine.disruption.leaves import HeldPermit
-from machine.ground import Ground
+from machine.disruption.leaves import NodePermit
+from machine.ground import SharedCaches
 
 T = TypeVar("T")
 LIFE = timedelta(minutes=30)
@@ -197,9 +197,9 @@ class Lines:
     """An audit that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[AuditLine] = []
 
-    def write(self, line: Line) -> None:
+    def write(self, line: AuditLine) -> None:
         self.lines.append(line)
 
 
@@ -212,7 +212,9 @@ class DisruptionWorld:
 
     def process(self) -> NodeDisruptions:
         """One that has just been started: it remembers nothing."""
-        ground = Ground(self.api, AlwaysLeader(), self.clock, CollectorRegistry(), audit=self.audit)
+        ground = SharedCaches(
+            self.api, AlwaysLeader(), self.clock, CollectorRegistry(), audit=self.audit
+        )
         made = NodeDisruptions(ground, self.defender)
         made._held, made._frozen = lambda node: self.job, lambda: self.frozen
         for grant in self.defender.held.values():
@@ -220,6 +222,6 @@ class DisruptionWorld:
         return made
 
 
-def _shown(grant: Grant) -> HeldPermit:
+def _shown(grant: Grant) -> NodePermit:
     spec = {"nodeName": grant.node, "holder": grant.holder.to_dict()}
-    return msgspec.convert({"metadata": {"name": grant.name}, "spec": spec}, HeldPermit)
+    return msgspec.convert({"metadata": {"name": grant.name}, "spec": spec}, NodePermit)

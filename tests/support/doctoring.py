@@ -22,10 +22,10 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.process import serve
-from remedy.hostdoctor.desk import Desk
-from remedy.hostdoctor.gate import GateSettings
-from remedy.hostdoctor.metrics import Metrics
-from remedy.hostdoctor.server import HostDoctor, HostDoctorServer, HostDoctorSettings
+from remedy.hostdoctor.desk import HostEventService
+from remedy.hostdoctor.gate import DeliveryAuthenticatorSettings
+from remedy.hostdoctor.metrics import HostDoctorMetrics
+from remedy.hostdoctor.server import HostDoctorListener, HostDoctorServer, HostDoctorSettings
 from remedy.hostdoctor.sweep import Sweep
 
 EVENTS = paths.custom("hostevents")
@@ -46,7 +46,7 @@ class LaterClock(SystemClock):
 class Doctor:
     """One replica."""
 
-    desk: Desk
+    desk: HostEventService
     server: HostDoctorServer
     registry: CollectorRegistry
     sweep: Sweep
@@ -85,8 +85,8 @@ async def doctoring(
     clock, registry, audit = clock or SystemClock(), CollectorRegistry(), Kept()
     nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), clock=clock)
     events: Informer[HostEvent] = Informer(kube, EVENTS, HostEvent.from_server, clock=clock)
-    metrics = Metrics(registry)
-    desk = Desk(kube, nodes, events, clock, metrics)
+    metrics = HostDoctorMetrics(registry)
+    desk = HostEventService(kube, nodes, events, clock, metrics)
     sweep = Sweep(desk, clock, AlwaysLeader())
     swept = Controller("host-events", sweep.reconcile, clock=clock)
     swept.watch(events)
@@ -94,8 +94,8 @@ async def doctoring(
     if settings is None:
         file = folder / "tokens"
         file.write_text(f"{TOKEN}\n")
-        settings = HostDoctorSettings(0, tls=False, gate=GateSettings((file,)))
-    host_doctor = HostDoctor(desk, kube, clock, metrics, settings, audit)
+        settings = HostDoctorSettings(0, tls=False, gate=DeliveryAuthenticatorSettings((file,)))
+    host_doctor = HostDoctorListener(desk, kube, clock, metrics, settings, audit)
     led = [swept] if leader else []
     server = host_doctor.server
     async with running(serve([*host_doctor.parts, *led], [nodes, events])):

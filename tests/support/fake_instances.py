@@ -6,12 +6,12 @@ from typing import Any
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
 from kubenode.providers.instances import (
-    Code,
     Deletion,
+    ErrorCode,
     Instance,
     InstanceError,
+    InstanceOrder,
     InstanceState,
-    Order,
 )
 
 
@@ -47,7 +47,7 @@ class FakeInstances:
     def owns(self, provider_id: str) -> bool:
         return provider_id.startswith("fake://")
 
-    async def create(self, order: Order) -> Instance:
+    async def create(self, order: InstanceOrder) -> Instance:
         self._call()
         if self.refuses is not None:
             raise self.refuses
@@ -62,7 +62,7 @@ class FakeInstances:
             self.user_data[order.token] = order.user_data
         if self.lose_reply:
             self.lose_reply -= 1
-            raise InstanceError(self.name, Code.UNKNOWN, "the connection broke")
+            raise InstanceError(self.name, ErrorCode.UNKNOWN, "the connection broke")
         return there
 
     async def get(self, provider_id: str) -> Instance | None:

@@ -20,7 +20,7 @@ from support.remedy_cluster import YesPermits
 
 from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.providers.errors import Unreachable as ProviderUnreachable
-from kubenode.providers.port import Machine
+from kubenode.providers.port import ProviderMachine
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, KubeError, Throttled, Unreachable
@@ -147,16 +147,16 @@ class FatedPermits(YesPermits):
 class FatedProvider(MemoryProvider):
     fate: Fate | None = None
 
-    async def off(self, machine: Machine, request: str) -> None:
+    async def off(self, machine: ProviderMachine, request: str) -> None:
         await self._through(f"off {request}", lambda: MemoryProvider.off(self, machine, request))
 
-    async def on(self, machine: Machine, request: str) -> None:
+    async def on(self, machine: ProviderMachine, request: str) -> None:
         await self._through(f"on {request}", lambda: MemoryProvider.on(self, machine, request))
 
-    async def reset(self, machine: Machine, request: str) -> None:
+    async def reset(self, machine: ProviderMachine, request: str) -> None:
         await self._through("reset", lambda: MemoryProvider.reset(self, machine, request))
 
-    async def replace(self, machine: Machine, request: str) -> None:
+    async def replace(self, machine: ProviderMachine, request: str) -> None:
         await self._through(
             f"replace {request}", lambda: MemoryProvider.replace(self, machine, request)
         )

@@ -9,10 +9,10 @@ from support.clock import FakeClock
 from support.defender_core import Core, a_node, a_policy
 
 from defender.client import DefenderUnreachable
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from defender.webhook.callers import callers
-from defender.webhook.guard import Guard, World
-from defender.webhook.metrics import Metrics
+from defender.webhook.guard import GuardContext, NodeGuard
+from defender.webhook.metrics import GuardMetrics
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.runtime.admission.app import CannotJudge
 from kubenode.runtime.kube.client import JSON, Kube, as_dict
@@ -25,7 +25,7 @@ REMEDY = "system:serviceaccount:kubenode-system:kubenode-remedy"
 MASTERS = ("system:masters", "system:authenticated")
 
 
-def guarding(most: int = 1, **guard: Any) -> Policy:
+def guarding(most: int = 1, **guard: Any) -> LoadedPolicy:
     """At most so many acts at once; `guard` as in the policy's spec."""
     limits = [{"scope": "Cluster", "maxConcurrent": most}]
     return a_policy(limits=limits, guard=guard, smallPool={"nodes": 0})
@@ -68,7 +68,7 @@ class Objects(Kube):
 class GuardWorld:
     """Ten healthy nodes n0 to n9, each with a pod p0 to p9."""
 
-    def __init__(self, *policies: Policy) -> None:
+    def __init__(self, *policies: LoadedPolicy) -> None:
         self.clock = FakeClock()
         self.core = Core(*policies)
         self.core.fleet(10)
@@ -81,11 +81,11 @@ class GuardWorld:
         self.registry = CollectorRegistry()
         self.recorder = EventRecorder(NOWHERE, "test", self.clock)
         self.known = {f"n{n}": a_node(f"n{n}") for n in range(10)}
-        world = World(
+        world = GuardContext(
             self, self.core.control, self.known.get, self.kube, self.clock,
             callers("kubenode-system", exempt=["ci"]),
         )  # fmt: skip
-        self.guard = Guard(world, self.recorder, Metrics(self.registry))
+        self.guard = NodeGuard(world, self.recorder, GuardMetrics(self.registry))
 
     def pod(self, name: str, node: str, **annotations: str) -> None:
         meta = {"name": name, "namespace": "shop", "annotations": annotations}

@@ -8,7 +8,7 @@ from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.runtime.kube.objects import Node, NodeAddress, NodeSpec, NodeStatus, ObjectMeta
 from remedy.hostdoctor.nodes import NodeIndex
 from remedy.hostdoctor.record import fitted, name_of
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 from remedy.hostdoctor.step import lacking, step
 
 NOW = datetime(2026, 1, 10, 8, 0, tzinfo=UTC)
@@ -88,7 +88,7 @@ class Shelf:
         self.events: dict[str, HostEvent] = {}
         self.writes = 0
 
-    def tell(self, told: Told, now: datetime) -> None:
+    def tell(self, told: ReportedEvents, now: datetime) -> None:
         names = set()
         for each in told.events:
             name = name_of(fitted(each))

@@ -21,13 +21,13 @@ from kubenode.providers.instances import (
     CLUSTER_TAG,
     MACHINE_TAG,
     TOKEN_TAG,
-    Code,
     Deletion,
+    ErrorCode,
     Instance,
     InstanceError,
+    InstanceOrder,
     Instances,
     InstanceState,
-    Order,
     client_token,
 )
 
@@ -52,20 +52,20 @@ class Trouble(StrEnum):
     """The request arrives, and no answer comes."""
 
 
-MEANING: Mapping[Trouble, tuple[frozenset[Code], frozenset[Code]]] = {
-    Trouble.THROTTLED: (frozenset({Code.UNAVAILABLE}), frozenset({Code.UNAVAILABLE})),
+MEANING: Mapping[Trouble, tuple[frozenset[ErrorCode], frozenset[ErrorCode]]] = {
+    Trouble.THROTTLED: (frozenset({ErrorCode.UNAVAILABLE}), frozenset({ErrorCode.UNAVAILABLE})),
     Trouble.DENIED: (
-        frozenset({Code.PERMISSION_DENIED, Code.UNAUTHENTICATED}),
-        frozenset({Code.PERMISSION_DENIED, Code.UNAUTHENTICATED}),
+        frozenset({ErrorCode.PERMISSION_DENIED, ErrorCode.UNAUTHENTICATED}),
+        frozenset({ErrorCode.PERMISSION_DENIED, ErrorCode.UNAUTHENTICATED}),
     ),
-    Trouble.BUSY: (frozenset({Code.ABORTED}), frozenset({Code.ABORTED})),
+    Trouble.BUSY: (frozenset({ErrorCode.ABORTED}), frozenset({ErrorCode.ABORTED})),
     Trouble.BROKEN: (
-        frozenset({Code.UNAVAILABLE, Code.INTERNAL, Code.UNKNOWN}),
-        frozenset({Code.UNKNOWN}),
+        frozenset({ErrorCode.UNAVAILABLE, ErrorCode.INTERNAL, ErrorCode.UNKNOWN}),
+        frozenset({ErrorCode.UNKNOWN}),
     ),
     Trouble.REFUSED_CONNECTION: (
-        frozenset({Code.UNAVAILABLE, Code.UNKNOWN}),
-        frozenset({Code.UNKNOWN}),
+        frozenset({ErrorCode.UNAVAILABLE, ErrorCode.UNKNOWN}),
+        frozenset({ErrorCode.UNKNOWN}),
     ),
 }
 """Codes of what only looks, and of what makes a machine."""
@@ -126,8 +126,10 @@ class InstanceWorld(Protocol):
         ...
 
 
-def an_order(world: InstanceWorld, number: int = 1, attempt: int = 1, **change: Any) -> Order:
-    order = Order(
+def an_order(
+    world: InstanceWorld, number: int = 1, attempt: int = 1, **change: Any
+) -> InstanceOrder:
+    order = InstanceOrder(
         token=client_token(UID.format(number), attempt),
         cluster=CLUSTER,
         machine=f"machine-{number}",
@@ -203,7 +205,7 @@ class InstanceContract:
         asked = [world.instances.create(order) for _ in range(4)]
         told = await asyncio.gather(*asked, return_exceptions=True)
         errors = [one for one in told if not isinstance(one, Instance)]
-        assert all(isinstance(e, InstanceError) and e.code is Code.ABORTED for e in errors)
+        assert all(isinstance(e, InstanceError) and e.code is ErrorCode.ABORTED for e in errors)
         assert len(world.alive() - before) == 1
 
     async def test_different_tokens_are_different_machines(self, world: InstanceWorld) -> None:
@@ -220,7 +222,7 @@ class InstanceContract:
         world.lose_the_answer()
         with pytest.raises(InstanceError) as told:
             await world.instances.create(order)
-        assert told.value.code is Code.UNKNOWN
+        assert told.value.code is ErrorCode.UNKNOWN
         found = await world.instances.find(CLUSTER, order.token)
         made = await world.instances.create(order)
         assert found is not None and found.provider_id == made.provider_id
@@ -250,7 +252,7 @@ class InstanceContract:
         try:
             await world.instances.create(replace(order, user_data="#!/bin/sh\ntrue\n"))
         except InstanceError as error:
-            assert error.code is Code.ABORTED
+            assert error.code is ErrorCode.ABORTED
         assert world.alive() - before == {made.provider_id}
 
     async def test_a_machine_ends_when_asked_until_it_is_gone(self, world: InstanceWorld) -> None:
@@ -291,7 +293,7 @@ class InstanceContract:
         try:
             await world.instances.create(order)
         except InstanceError as error:
-            assert error.code is Code.FAILED_PRECONDITION
+            assert error.code is ErrorCode.FAILED_PRECONDITION
         assert len(world.alive() - before) <= 1
 
     async def test_a_machine_of_another_cluster_is_neither_shown_nor_ended(
@@ -303,7 +305,7 @@ class InstanceContract:
         assert await world.instances.find(CLUSTER, made.token) is None
         with pytest.raises(InstanceError) as told:
             await world.instances.delete(made.provider_id, CLUSTER)
-        assert told.value.code is Code.FAILED_PRECONDITION
+        assert told.value.code is ErrorCode.FAILED_PRECONDITION
         assert made.provider_id in world.alive()
 
     async def test_a_machine_that_we_did_not_make_is_neither_shown_nor_ended(
@@ -329,7 +331,7 @@ class InstanceContract:
         for ask in (world.instances.get(wrong), world.instances.delete(wrong, CLUSTER)):
             with pytest.raises(InstanceError) as told:
                 await ask
-            assert told.value.code is Code.INVALID_ARGUMENT
+            assert told.value.code is ErrorCode.INVALID_ARGUMENT
 
     async def test_a_list_has_all_pages(self, world: InstanceWorld) -> None:
         count = world.page + 1 if world.page else 3
@@ -347,7 +349,7 @@ class InstanceContract:
         assert wrong and all(": " in line for line in wrong)
         with pytest.raises(InstanceError) as told:
             await world.instances.create(an_order(world, config=world.bad_config))
-        assert told.value.code is Code.INVALID_ARGUMENT
+        assert told.value.code is ErrorCode.INVALID_ARGUMENT
         assert world.alive() == before
 
     @pytest.mark.parametrize("operation", list(MachineOperationType))
@@ -362,7 +364,7 @@ class InstanceContract:
         else:
             with pytest.raises(InstanceError) as told:
                 await ask
-            assert told.value.code is Code.UNIMPLEMENTED
+            assert told.value.code is ErrorCode.UNIMPLEMENTED
 
     @pytest.mark.parametrize("trouble", [t for t in Trouble if t is not Trouble.SILENT])
     async def test_every_trouble_is_told_by_its_code(
@@ -376,7 +378,7 @@ class InstanceContract:
             with pytest.raises(InstanceError) as made:
                 await world.instances.create(order)
             if trouble is Trouble.NO_ROOM:
-                assert made.value.code is Code.RESOURCE_EXHAUSTED
+                assert made.value.code is ErrorCode.RESOURCE_EXHAUSTED
             else:
                 with pytest.raises(InstanceError) as looked:
                     await world.instances.list(CLUSTER)
@@ -402,7 +404,7 @@ class InstanceContract:
         ):
             with pytest.raises(InstanceError) as told:
                 await ask
-            assert told.value.code in (Code.PERMISSION_DENIED, Code.UNAUTHENTICATED)
+            assert told.value.code in (ErrorCode.PERMISSION_DENIED, ErrorCode.UNAUTHENTICATED)
         assert made.provider_id in world.alive()
 
     async def test_f28_a_provider_that_is_broken_is_asked_again_until_it_is_gone(
@@ -414,7 +416,7 @@ class InstanceContract:
         for _ in range(3):
             with pytest.raises(InstanceError) as told:
                 await world.instances.delete(made.provider_id, CLUSTER)
-            assert told.value.code in (Code.UNKNOWN, Code.UNAVAILABLE, Code.INTERNAL)
+            assert told.value.code in (ErrorCode.UNKNOWN, ErrorCode.UNAVAILABLE, ErrorCode.INTERNAL)
         world.calm()
         assert await ended(world, made.provider_id, CLUSTER) is Deletion.GONE
 
@@ -430,7 +432,7 @@ class InstanceContract:
                 turns += 1
         error = waiting.exception()
         assert isinstance(error, InstanceError)
-        assert error.code in (Code.UNAVAILABLE, Code.UNKNOWN)
+        assert error.code in (ErrorCode.UNAVAILABLE, ErrorCode.UNKNOWN)
         assert turns > 5
 
     async def test_a_closed_provider_leaves_no_thread_behind(self, world: InstanceWorld) -> None:
@@ -454,6 +456,6 @@ async def ended(world: InstanceWorld, provider_id: str, cluster: str) -> Deletio
             if (said := await world.instances.delete(provider_id, cluster)) is Deletion.GONE:
                 return said
         except InstanceError as error:
-            assert error.code is Code.ABORTED, error
+            assert error.code is ErrorCode.ABORTED, error
         await world.settle()
     raise AssertionError(f"{provider_id} does not end")

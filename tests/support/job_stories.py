@@ -7,8 +7,8 @@ import msgspec
 from support.clock import T0
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
-from kubenode.cli.job_moments import Beside, Told
-from kubenode.cli.job_story import Story, story
+from kubenode.cli.job_moments import Beside, JobEventSummary
+from kubenode.cli.job_story import JobStory, story
 from kubenode.runtime.kube.objects import Node, structs
 
 NAME, NODE = "n00042-6f1c9a20b4", "n00042"
@@ -83,10 +83,10 @@ def a_node(boot: str = BOOT, *, cordoned: bool = False, ready: str = "Unknown") 
 def told(
     raw: dict[str, Any],
     node: Node | None = None,
-    events: tuple[Told, ...] = (),
+    events: tuple[JobEventSummary, ...] = (),
     audit: list[Mapping[str, Any]] | None = None,
     minutes: float = 60,
-) -> Story:
+) -> JobStory:
     from datetime import timedelta
 
     job = RemedyOperationJob.model_validate(raw)
@@ -133,7 +133,7 @@ LINE: dict[str, Any] = {
 }
 
 
-def stories() -> dict[str, Story]:
+def stories() -> dict[str, JobStory]:
     """By phase, and by what is special in it."""
     yes = {"decision": "Approve", "by": "alice", "at": at(0.4), "note": "go ahead, ticket OPS-17"}
     no = {"decision": "Deny", "by": "bob through slack-bot", "at": at(9), "note": "under load test"}
@@ -178,9 +178,11 @@ def stories() -> dict[str, Story]:
         timeline=acted, agent=AGENT, alsoMatched=others, spec={"previous": "n00042-0000000000"},
     )  # fmt: skip
     held_events = (
-        Told("JobHeld", "node n00042: RateLimit: 60 of 60 this hour", _t(2), _t(9), 3),
-        Told("JobHeld", "node n00042: ConcurrencyLimit: zone b: 5 of 5", _t(12), _t(58), 7),
-        Told("JobAwaitingPermit", "node n00042", _t(1), _t(1)),
+        JobEventSummary("JobHeld", "node n00042: RateLimit: 60 of 60 this hour", _t(2), _t(9), 3),
+        JobEventSummary(
+            "JobHeld", "node n00042: ConcurrencyLimit: zone b: 5 of 5", _t(12), _t(58), 7
+        ),
+        JobEventSummary("JobAwaitingPermit", "node n00042", _t(1), _t(1)),
     )
     audit: list[Mapping[str, Any]] = [
         {"at": at(4.5), "by": "remedy", "who": "kubenode-remedy", "what": "Hold",

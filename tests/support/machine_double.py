@@ -29,16 +29,16 @@ from kubenode.runtime.kube.errors import Conflict, NotFound
 from kubenode.runtime.kube.objects import Node, structs
 from machine.access import MachineAccess
 from machine.bootstrap.agentready import Lifesign
-from machine.bootstrap.tokens import Kept
-from machine.certificates.case import Token
-from machine.disruption.port import Prepared, State, Wish
-from machine.ground import Ground
-from machine.machine.act import Acts
+from machine.bootstrap.tokens import StoredToken
+from machine.certificates.case import BootstrapToken
+from machine.disruption.port import DisruptionRequest, DisruptionState, Prepared
+from machine.ground import SharedCaches
+from machine.machine.act import MachineActs
 from machine.machine.attachments import Attachments
 from machine.machine.controller import MachineController
-from machine.machine.fights import Fights
+from machine.machine.fights import NodeFights
 from machine.machine.instances import InstanceAccess
-from machine.machine.observe import Observer
+from machine.machine.observe import MachineObserver
 from machine.provisioning import Provisioning
 
 _node = structs(Node)
@@ -78,9 +78,9 @@ class Double:
     cloud: FakeInstances = field(default_factory=FakeInstances)
     death: Death = field(default_factory=Death)
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
-    prepared: Prepared = field(default_factory=lambda: Prepared(State.READY, "p-1"))
+    prepared: Prepared = field(default_factory=lambda: Prepared(DisruptionState.READY, "p-1"))
     marks: set[str] = field(default_factory=set)
-    wishes: list[Wish] = field(default_factory=list)
+    wishes: list[DisruptionRequest] = field(default_factory=list)
     volumes: int = 0
     lifesign: Lifesign = Lifesign.FRESH
     frozen: str = ""
@@ -193,9 +193,9 @@ class Double:
 
     # -- Kube Defender ----------------------------------------------------------------------------
 
-    async def prepare(self, wish: Wish) -> Prepared:
+    async def prepare(self, wish: DisruptionRequest) -> Prepared:
         self.wishes.append(wish)
-        if self.prepared.state is not State.WAITING:
+        if self.prepared.state is not DisruptionState.WAITING:
             self.death.at(lambda: self.marks.add(wish.holder.name))
         return self.prepared
 
@@ -212,7 +212,7 @@ class Double:
 
     def controller(self) -> MachineController:
         """A new one, which remembers nothing."""
-        kube, ground = cast(Kube, self), cast(Ground, self._ground())
+        kube, ground = cast(Kube, self), cast(SharedCaches, self._ground())
         provisioning = Provisioning(
             InstanceProviders([_Mortal(self)]), "c1", "https://api:6443", CA
         )
@@ -221,12 +221,12 @@ class Double:
             provisioning, kube, self.classes.get, lambda: self.frozen, self.clock, guard
         )
         access._tokens = cast(Any, _FakeTokens())
-        fights = Fights(self.clock.monotonic)
+        fights = NodeFights(self.clock.monotonic)
         return MachineController(
             ground,
             MachineAccess(kube),
-            Observer(ground, access, fights, lambda: self.frozen, Attachments(ground.kube)),
-            Acts(kube, self, access, self.clock, guard),
+            MachineObserver(ground, access, fights, lambda: self.frozen, Attachments(ground.kube)),
+            MachineActs(kube, self, access, self.clock, guard),
             access,
             fights,
         )
@@ -306,10 +306,12 @@ class _Mortal:
 
 
 class _FakeTokens:
-    async def read(self, token_id: str) -> Kept | None:
+    async def read(self, token_id: str) -> StoredToken | None:
         from machine.bootstrap.tokens import LONG_AGO
 
-        return Kept(Token(token_id, "m", "u-m", LONG_AGO), "u", "1", f"{token_id}.secret")
+        return StoredToken(
+            BootstrapToken(token_id, "m", "u-m", LONG_AGO), "u", "1", f"{token_id}.secret"
+        )
 
 
 class _Names:

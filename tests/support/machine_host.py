@@ -8,8 +8,8 @@ from support.machine_world import MachineWorld, until
 
 from agent.identity import pem
 from agent.identity.asking import works_as
-from agent.identity.keeper import IdentityKeeper, Wanted
-from agent.identity.store import Store
+from agent.identity.keeper import IdentityKeeper, IdentityTarget
+from agent.identity.store import IdentityStore
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
@@ -34,14 +34,16 @@ class Host:
         self.ca_file.write_bytes(world.cp.ca_file.read_bytes())
         self.folder = world.folder / name
         self.token_file = world.folder / f"{name}.token"
-        self.store = Store(self.folder)
+        self.store = IdentityStore(self.folder)
         current = str(self.store.current)
         files = (world.cp.server, str(self.ca_file), current, current)
         self.kube = Kube(PlainTransport(*files), clock=self.clock)
-        self._wanted = Wanted(name, world.cp.server, str(self.ca_file), str(self.token_file), 600)
+        self._wanted = IdentityTarget(
+            name, world.cp.server, str(self.ca_file), str(self.token_file), 600
+        )
         self.use(self.store)
 
-    def use(self, store: Store) -> None:
+    def use(self, store: IdentityStore) -> None:
         self.keeper = IdentityKeeper(self._wanted, store, self.kube, self.clock, spread=lambda: 0.0)
 
     @property

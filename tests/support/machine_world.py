@@ -27,7 +27,7 @@ from kubenode.runtime.kube.official import connect
 from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
-from machine.bootstrap.tokens import Kept, Tokens
+from machine.bootstrap.tokens import StoredToken, Tokens
 from machine.ground import MachineSettings
 from machine.names import AGENT_GROUP, NODE_GROUP, NODE_USER, agent_user
 from machine.operator import MachineOperator
@@ -116,10 +116,10 @@ class MachineWorld:
     async def delete(self, name: str) -> None:
         await self.kube.delete(custom("machines", name))
 
-    async def token(self, name: str) -> Kept:
+    async def token(self, name: str) -> StoredToken:
         """The Machine's bootstrap token, once there is one that lives."""
 
-        async def look() -> Kept | None:
+        async def look() -> StoredToken | None:
             bootstrap = (await self.machine(name)).status.bootstrap
             if bootstrap is None or not bootstrap.token_id:
                 return None

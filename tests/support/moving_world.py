@@ -12,7 +12,7 @@ from kubenode.runtime.drain.gangs import read as read_gangs
 from kubenode.runtime.drain.words import Going, Pods, Surge, Surges
 from remedy.job.migration import surging
 from remedy.job.migration.force import deletion
-from remedy.job.model import Act, Heard, Job, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation
 
 GRACE = timedelta(seconds=30)
 Write = Callable[[str, Callable[[], None]], None]
@@ -72,23 +72,25 @@ class FakePods:
             return Surges(over={self.surged: "not ready in time"} if late else {}), ()
         return Surges(), due[:1]
 
-    def move(self, job: Job, what: Act, seen: Seen, *, dark: bool, write: Write) -> Heard:
+    def move(
+        self, job: Job, what: JobAct, seen: JobObservation, *, dark: bool, write: Write
+    ) -> JobActResult:
         match what:
-            case Act.DELETE_PODS:
+            case JobAct.DELETE_PODS:
                 keys, force = deletion(seen)
                 assert dark or not force, "grace 0 on a host that may run"
                 write("delete pods", lambda: self.deleted.extend(keys))
-                return Heard(what, evicted=keys)
-            case Act.SURGE:
+                return JobActResult(what, evicted=keys)
+            case JobAct.SURGE:
                 assert surging.owned(job), "replicas that nobody would take off"
                 write("surge", lambda: setattr(self, "raised", 1))
-                return Heard(what)
-            case Act.UNSURGE:
+                return JobActResult(what)
+            case JobAct.UNSURGE:
                 write("unsurge", lambda: setattr(self, "raised", 0))
                 over = seen.pods.surges.over if seen.pods is not None else {}
                 lowered = {s.key: over.get(s.key, "") for s in surging.owned(job)}
-                return Heard(what, lowered=lowered)
+                return JobActResult(what, lowered=lowered)
             case _:
                 said = self.saves.pop(0) if self.saves else ""
                 write("checkpoint", lambda: setattr(self, "asked", self.asked + 1))
-                return Heard(what, saved={} if said is None else {self.gang: said})
+                return JobActResult(what, saved={} if said is None else {self.gang: said})

@@ -6,11 +6,11 @@ from typing import Any
 from support.clock import T0
 
 from kubenode.api.v1alpha1.noderemedier import Severity
-from remedy.notify.message import Message, NotDelivered
-from remedy.notify.notice import Notice
+from remedy.notify.message import NotDelivered, RenderedNotice
+from remedy.notify.notice import JobNotice
 
 
-def a_notice(number: int = 1, **changes: Any) -> Notice:
+def a_notice(number: int = 1, **changes: Any) -> JobNotice:
     given = {
         "id": f"uid-{number}.NeedsHuman.0.0",
         "kind": "NeedsHuman",
@@ -25,7 +25,7 @@ def a_notice(number: int = 1, **changes: Any) -> Notice:
         "happened": "not proven healthy within 15m; no rung is left",
         "commands": (f"kubenode explain job n{number}-0123456789",),
     }
-    return Notice(**{**given, **changes})
+    return JobNotice(**{**given, **changes})
 
 
 @dataclass
@@ -33,10 +33,10 @@ class FakeSender:
     """no  what it says instead of taking a message, one for each try; then it takes all"""
 
     no: list[NotDelivered] = field(default_factory=list)
-    tries: list[Message] = field(default_factory=list)
-    taken: list[Message] = field(default_factory=list)
+    tries: list[RenderedNotice] = field(default_factory=list)
+    taken: list[RenderedNotice] = field(default_factory=list)
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: RenderedNotice) -> None:
         self.tries.append(message)
         if self.no:
             raise self.no.pop(0)

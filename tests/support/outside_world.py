@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from remedy.handover.seen import Handed, HandedSeen
-from remedy.job.model import Act, Heard, Job, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation
 from remedy.job.steps.events import next_to_approve
 from remedy.planned.seen import EventSeen
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
 PATH = "/apis/example.com/v1/namespaces/remedy/repairs/n1"
 Write = Callable[[str, Callable[[], None]], None]
@@ -36,7 +36,7 @@ class FakeOutside:
     """
 
     planned: tuple[EventSeen, ...] = ()
-    says: list[tuple[Outcome, str]] = field(default_factory=list)
+    says: list[tuple[RequestOutcome, str]] = field(default_factory=list)
     begins: bool = True
     approved: list[str] = field(default_factory=list)
     posted: list[str] = field(default_factory=list)
@@ -58,32 +58,32 @@ class FakeOutside:
         state = self.object_state if self.object_of == job.uid else Handed.FOREIGN
         return HandedSeen(state, PATH, "said so", keep=self.keep)
 
-    def _answer(self) -> tuple[Outcome, str]:
-        return self.says.pop(0) if self.says else (Outcome.TAKEN, "")
+    def _answer(self) -> tuple[RequestOutcome, str]:
+        return self.says.pop(0) if self.says else (RequestOutcome.TAKEN, "")
 
-    def approve(self, job: Job, seen: Seen, write: Write) -> Heard:
+    def approve(self, job: Job, seen: JobObservation, write: Write) -> JobActResult:
         event = next_to_approve(job, seen.events)
         assert event is not None and job.record is not None
         assert job.record.output.get(event.name) == "Asked", "no intent written"
         outcome, error = self._answer()
 
         def apply() -> None:
-            if outcome in (Outcome.TAKEN, Outcome.UNCLEAR):
+            if outcome in (RequestOutcome.TAKEN, RequestOutcome.UNCLEAR):
                 assert event.repeatable or event.external_id not in self.approved, "approved twice"
                 self.approved.append(event.external_id)
                 if self.begins:
                     self.phase("Active", event.name)
 
         write("approve", apply)
-        return Heard(Act.APPROVE_EVENT, outcome=outcome, error=error)
+        return JobActResult(JobAct.APPROVE_EVENT, outcome=outcome, error=error)
 
-    def hand_over(self, job: Job, write: Write) -> Heard:
+    def hand_over(self, job: Job, write: Write) -> JobActResult:
         outcome, error = self._answer()
         record, step = job.record, job.step
         assert record is not None and step is not None
 
         def apply() -> None:
-            if outcome not in (Outcome.TAKEN, Outcome.UNCLEAR):
+            if outcome not in (RequestOutcome.TAKEN, RequestOutcome.UNCLEAR):
                 return
             if step.webhook is not None:
                 self.posted.append(f"{job.uid}.{record.rung}.{record.index}.{record.attempts}")
@@ -92,12 +92,12 @@ class FakeOutside:
                 self.object_of, self.made = job.uid, self.made + 1
 
         write("hand over", apply)
-        return Heard(Act.HAND_OVER, outcome=outcome, error=error)
+        return JobActResult(JobAct.HAND_OVER, outcome=outcome, error=error)
 
-    def take_back(self, job: Job, write: Write) -> Heard:
+    def take_back(self, job: Job, write: Write) -> JobActResult:
         def apply() -> None:
             if self.object_of == job.uid:
                 self.object_of = ""
 
         write("take back", apply)
-        return Heard(Act.TAKE_BACK)
+        return JobActResult(JobAct.TAKE_BACK)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from kubenode.providers.errors import NoSuchMachine
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.runtime.clock import SystemClock
 
 CLOCK = SystemClock()
@@ -30,14 +30,14 @@ class MemoryProvider:
     asked: list[tuple[str, str]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return machine.provider_id.startswith("memory://")
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         state = self.state.get(machine.provider_id, PowerState.ON)
         return Power(state, f"memory says {state}", CLOCK.now())
 
-    def _ask(self, word: str, machine: Machine, request: str) -> bool:
+    def _ask(self, word: str, machine: ProviderMachine, request: str) -> bool:
         """Whether it has to be done: not what a provider that remembers has done already."""
         assert request, "no request ID"
         if self.can.repeatable and request in self.requests:
@@ -46,25 +46,25 @@ class MemoryProvider:
         self.requests.append(request)
         return True
 
-    async def off(self, machine: Machine, request: str) -> None:
+    async def off(self, machine: ProviderMachine, request: str) -> None:
         self._ask("off", machine, request)
         self.state[machine.provider_id] = PowerState.OFF
 
-    async def on(self, machine: Machine, request: str) -> None:
+    async def on(self, machine: ProviderMachine, request: str) -> None:
         self._ask("on", machine, request)
         self.state[machine.provider_id] = PowerState.ON
         await self.boots(machine.node)
 
-    async def reset(self, machine: Machine, request: str) -> None:
+    async def reset(self, machine: ProviderMachine, request: str) -> None:
         if self._ask("reset", machine, request):
             await self.boots(machine.node)
 
-    async def replace(self, machine: Machine, request: str) -> None:
+    async def replace(self, machine: ProviderMachine, request: str) -> None:
         if self._ask("replace", machine, request):
             self.state[machine.provider_id] = PowerState.GONE
             await self.replaced(machine.node)
 
-    async def approve(self, machine: Machine, event: str) -> None:
+    async def approve(self, machine: ProviderMachine, event: str) -> None:
         raise NoSuchMachine(self.name, f"no event {event}")
 
     async def close(self) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.providers.port import Can, Power, PowerState
-from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
+from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
 
 ON, OFF, GONE = PowerState.ON, PowerState.OFF, PowerState.GONE
 ALL = Can(off=True, reset=True, replace=True)
-Refusal = tuple[Outcome, str]
+Refusal = tuple[RequestOutcome, str]
 
 
 @dataclass
@@ -50,10 +50,10 @@ class FakeHost:
         """`off`, `on`, `reset` or `replace`."""
         if self.refuses:
             outcome, why = self.refuses.pop(0)
-            if outcome not in (Outcome.UNCLEAR, Outcome.TAKEN):
+            if outcome not in (RequestOutcome.UNCLEAR, RequestOutcome.TAKEN):
                 return outcome, why
         else:
-            outcome, why = Outcome.TAKEN, ""
+            outcome, why = RequestOutcome.TAKEN, ""
         assert request, "nobody wrote down that it is asked for"
         self.asked.append((word, request))
         if word in ("reset", "replace") and not self.can.repeatable:
@@ -96,7 +96,7 @@ class FakeHost:
 
     def power(self, now: datetime) -> PowerSeen:
         if not self.provider:
-            return PowerSeen(outcome=Outcome.REFUSED, why="no provider has this machine")
+            return PowerSeen(outcome=RequestOutcome.REFUSED, why="no provider has this machine")
         if self.unread:
             outcome, why = self.unread.pop(0)
             return PowerSeen(self.provider, self.can, outcome=outcome, why=why)
@@ -104,7 +104,7 @@ class FakeHost:
 
     def replacing(self) -> ReplaceSeen:
         if not self.path:
-            return ReplaceSeen(outcome=Outcome.REFUSED, why="InstanceGroup: no group has it")
+            return ReplaceSeen(outcome=RequestOutcome.REFUSED, why="InstanceGroup: no group has it")
         return ReplaceSeen(
             self.path,
             "fake:///n1",

@@ -25,7 +25,7 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.port import Machine, PowerState, Provider
+from kubenode.providers.port import PowerState, Provider, ProviderMachine
 
 WITHIN = 60.0
 """Seconds in which any answer must be there, also that there is none."""
@@ -67,9 +67,9 @@ class ProviderWorld(Protocol):
     """
 
     provider: Provider
-    machine: Machine
-    unknown: Machine
-    foreign: Machine
+    machine: ProviderMachine
+    unknown: ProviderMachine
+    foreign: ProviderMachine
     missing: type[ProviderError]
     troubles: frozenset[Trouble]
     secrets: tuple[str, ...]
@@ -213,7 +213,7 @@ async def state(world: ProviderWorld) -> PowerState:
 
 
 def operations(
-    world: ProviderWorld, machine: Machine
+    world: ProviderWorld, machine: ProviderMachine
 ) -> tuple[Callable[[], Awaitable[object]], ...]:
     """`power` first, then all that change something."""
     provider = world.provider

@@ -12,13 +12,13 @@ from support.clock import FakeClock
 from support.defender_world import World, an_ask
 
 from defender.charge.charge import Charge, MakeCharge
-from defender.charge.note import Note
+from defender.charge.note import NoteStore
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
 from defender.fleet.departure import ANNOTATION as DEPARTURE
 from defender.fleet.sharing import ANNOTATION, NAME, FleetSharing, MakeFleet
-from defender.fleet.view import Group
-from defender.redis.client import Address, connect
+from defender.fleet.view import FleetGroup
+from defender.redis.client import RedisAddress, connect
 from defender.redis.log import Away, SharedLog
 from defender.service import Defender
 from kubenode.api.v1alpha1 import DefenderPolicy, Verdict
@@ -69,8 +69,8 @@ class Cluster(World):
             def make(group: str) -> Any:
                 return CuttableLog(SharedLog(self._redis, f"fleet:{group}"), self)
 
-            note = Note(self.api, NAMESPACE, NAME, ANNOTATION)
-            departures = Note(self.api, NAMESPACE, NAME, DEPARTURE)
+            note = NoteStore(self.api, NAMESPACE, NAME, ANNOTATION)
+            departures = NoteStore(self.api, NAMESPACE, NAME, DEPARTURE)
             return FleetSharing(
                 control, charge, fence, self.clock, note, make, self.name, departures
             )
@@ -83,7 +83,7 @@ class Cluster(World):
         assert isinstance(found, FleetSharing)
         return found
 
-    def group(self, name: str = "prod") -> Group:
+    def group(self, name: str = "prod") -> FleetGroup:
         return self.sharing.view.groups[name]
 
     async def ask(self, **change: Any) -> Verdict:
@@ -113,7 +113,7 @@ class Fleet:
         self, url: str, policy: DefenderPolicy, sizes: Sequence[int] = (100, 100, 100)
     ) -> None:
         self.clock = FakeClock()
-        self._redis = connect(Address(url, seconds=2.0))
+        self._redis = connect(RedisAddress(url, seconds=2.0))
         self.clusters = [
             Cluster(f"c{i}", self._redis, self.clock, size, policy) for i, size in enumerate(sizes)
         ]

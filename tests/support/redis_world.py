@@ -11,10 +11,10 @@ from typing import Any
 from redis.asyncio import Redis
 from support.defender_world import World
 
-from defender.charge.record import Recorder
+from defender.charge.record import RecordStore
 from defender.charge.shared import Shared
-from defender.charge.step import Answers, Times
-from defender.redis.client import Address, connect
+from defender.charge.step import AnswerSource, CoordinationTimes
+from defender.redis.client import RedisAddress, connect
 from defender.redis.log import SharedLog
 from defender.service import Defender
 from defender.store import PermitStore
@@ -23,7 +23,7 @@ from kubenode.runtime.fence import Fence, LeaseLost
 from kubenode.runtime.kube.informer import Informer
 
 NAMESPACE = "kubenode-system"
-TIMES = Times()
+TIMES = CoordinationTimes()
 
 
 class Lever:
@@ -58,11 +58,11 @@ class SharedWorld(World):
     def replica(self, number: int | None = None) -> Defender:
         """One more, or a new process in the place of one that is gone with all that it knew."""
         fence = Lever()
-        client = connect(Address(self._url))
+        client = connect(RedisAddress(self._url))
         log = SharedLog(client, "test")
 
         def charge(store: PermitStore, fence: Fence, permits: Informer[Permit]) -> Shared:
-            recorder = Recorder(self.api, NAMESPACE)
+            recorder = RecordStore(self.api, NAMESPACE)
             return Shared(store, fence, permits, log, recorder, self.clock, TIMES)
 
         defender = self._new(fence, charge=charge)
@@ -101,7 +101,7 @@ class SharedWorld(World):
         for charge in self.charges:
             await charge.round()
 
-    async def until(self, answers: Answers, *numbers: int, seconds: float = 60.0) -> None:
+    async def until(self, answers: AnswerSource, *numbers: int, seconds: float = 60.0) -> None:
         """Let time pass until these replicas, or all, answer by this."""
         chosen = [self.charges[i] for i in numbers] or self.charges
         for _ in range(round(seconds / 0.5)):

@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1 import JobPhase, Reason, RemedyOperationJob, Verdict
 from kubenode.api.v1alpha1.ladder import Disruption
 from kubenode.runtime.kube.objects import Node
 from remedy.job.marks import MARKS
-from remedy.job.model import Fault, Job, NodeSeen, Seen
+from remedy.job.model import FaultAssessment, Job, JobObservation, NodeSeen
 from rules.truth import Truth
 
 NODE, UID = "n1", "node-uid-1"
@@ -101,18 +101,18 @@ def refused(reason: Reason = Reason.CONCURRENCY_LIMIT) -> Verdict:
     )
 
 
-FAULTY = Fault(Truth.TRUE, Truth.FALSE, agreed=True, gone=Truth.FALSE)
-HEALED = Fault(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
+FAULTY = FaultAssessment(Truth.TRUE, Truth.FALSE, agreed=True, gone=Truth.FALSE)
+HEALED = FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
 SCHEDULABLE = NodeSeen(boot_id="boot-1", annotations=MARKS)
 """Somebody keeps the autoscalers off these nodes already, so that no job has to."""
 OURS = NodeSeen(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)
 THEIRS = NodeSeen(unschedulable=True, boot_id="boot-1", annotations=MARKS)
 
 
-def seen(**changes: Any) -> Seen:
+def seen(**changes: Any) -> JobObservation:
     """A faulty node, all caches fresh, a permit that stands."""
     given = {"now": T0, "node": SCHEDULABLE, "fault": FAULTY, "permit": granted()}
-    return Seen(**{**given, **changes})
+    return JobObservation(**{**given, **changes})
 
 
 PERMIT = {

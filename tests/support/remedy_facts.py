@@ -12,7 +12,7 @@ from kubenode.runtime.kube.objects import Event, Node
 from remedy.remedier.facts import FactStore
 from rules.diagnose import Diagnoser, Diagnosis, Match
 from rules.facts import FactSet
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 LONG_AGO = T0 - timedelta(days=30)
@@ -60,7 +60,7 @@ class Facts:
         """Rules by name; what is not said of them does not matter."""
         made = [a_rule(name.replace("_", "-"), **spec) for name, spec in specs.items()]
         self.rules = {f"{r.metadata.name}@{r.metadata.generation}": r for r in made}
-        report = self.diagnoser.load([Rule(id_, rule) for id_, rule in self.rules.items()])
+        report = self.diagnoser.load([RuleVersion(id_, rule) for id_, rule in self.rules.items()])
         assert not report.rejected, report.rejected
         self.store.rules_loaded(self.rules)
 

@@ -31,28 +31,28 @@ from kubenode.runtime.kube.errors import Conflict, Unreachable
 from remedy.handover.seen import HandedSeen
 from remedy.job.clockterm import ClockTerm
 from remedy.job.controller import JobController, never_busy
-from remedy.job.events import Event
+from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
-from remedy.job.metrics import Metrics
+from remedy.job.metrics import JobMetrics
 from remedy.job.model import (
     CORDONED_BY,
     FENCED_BY,
     FINALIZER,
     REQUESTED,
-    Act,
     Blocked,
-    Fault,
-    Heard,
+    FaultAssessment,
     Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
     NodeSeen,
     Pods,
     Requested,
-    Seen,
 )
 from remedy.job.store import status_patch
 from remedy.planned.seen import EventSeen
 from remedy.power.leave import act_request, held, is_written, live_target, request_of
-from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
+from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
 from remedy.rollback.seen import Back, RollbackSeen
 from rules.history import DAWN
 from rules.truth import Truth
@@ -87,7 +87,7 @@ class FakeWorld:
     evictions: list[str] = field(default_factory=list)
     terminating: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    events: list[JobEvent] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
     cordons: int = 0
     deleted: bool = False
@@ -219,10 +219,10 @@ class FakeWorld:
             return False
         return self.hung or self.sick or len(set(self.restarts)) < self.needs
 
-    async def fault(self, job: Job) -> Fault:
+    async def fault(self, job: Job) -> FaultAssessment:
         truth = Truth.TRUE if self.faulty else Truth.FALSE
         gone = Truth.FALSE if self.faulty else Truth.TRUE
-        return Fault(truth, Truth.FALSE, agreed=not self.disagree, gone=gone)
+        return FaultAssessment(truth, Truth.FALSE, agreed=not self.disagree, gone=gone)
 
     async def check(self, permit: str, seconds: float) -> Verdict | None:
         return granted() if permit in self.permits.values() else refused(Reason.UNKNOWN)
@@ -274,7 +274,7 @@ class FakeWorld:
 
         self._write("take over", apply)
 
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> Heard:
+    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
         self._may_disrupt(job)
         assert self.unschedulable, "a drain of a node that takes new pods"
         gone, blocked = list(pods[: self.budget]), pods[self.budget :]
@@ -285,7 +285,7 @@ class FakeWorld:
 
         self._write("evict", apply)
         no = Blocked(blocked[0], "pdb=shop/cart", "PDB shop/cart: no") if blocked else None
-        return Heard(Act.EVICT, evicted=tuple(gone), moved="shop,u,k=v,1,1", blocked=no)
+        return JobActResult(JobAct.EVICT, evicted=tuple(gone), moved="shop,u,k=v,1,1", blocked=no)
 
     async def notify(self, job: Job) -> str:
         record = job.record
@@ -308,30 +308,32 @@ class FakeWorld:
     async def rollback(self, job: Job) -> RollbackSeen:
         return RollbackSeen(Back.FAILED, why="no Machine of kubenode.io stands for the node")
 
-    async def approve_event(self, job: Job, seen: Seen) -> Heard:
+    async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
         self._may_disrupt(job)
         return self.outside.approve(job, seen, self._write)
 
-    async def hand_over(self, job: Job, seen: Seen) -> Heard:
+    async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
         self._may_disrupt(job)
         return self.outside.hand_over(job, self._write)
 
-    async def take_back(self, job: Job) -> Heard:
+    async def take_back(self, job: Job) -> JobActResult:
         return self.outside.take_back(job, self._write)
 
-    async def label(self, job: Job) -> Heard:
+    async def label(self, job: Job) -> JobActResult:
         step = job.step.label if job.step else None
         assert step is not None
         if self.refused_key:
-            return Heard(Act.LABEL, outcome=Outcome.REFUSED, error=self.refused_key)
+            return JobActResult(
+                JobAct.LABEL, outcome=RequestOutcome.REFUSED, error=self.refused_key
+            )
         self._write("label", lambda: self.labels.update({step.key: step.value}))
-        return Heard(Act.LABEL)
+        return JobActResult(JobAct.LABEL)
 
-    async def annotate(self, job: Job) -> Heard:
+    async def annotate(self, job: Job) -> JobActResult:
         step = job.step.annotate if job.step else None
         assert step is not None
         self._write("annotate", lambda: self.annotations.update({step.key: step.value}))
-        return Heard(Act.ANNOTATE)
+        return JobActResult(JobAct.ANNOTATE)
 
     async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
         return self.host.power(self.clock.now())
@@ -339,26 +341,26 @@ class FakeWorld:
     async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
         return self.host.replacing()
 
-    async def roll_back(self, job: Job) -> Heard:
+    async def roll_back(self, job: Job) -> JobActResult:
         raise AssertionError("there is nothing to take back")
 
-    async def switch(self, job: Job, what: Act, node: NodeSeen | None) -> Heard:
-        word = {Act.POWER_OFF: "off", Act.POWER_ON: "on", Act.RESET: "reset"}[what]
+    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> JobActResult:
+        word = {JobAct.POWER_OFF: "off", JobAct.POWER_ON: "on", JobAct.RESET: "reset"}[what]
         if word == "on":
             assert not self.annotations.get(FENCED_BY), "a boot behind our own fence"
             return self._ask_host(job, what, word)
         return await self._guarded(job, what, word)
 
-    async def replace(self, job: Job, node: NodeSeen | None) -> Heard:
-        return await self._guarded(job, Act.REPLACE, "replace")
+    async def replace(self, job: Job, node: NodeSeen | None) -> JobActResult:
+        return await self._guarded(job, JobAct.REPLACE, "replace")
 
-    async def _guarded(self, job: Job, what: Act, word: str) -> Heard:
+    async def _guarded(self, job: Job, what: JobAct, word: str) -> JobActResult:
         found = self.against.pop(0) if self.against else None
         node, permits = LiveNode(self, found), LivePermits(self, found)
         frozen = "etcd was restored" if found is RefusalReason.FROZEN else ""
         guard = DisruptionGuard(permits, AlwaysLeader(), self.clock, SILENT, lambda: frozen)
 
-        async def ask() -> Heard:
+        async def ask() -> JobActResult:
             self._may_disrupt(job)
             return self._ask_host(job, what, word)
 
@@ -373,14 +375,14 @@ class FakeWorld:
             assert refused.reason is found, f"{refused} without a cause"
             return held(what, refused)
 
-    def _ask_host(self, job: Job, what: Act, word: str) -> Heard:
-        request, said = request_of(job).rpartition(".")[2], [(Outcome.TAKEN, "")]
+    def _ask_host(self, job: Job, what: JobAct, word: str) -> JobActResult:
+        request, said = request_of(job).rpartition(".")[2], [(RequestOutcome.TAKEN, "")]
 
         def apply() -> None:
             said[0] = self.host.ask(word, request, self.clock.now())
 
         self._write(word, apply)
-        return Heard(what, outcome=said[0][0], error=said[0][1])
+        return JobActResult(what, outcome=said[0][0], error=said[0][1])
 
     async def fence(self, job: Job) -> None:
         self._may_disrupt(job)
@@ -400,13 +402,13 @@ class FakeWorld:
 
         self._write("unfence", apply)
 
-    async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
-        if what is not Act.UNSURGE:
+    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
+        if what is not JobAct.UNSURGE:
             self._may_disrupt(job)
         assert FINALIZER in self.obj.metadata.finalizers
         dark = self.host.state.dark
         heard = self.moving.move(job, what, seen, dark=dark, write=self._write)
-        if what is Act.DELETE_PODS:
+        if what is JobAct.DELETE_PODS:
             self.terminating += [p for p in heard.evicted if p not in self.terminating]
             self.pods = [p for p in self.pods if not dark or p not in heard.evicted]
         return heard
@@ -446,7 +448,7 @@ class FakeWorld:
         self._write("release", apply)
         return ""
 
-    async def emit(self, job: Job, event: Event) -> None:
+    async def emit(self, job: Job, event: JobEvent) -> None:
         self.events.append(event)
 
     # -- the world goes on -----------------------------------------------------------------------
@@ -503,7 +505,7 @@ class FakeWorld:
             effects=self,
             leave=self,
             recorder=self,
-            metrics=Metrics(CollectorRegistry()),
+            metrics=JobMetrics(CollectorRegistry()),
             clock=self.clock,
             fence=AlwaysLeader(),
             busy=busy,

@@ -12,10 +12,10 @@ from typing import Any
 from support.agent_world import Killed, World, a_job
 from support.clock import T0, settle
 
-from agent.actions.allowed import Repairs, Script
+from agent.actions.allowed import AllowedScript, Repairs
 from agent.host.containers import Container, Image, Sandbox
 from agent.host.ports import Certificate, Gpu, Module, Ports, Process
-from agent.host.storage import Mount, OldFile
+from agent.host.storage import HostMount, OldFile
 from agent.wire import Answer, Job
 from simulation.hosts.host import SimulatedHost
 
@@ -46,7 +46,7 @@ def a_host() -> SimulatedHost:
     host.time.offset = 0.4
     host.kernel.modules["mlx5_ib"] = Module("mlx5_ib", 0)
     host.kernel.installed.add("mlx5_ib")
-    host.filesystems.mounts["/data"] = Mount("/data", "/dev/vdb", "ext4", True, False)
+    host.filesystems.mounts["/data"] = HostMount("/data", "/dev/vdb", "ext4", True, False)
     host.gpus.known = [Gpu("GPU-1", 0, 0, False, True), Gpu("GPU-2", 1, 0, False, True)]
     host.certificate.current = Certificate(T0 - timedelta(days=95), T0 + timedelta(days=5))
     return host
@@ -58,7 +58,7 @@ def world_of(folder: Path, host: SimulatedHost, job: Job | None = None) -> World
     script.write_bytes(SCRIPT)
     world = World(folder, job=job, ports=host.ports(), allowed=ALLOWED)
     digest = hashlib.sha256(SCRIPT).hexdigest()
-    world.scripts["fix"] = Script(str(script), digest, ["-q"], {"device": ["eth0", "eth1"]})
+    world.scripts["fix"] = AllowedScript(str(script), digest, ["-q"], {"device": ["eth0", "eth1"]})
     return world
 
 

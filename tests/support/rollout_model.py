@@ -12,10 +12,16 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.runtime.term import ALWAYS
-from machine.componentset.member import Member, Standing
-from machine.componentset.rollout import Move, Plan, Rollout, Said, Seen
+from machine.componentset.member import MemberState, RolloutMember
+from machine.componentset.rollout import (
+    AssignmentMove,
+    ConditionMessage,
+    RolloutObservation,
+    RolloutPlan,
+    RolloutState,
+)
 from machine.componentset.step import step
-from machine.inspection.port import Answer
+from machine.inspection.port import InspectionAnswer
 
 TICK = timedelta(seconds=30)
 
@@ -40,8 +46,8 @@ class Host:
     bad: set[str] = field(default_factory=set)
     needs: bool = True
     installed: str = ""
-    wanted: Move | None = None
-    standing: Standing = Standing.NONE
+    wanted: AssignmentMove | None = None
+    standing: MemberState = MemberState.NONE
     since: datetime | None = None
     assigned_at: datetime | None = None
     unwell_at: datetime | None = None
@@ -50,20 +56,20 @@ class Host:
 
     @classmethod
     def at(cls, name: str, revision: str, **rest: object) -> "Host":
-        wanted = Move(name, revision)
+        wanted = AssignmentMove(name, revision)
         return cls(
             name,
             installed=revision,
             wanted=wanted,
-            standing=Standing.SUCCEEDED,
+            standing=MemberState.SUCCEEDED,
             **rest,  # type: ignore[arg-type]
         )
 
-    def member(self, patience: timedelta, now: datetime) -> Member:
+    def member(self, patience: timedelta, now: datetime) -> RolloutMember:
         wanted = self.wanted
         well = self.answers and self.ready
         self.unwell_at = None if well else self.unwell_at or now
-        return Member(
+        return RolloutMember(
             self.name,
             uid=f"uid-{self.name}",
             zone=self.zone,
@@ -72,7 +78,7 @@ class Host:
             fresh=not self.installed,
             newcomer=self.newcomer,
             answers=self.answers,
-            available=self.answers and self.ready and self.standing is not Standing.ACTING,
+            available=self.answers and self.ready and self.standing is not MemberState.ACTING,
             held=self.held,
             back=self._back,
             left=self.back[0] if self.back and self._at == self.back[1] else "",
@@ -84,7 +90,7 @@ class Host:
             since=self._since,
             patience=patience,
             version=self.installed,
-            why="its service does not start" if self.standing is Standing.FAILED else "",
+            why="its service does not start" if self.standing is MemberState.FAILED else "",
         )
 
     @property
@@ -97,25 +103,25 @@ class Host:
         return self.back[1] if self.back is not None and wants else ""
 
     @property
-    def shown(self) -> Standing:
+    def shown(self) -> MemberState:
         """A dead agent's last word is no success, and it waits for nothing."""
         well = self.answers and self.ready
-        if self.standing is Standing.SUCCEEDED and not well:
-            return Standing.UNWELL
-        if self.standing is Standing.WAITING and not self.answers:
-            return Standing.PENDING
+        if self.standing is MemberState.SUCCEEDED and not well:
+            return MemberState.UNWELL
+        if self.standing is MemberState.WAITING and not self.answers:
+            return MemberState.PENDING
         return self.standing
 
     @property
     def _since(self) -> datetime | None:
         if self.shown is self.standing:
             return self.since
-        return self.unwell_at if self.shown is Standing.UNWELL else self.assigned_at
+        return self.unwell_at if self.shown is MemberState.UNWELL else self.assigned_at
 
-    def assign(self, move: Move, now: datetime) -> None:
+    def assign(self, move: AssignmentMove, now: datetime) -> None:
         assert self.wanted != move, "written again though nothing changed"
         self.wanted, self.since, self.assigned_at = move, now, now
-        self.standing = Standing.AHEAD if move.ahead else Standing.PENDING
+        self.standing = MemberState.AHEAD if move.ahead else MemberState.PENDING
         if not move.ahead:
             self.history.append(move.revision)
 
@@ -124,20 +130,20 @@ class Host:
         if self.wanted is None or not self.answers:
             return
         match self.standing:
-            case Standing.PENDING if self.wanted.revision == self.installed:
-                self.standing, self.since = Standing.SUCCEEDED, None
-            case Standing.PENDING if self.needs and not self.newcomer:
-                self.standing, self.since = Standing.WAITING, None
-            case Standing.PENDING:
-                self.standing = Standing.ACTING
-            case Standing.WAITING if allowed:
-                self.standing, self.since = Standing.ACTING, now
+            case MemberState.PENDING if self.wanted.revision == self.installed:
+                self.standing, self.since = MemberState.SUCCEEDED, None
+            case MemberState.PENDING if self.needs and not self.newcomer:
+                self.standing, self.since = MemberState.WAITING, None
+            case MemberState.PENDING:
+                self.standing = MemberState.ACTING
+            case MemberState.WAITING if allowed:
+                self.standing, self.since = MemberState.ACTING, now
                 self.acted.append(self.wanted.revision)
-            case Standing.ACTING:
+            case MemberState.ACTING:
                 if self.wanted.revision in self.bad:
-                    self.standing = Standing.FAILED
+                    self.standing = MemberState.FAILED
                 else:
-                    self.installed, self.standing = self.wanted.revision, Standing.SUCCEEDED
+                    self.installed, self.standing = self.wanted.revision, MemberState.SUCCEEDED
                 self.since = None
             case _:
                 pass
@@ -148,15 +154,15 @@ class World:
     hosts: dict[str, Host]
     strategy: UpdateStrategy
     target: str = "B"
-    rollout: Rollout = field(default_factory=lambda: Rollout(current="A", update="A"))
+    rollout: RolloutState = field(default_factory=lambda: RolloutState(current="A", update="A"))
     now: datetime = T0
     paused: bool = False
     frozen: bool = False
     meltdown: str = ""
     window: Callable[[datetime], bool] = lambda now: True
-    problem: Said | None = None
-    inspect: Callable[[], Answer] | None = None
-    plan: Plan = field(default_factory=Plan)
+    problem: ConditionMessage | None = None
+    inspect: Callable[[], InspectionAnswer] | None = None
+    plan: RolloutPlan = field(default_factory=RolloutPlan)
     phases: list[str] = field(default_factory=list)
     inspections: int = 0
     clock_since: datetime = ALWAYS
@@ -166,13 +172,13 @@ class World:
         named = {host.name: host for host in hosts}
         return cls(named, strategy or quick(), **rest)  # type: ignore[arg-type]
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[RolloutMember]:
         return [
             host.member(self.strategy.machine_timeout, self.now) for host in self.hosts.values()
         ]
 
-    def seen(self, inspected: Answer | None = None) -> Seen:
-        return Seen(
+    def seen(self, inspected: InspectionAnswer | None = None) -> RolloutObservation:
+        return RolloutObservation(
             members=self.members(),
             target=self.target,
             now=self.now,
@@ -190,7 +196,7 @@ class World:
         self.now += off
         self.clock_since = self.now
 
-    def decide(self) -> Plan:
+    def decide(self) -> RolloutPlan:
         """One look, with the inspection that it asks for; nothing is assigned yet."""
         before = self.rollout
         self.rollout, self.plan = step(before, self.strategy, self.seen())

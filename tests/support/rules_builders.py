@@ -9,7 +9,7 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from rules.facts import ConditionFact, FactSet
-from rules.program import Rule
+from rules.program import RuleVersion
 
 LADDER = [{"name": "tell", "steps": [{"notify": {}}]}]
 
@@ -22,7 +22,7 @@ def a_rule(
     infer: Mapping[str, Any] | None = None,
     priority: int = 500,
     nodes: Mapping[str, Any] | None = None,
-) -> Rule:
+) -> RuleVersion:
     """Evidence by default: condition Fault is True."""
     spec: dict[str, Any] = {
         "mode": "Enforce",
@@ -33,7 +33,7 @@ def a_rule(
     spec |= {"infer": infer} if infer is not None else {"ladder": LADDER}
     spec |= {"unless": unless} if unless is not None else {}
     metadata = {"name": name.partition("@")[0]}
-    return Rule(name, NodeRemedier.from_user({"metadata": metadata, "spec": spec}))
+    return RuleVersion(name, NodeRemedier.from_user({"metadata": metadata, "spec": spec}))
 
 
 def a_condition(
@@ -88,9 +88,9 @@ def expressions(names: Sequence[str] = (), depth: int = 2, leaves: Leaves = COND
 
 
 @st.composite
-def programs(draw: st.DrawFn, leaves: Leaves = CONDITIONS) -> list[Rule]:
+def programs(draw: st.DrawFn, leaves: Leaves = CONDITIONS) -> list[RuleVersion]:
     """Rules that chain: some infer d.f0, d.f1 ..., later ones read what earlier ones infer."""
-    rules: list[Rule] = []
+    rules: list[RuleVersion] = []
     names: list[str] = []
     for n in range(draw(st.integers(0, 2))):
         when = draw(expressions(names, 2, leaves))

@@ -8,13 +8,13 @@ import durable_rules_engine
 
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Diagnoser
-from rules.engines.child import Service
+from rules.engines.child import EngineService
 from rules.engines.crosscheck import CrossCheck
 from rules.engines.durable import DurableEngine
-from rules.engines.port import Engine, EngineError, Outputs, Question
+from rules.engines.port import EngineError, EngineQuestion, Outputs, RuleEngine
 from rules.engines.reference import ReferenceEngine
 from rules.engines.talk import HEAD, Child
-from rules.program import Program
+from rules.program import RuleProgram
 
 CHILD = "rules.engines.child"
 
@@ -39,7 +39,7 @@ class Near:
     """What the child does, in this process: no start to wait for, but a crash would be ours."""
 
     def __init__(self) -> None:
-        self._service = Service(durable_rules_engine)
+        self._service = EngineService(durable_rules_engine)
         self._answers = bytearray()
         self._say({"ready": True})
 
@@ -90,19 +90,19 @@ class Between:
 class Second(DurableEngine):
     """The reference in the place of durable_rules; `lie` may turn outputs of a question round."""
 
-    def __init__(self, lie: Callable[[Question], Outputs] | None = None) -> None:
+    def __init__(self, lie: Callable[[EngineQuestion], Outputs] | None = None) -> None:
         self._reference = ReferenceEngine()
         self.lie = lie
-        self.loaded = Program()
-        self.asked: list[Question] = []
+        self.loaded = RuleProgram()
+        self.asked: list[EngineQuestion] = []
         self.replaced = 0
         self.restarts = {}
 
-    def load(self, program: Program) -> None:
+    def load(self, program: RuleProgram) -> None:
         self.loaded = program
         self._reference.load(program)
 
-    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+    def matches(self, questions: Sequence[EngineQuestion]) -> list[Outputs]:
         self.asked += questions
         answers = self._reference.matches(questions)
         if self.lie is None:
@@ -118,7 +118,7 @@ class Second(DurableEngine):
     def close(self) -> None:
         pass
 
-    def about(self, number: int, question: Question) -> Outputs:
+    def about(self, number: int, question: EngineQuestion) -> Outputs:
         """The evidence of a rule turned round, if it is asked about."""
         if question.rules is None or number not in question.rules:
             return frozenset()
@@ -126,7 +126,7 @@ class Second(DurableEngine):
 
 
 class Silent(Second):
-    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+    def matches(self, questions: Sequence[EngineQuestion]) -> list[Outputs]:
         raise EngineError("timeout", "it hangs")
 
 
@@ -136,7 +136,7 @@ def diagnoser_with(second: DurableEngine | None) -> Diagnoser:
     return diagnoser
 
 
-def engines() -> dict[str, Callable[[], Engine]]:
+def engines() -> dict[str, Callable[[], RuleEngine]]:
     """Every implementation of the port; a new one is added here and has to keep the contract."""
     return {
         "reference": ReferenceEngine,

@@ -23,19 +23,19 @@ from kubenode.api.v1alpha1.leaves import (
     TaintLeaf,
 )
 from rules.facts import FactSet
-from rules.program import Rule
+from rules.program import RuleVersion
 
 Three = bool | None
 
 
 class Oracle:
-    def __init__(self, rules: Sequence[Rule], facts: FactSet, now: datetime = T0) -> None:
+    def __init__(self, rules: Sequence[RuleVersion], facts: FactSet, now: datetime = T0) -> None:
         self._rules, self._facts, self._now = rules, facts, now
 
-    def evidence(self, rule: Rule) -> Three:
+    def evidence(self, rule: RuleVersion) -> Three:
         return self._value(rule.remedier.spec.when)
 
-    def guards(self, rule: Rule) -> Three:
+    def guards(self, rule: RuleVersion) -> Three:
         unless = rule.remedier.spec.unless
         return False if unless is None else self._value(unless)
 
@@ -49,7 +49,7 @@ class Oracle:
             return _or(members)
         return _not(_or([_not(member) for member in members]))
 
-    def _derived(self, leaf: object) -> list[Rule]:
+    def _derived(self, leaf: object) -> list[RuleVersion]:
         """The rules that infer what the leaf asks."""
         name = leaf.name if isinstance(leaf, FactLeaf) else None
         inferring = [(r, r.remedier.spec.infer) for r in self._rules]

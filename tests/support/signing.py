@@ -14,7 +14,7 @@ from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
-from remedy.webhook.webhook import Webhook, WebhookSettings
+from remedy.webhook.webhook import RuleWebhook, RuleWebhookSettings
 
 
 class Signing:
@@ -22,7 +22,7 @@ class Signing:
 
     def __init__(self, plane: RegistryPlane, *spokesmen: str) -> None:
         self._plane = plane
-        self._settings = WebhookSettings(plane.port, hosts=("127.0.0.1",), spokesmen=spokesmen)
+        self._settings = RuleWebhookSettings(plane.port, hosts=("127.0.0.1",), spokesmen=spokesmen)
 
     def start(self) -> None:
         """Return once it listens. Raises TimeoutError."""
@@ -44,7 +44,7 @@ class Signing:
         clock = SystemClock()
         self._kube = Kube(connect(str(self._plane.kubeconfig)))
         self._operator = Cluster(self._kube).operator(a_diagnoser())
-        self._webhook = Webhook(
+        self._webhook = RuleWebhook(
             self._operator, self._kube, clock, CollectorRegistry(), self._settings
         )
         self._serving = self._loop.create_task(serve(self._webhook.parts))

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from support.clock import T0
 from support.defender_core import OLD, ZONE, Core, a_node, an_ask
 
-from defender.jobs import Evidence, Job, JobSpec, JobStatus, Remedier, Trigger
-from defender.policies import Policy, read_policy
+from defender.jobs import Evidence, JobRemedier, JobTrigger, JobViewSpec, JobViewStatus, ObservedJob
+from defender.policies import LoadedPolicy, read_policy
 from kubenode.api.v1alpha1 import Ask, Disruption, Verdict, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.runtime.hosttime import host_time
@@ -18,7 +18,7 @@ STORM, OTHER = "runtime_unhealthy", "readonly_filesystem"
 PROBE = "probe"
 
 
-def shipped() -> Policy:
+def shipped() -> LoadedPolicy:
     """The policy that holds where nobody wrote one."""
     return read_policy(default_policy().model_dump_json(by_alias=True, exclude_none=True).encode())
 
@@ -32,10 +32,12 @@ def silent(node: Node, since: datetime) -> Node:
 class Zones(Core):
     """`each` nodes in every zone, named a0, a1, ... b0, ...; every node was ready for long."""
 
-    def __init__(self, each: int = 100, zones: str = "abc", policy: Policy | None = None) -> None:
+    def __init__(
+        self, each: int = 100, zones: str = "abc", policy: LoadedPolicy | None = None
+    ) -> None:
         super().__init__(policy or shipped())
         self.names = {zone: [f"{zone}{i}" for i in range(each)] for zone in zones}
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, ObservedJob] = {}
         for zone, names in self.names.items():
             for name in names:
                 self.nodes(a_node(name, {ZONE: zone}))
@@ -68,21 +70,21 @@ class Zones(Core):
 
     def job(
         self, node: str, fault_class: str = STORM, *sources: str, phase: str = "AwaitingPermit"
-    ) -> Job:
+    ) -> ObservedJob:
         """A rule made a job for the node, or its job came to `phase`."""
         old = self.jobs.get(node)
         made = old.metadata.creation_timestamp if old is not None else self.now
         facts = tuple(Evidence(source=source) for source in sources)
-        new = Job(
+        new = ObservedJob(
             ObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=made),
-            JobSpec(
+            JobViewSpec(
                 node_name=node,
-                remedier=Remedier(name=fault_class),
-                trigger=Trigger(facts=facts),
+                remedier=JobRemedier(name=fault_class),
+                trigger=JobTrigger(facts=facts),
                 mode="Enforce",
                 fault_class=fault_class,
             ),
-            JobStatus(phase=phase),
+            JobViewStatus(phase=phase),
         )
         self.jobs[node] = new
         self.control.job_changed(old, new, self.now)

@@ -14,7 +14,7 @@ from kubenode.runtime.kube.client import MERGE_PATCH, Kube, as_dict
 from kubenode.runtime.kube.errors import AlreadyExists, Conflict, NotFound
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.keeper import CertificateKeeper
-from kubenode.runtime.tls.rotation import Lives
+from kubenode.runtime.tls.rotation import CertificateLifetimes
 
 NOWHERE: Any = None
 
@@ -82,14 +82,18 @@ class TlsWorld(Kube):
         self.secret = {"data": data, "metadata": {"resourceVersion": str(version)}}
 
 
-def a_keeper(world: TlsWorld, lives: Lives, names: tuple[str, ...] = ("hook",)) -> "Replica":
+def a_keeper(
+    world: TlsWorld, lives: CertificateLifetimes, names: tuple[str, ...] = ("hook",)
+) -> "Replica":
     return Replica(world, lives, names)
 
 
 class Replica:
     """One process with its keeper; `context.pair` is what it serves with."""
 
-    def __init__(self, world: TlsWorld, lives: Lives, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, world: TlsWorld, lives: CertificateLifetimes, names: tuple[str, ...]
+    ) -> None:
         self.context = LiveContext()
         self.keeper = CertificateKeeper(
             world,

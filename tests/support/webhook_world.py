@@ -11,8 +11,8 @@ from support.clock import T0, FakeClock
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from remedy.webhook.examine import Examiner
-from remedy.webhook.metrics import Metrics
-from remedy.webhook.validator import Validator
+from remedy.webhook.metrics import RuleWebhookMetrics
+from remedy.webhook.validator import RuleValidator
 from rules.facts import ConditionFact, FactSet
 from rules.nodekeys import NodeKeys
 
@@ -116,11 +116,11 @@ class Admission:
         self.clock = FakeClock()
         self.registry = CollectorRegistry()
         listed = lambda: list(self.rules.values())  # noqa: E731
-        self.validator = Validator(
+        self.validator = RuleValidator(
             Examiner(listed, self.fleet, self.clock, self.threads, self.node_keys),
             listed,
             self.threads,
-            Metrics(self.registry),
+            RuleWebhookMetrics(self.registry),
             self.most,
         )
         return self

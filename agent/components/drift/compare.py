@@ -6,9 +6,9 @@ from enum import StrEnum
 
 from agent.components.ports import Installed, UnitFound
 from agent.components.units import at_rest, drop_in_files, enabled, running
-from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedFile, RenderedUnit
-from kubenode.runtime.components.versions import Step, step_of
+from kubenode.runtime.components.versions import VersionStep, step_of
 from kubenode.runtime.components.wire import ChangeClass, UnitState
 
 LONGEST_PATH = 1024
@@ -38,7 +38,7 @@ class Drifted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HostState:
     """The host as it is, of what one component owns.
 
     files  by path: "" as it shall be, or how it differs; drop-ins of units too
@@ -49,7 +49,7 @@ class Found:
     units: Mapping[str, UnitFound] = field(default_factory=dict)
 
 
-def drifted(name: str, form: Form, found: Found) -> list[Drifted]:
+def drifted(name: str, form: ComponentForm, found: HostState) -> list[Drifted]:
     """What of the component `name`, once it was applied as `form`, is not so any more."""
     listed = [
         *_version(name, form, found.installed),
@@ -61,7 +61,7 @@ def drifted(name: str, form: Form, found: Found) -> list[Drifted]:
     return sorted(listed, key=lambda one: order.index(one.kind))
 
 
-def _version(name: str, form: Form, there: Installed) -> Iterator[Drifted]:
+def _version(name: str, form: ComponentForm, there: Installed) -> Iterator[Drifted]:
     if there.exact:
         return
     if not there.version:
@@ -76,11 +76,11 @@ def _version(name: str, form: Form, there: Installed) -> Iterator[Drifted]:
     yield Drifted(DriftKind.VERSION, there.changed[0] if there.changed else name, why, class_)
 
 
-def _step(form: Form, found: str) -> ChangeClass:
+def _step(form: ComponentForm, found: str) -> ChangeClass:
     match step_of(found, form.version):
-        case Step.MINOR:
+        case VersionStep.MINOR:
             return form.disruption.minor
-        case Step.NONE | Step.PATCH:
+        case VersionStep.NONE | VersionStep.PATCH:
             return form.disruption.patch
         case _:
             return form.disruption.major
@@ -92,12 +92,12 @@ def _hold(name: str, there: Installed) -> Iterator[Drifted]:
         yield Drifted(DriftKind.HOLD, name, why, ChangeClass.NONE)
 
 
-def _file(file: RenderedFile, found: Found) -> Iterator[Drifted]:
+def _file(file: RenderedFile, found: HostState) -> Iterator[Drifted]:
     if why := found.files.get(file.path, ""):
         yield Drifted(DriftKind.FILE, file.path[:LONGEST_PATH], why, file.on_change)
 
 
-def _unit(unit: RenderedUnit, found: Found) -> Iterator[Drifted]:
+def _unit(unit: RenderedUnit, found: HostState) -> Iterator[Drifted]:
     for path in drop_in_files(unit):
         if why := found.files.get(path, ""):
             yield Drifted(DriftKind.FILE, path[:LONGEST_PATH], why, unit.on_change)

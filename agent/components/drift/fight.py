@@ -16,7 +16,7 @@ STARTS, STARTS_WITHIN = 3, timedelta(seconds=600)
 MOST_PATHS = 200
 
 
-class Fights(msgspec.Struct, frozen=True):
+class DriftFights(msgspec.Struct, frozen=True):
     """Times of corrections by kind and path, oldest first; the ones that count alone."""
 
     corrected: dict[str, tuple[datetime, ...]] = {}
@@ -31,17 +31,17 @@ class Fights(msgspec.Struct, frozen=True):
         most = STARTS if kind is DriftKind.RUN_STATE else CORRECTIONS
         return self.count(kind, path, now) >= most
 
-    def corrected_now(self, kind: DriftKind, path: str, now: datetime) -> "Fights":
+    def corrected_now(self, kind: DriftKind, path: str, now: datetime) -> "DriftFights":
         key = _key(kind, path)
         times = {
             k: tuple(at for at in ats if now - at < WITHIN) for k, ats in self.corrected.items()
         }
         times[key] = (*times.get(key, ()), now)[-max(CORRECTIONS, STARTS) :]
         kept = sorted((k for k in times if times[k]), key=lambda k: times[k][-1])[-MOST_PATHS:]
-        return Fights({k: times[k] for k in kept})
+        return DriftFights({k: times[k] for k in kept})
 
 
-FRESH = Fights()
+FRESH = DriftFights()
 
 
 def _key(kind: DriftKind, path: str) -> str:

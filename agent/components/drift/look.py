@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 
-from agent.components.drift.compare import Found
+from agent.components.drift.compare import HostState
 from agent.components.files.owned import look as look_at_file
 from agent.components.ports import ComponentPorts, FileFound
 from agent.components.sources import source_of
 from agent.components.units import FOLDER, MODE, OWNER, drop_in_files
 from agent.host import Contraindicated
-from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedFile
 
 DATABASES: Mapping[str, str] = {"apt": "/var/lib/dpkg/status", "dnf": "/var/lib/rpm/rpmdb.sqlite"}
 """Replaced or written whenever a package or a hold changes."""
 
 
-async def look(form: Form, ports: ComponentPorts) -> Found:
+async def look(form: ComponentForm, ports: ComponentPorts) -> HostState:
     """Raises HostError when the host does not tell: then nobody knows of a drift."""
     installed = await source_of(form.version, form.source, ports).found()
     files = {file.path: await _file(file, ports) for file in form.files}
@@ -25,10 +25,10 @@ async def look(form: Form, ports: ComponentPorts) -> Found:
         for path, content in drop_in_files(unit).items():
             meant = FileFound(content.encode(), MODE, OWNER)
             files[path] = _unlike(await ports.files.read(path), meant)
-    return Found(installed, files, units)
+    return HostState(installed, files, units)
 
 
-def paths(form: Form) -> set[str]:
+def paths(form: ComponentForm) -> set[str]:
     """What to watch of it: files, the places of its units' masks, the database of packages."""
     drop_ins: set[str] = {path for unit in form.units for path in drop_in_files(unit)}
     masks = {f"{FOLDER}/{unit.name}" for unit in form.units}

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from agent.components.ports import Watch
+from agent.components.ports import ObjectWatch
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.rate import Spread
 
@@ -22,7 +22,7 @@ class DriftWatcher:
     name = "drift"
 
     def __init__(
-        self, watch: Watch, news: News, clock: Clock, *, spread: Spread = random.random
+        self, watch: ObjectWatch, news: News, clock: Clock, *, spread: Spread = random.random
     ) -> None:
         self._watch, self._news, self._clock = watch, news, clock
         self._spread = spread

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from agent.components.files.keys import given_back, merged, without
-from agent.components.ports import MOST_BYTES, FileFound, Files
+from agent.components.ports import MOST_BYTES, FileFound, HostFiles
 from agent.host import Contraindicated
 from kubenode.runtime.components.render import RenderedFile
 from kubenode.runtime.components.wire import Ownership
@@ -20,7 +20,9 @@ class FileState:
     found: FileFound | None
 
 
-async def look(files: Files, wanted: RenderedFile, before: RenderedFile | None = None) -> FileState:
+async def look(
+    files: HostFiles, wanted: RenderedFile, before: RenderedFile | None = None
+) -> FileState:
     """before: as it was written last, whose keys are ours as well. Raises HostError."""
     found = await files.read(wanted.path)
     if found is None:
@@ -29,7 +31,7 @@ async def look(files: Files, wanted: RenderedFile, before: RenderedFile | None =
     return FileState(found == FileFound(content, wanted.mode, wanted.owner), found)
 
 
-async def put(files: Files, wanted: RenderedFile, before: RenderedFile | None = None) -> bool:
+async def put(files: HostFiles, wanted: RenderedFile, before: RenderedFile | None = None) -> bool:
     """Whether it had to be written. Raises HostError; Contraindicated for keys that cannot be."""
     found = await files.read(wanted.path)
     content = _content(wanted, found, before)
@@ -39,7 +41,7 @@ async def put(files: Files, wanted: RenderedFile, before: RenderedFile | None = 
     return True
 
 
-async def take_away(files: Files, ours: RenderedFile, keep: Collection[str] = ()) -> None:
+async def take_away(files: HostFiles, ours: RenderedFile, keep: Collection[str] = ()) -> None:
     """Of a file with foreign keys only ours go; nothing under the paths `keep` does."""
     if any(ours.path == path or ours.path.startswith(f"{path}/") for path in keep):
         return
@@ -56,7 +58,7 @@ async def take_away(files: Files, ours: RenderedFile, keep: Collection[str] = ()
 
 
 async def put_back(
-    files: Files, ours: RenderedFile, before: FileFound | None, keep: Collection[str] = ()
+    files: HostFiles, ours: RenderedFile, before: FileFound | None, keep: Collection[str] = ()
 ) -> None:
     """As it was before us; None: there was none. Foreign keys and the paths `keep` stay."""
     if before is None:

@@ -1,6 +1,6 @@
 """Where the files of a component come from: packages, a tarball, an OCI artefact, a script."""
 
-from agent.components.ports import Artefact, ComponentPorts, Source
+from agent.components.ports import Artefact, ComponentFileSource, ComponentPorts
 from agent.components.sources.packages import PackageSource
 from agent.components.sources.script import ScriptSource
 from agent.components.sources.tree import TreeSource
@@ -11,7 +11,7 @@ from kubenode.runtime.duration import seconds
 
 def source_of(
     version: str, source: wire.ComponentSource, ports: ComponentPorts, name: str = ""
-) -> Source:
+) -> ComponentFileSource:
     """The source of `version` of a component on this host.
 
     name  of the revision and attempt it is installed for, so that an interrupted script is found

@@ -2,19 +2,19 @@
 
 from collections.abc import Collection, Mapping
 
-from agent.components.ports import Installed, PackageFound, Packages, PackageWanted
+from agent.components.ports import Installed, PackageFound, PackageManager, PackageWanted
 from kubenode.runtime.components import wire
 
 
 class PackageSource:
-    """Implements agent.components.ports.Source.
+    """Implements agent.components.ports.ComponentFileSource.
 
     version    of the component
     lock_wait  seconds
     """
 
     def __init__(
-        self, version: str, source: wire.Packages, manager: Packages, lock_wait: float
+        self, version: str, source: wire.Packages, manager: PackageManager, lock_wait: float
     ) -> None:
         self._version, self._manager, self._lock_wait = version, manager, lock_wait
         self._wanted = wanted_of(source)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from agent.components.ports import Installed, Runner
+from agent.components.ports import CommandRunner, Installed
 from agent.host import HostError
 from kubenode.runtime.components import wire
 
@@ -13,13 +13,13 @@ LONGEST_VERSION = 128
 
 
 class ScriptSource:
-    """Implements agent.components.ports.Source.
+    """Implements agent.components.ports.ComponentFileSource.
 
     version  of the component, as `detect` prints it
     name     of the revision and attempt that it is installed for
     """
 
-    def __init__(self, version: str, source: wire.Script, runner: Runner, name: str) -> None:
+    def __init__(self, version: str, source: wire.Script, runner: CommandRunner, name: str) -> None:
         self._version, self._source, self._runner, self._name = version, source, runner, name
 
     async def found(self) -> Installed:

@@ -6,7 +6,7 @@ from agent.components.ports import Artefact, Installed, Trees
 
 
 class TreeSource:
-    """Implements agent.components.ports.Source. version: of the component."""
+    """Implements agent.components.ports.ComponentFileSource. version: of the component."""
 
     def __init__(self, version: str, artefact: Artefact, trees: Trees) -> None:
         self._version, self._artefact, self._trees = version, artefact, trees

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.host import HostError, NoSuchUnit, UnitVerb
 from agent.host.ports import CHRONY, TimeState
-from agent.host.real.commands import Command, Commands
+from agent.host.real.commands import Commands, HostCommand
 from agent.host.systemd import MANAGER, ROOT, SystemdHost
 
 NTPD = ("ntp.service", "ntpd.service", "ntpsec.service")
@@ -62,15 +62,15 @@ class RealTime:
         raise HostError(f"none of {', '.join(KEEPERS)} runs here")
 
     async def _chronyc(self, *words: str) -> str:
-        return await self._commands.checked(Command(["chronyc", "-c", *words], SECONDS, _ROOT))
+        return await self._commands.checked(HostCommand(["chronyc", "-c", *words], SECONDS, _ROOT))
 
     async def _ntpq(self, words: str) -> str:
-        return await self._commands.checked(Command(["ntpq", "-n", "-c", words], SECONDS))
+        return await self._commands.checked(HostCommand(["ntpq", "-n", "-c", words], SECONDS))
 
     async def _of_timesyncd(self) -> TimeState:
         """It tells no offset but whether it has agreed with a source, which it then follows."""
         argv = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
-        agreed = (await self._commands.checked(Command(argv, SECONDS))) == "yes"
+        agreed = (await self._commands.checked(HostCommand(argv, SECONDS))) == "yes"
         return TimeState(TIMESYNCD, 0.0 if agreed else None, agreed, 1)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from dbus_fast import Variant
 
 from agent.host import HostError
-from agent.host.ports import Ran
+from agent.host.ports import CommandResult
 from agent.host.real import transient
 from agent.host.systemd import SystemdHost
 
@@ -49,7 +49,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class HostCommand:
     """argv          by full path or found in PATH by systemd
     limit         seconds, then it is ended
     capabilities  all that it may have; None: whatever systemd's services have
@@ -70,12 +70,12 @@ class Commands:
     def __init__(self, host: SystemdHost) -> None:
         self._host = host
 
-    async def run(self, command: Command) -> Ran:
+    async def run(self, command: HostCommand) -> CommandResult:
         """How it ended, with the end of what it said. Raises HostError, TimeoutError."""
         unit = f"kubenode-{os.getpid()}-{next(_numbers)}.service"
         return await self._run(unit, command)
 
-    async def checked(self, command: Command) -> str:
+    async def checked(self, command: HostCommand) -> str:
         """What it said. Raises HostError when it ends with anything but 0, or is late."""
         try:
             ran = await self.run(command)
@@ -85,7 +85,7 @@ class Commands:
             raise HostError(f"{' '.join(command.argv)}: exit status {ran.code}: {ran.output}")
         return ran.output
 
-    async def run_kept(self, command: Command) -> Ran:
+    async def run_kept(self, command: HostCommand) -> CommandResult:
         """As `run`, but its output goes to the journal: no reader's end may be its own.
 
         `ended` tells its end until `forget`.
@@ -95,30 +95,30 @@ class Commands:
         end = await transient.run(self._host, unit, _properties(command, kept=True), limit)
         if end.timed_out:
             raise TimeoutError
-        return Ran(end.code, await self._logged(unit))
+        return CommandResult(end.code, await self._logged(unit))
 
-    async def begin_kept(self, command: Command) -> None:
+    async def begin_kept(self, command: HostCommand) -> None:
         """Begin and do not wait."""
         properties = _properties(command, kept=True)
         await transient.begin(self._host, f"{command.name}.service", properties)
 
-    async def ended(self, name: str) -> Ran | None:
+    async def ended(self, name: str) -> CommandResult | None:
         """None while it runs. Raises NoSuchUnit when it never began, or was forgotten."""
         unit = f"{name}.service"
         end = await transient.ended(self._host, unit)
-        return None if end is None else Ran(end.code, await self._logged(unit))
+        return None if end is None else CommandResult(end.code, await self._logged(unit))
 
     async def _logged(self, unit: str) -> str:
         """What it wrote, as far as the journal has it. Its name is of one request alone."""
         asked = ("--boot", "--output=cat", f"--lines={KEPT_LINES}", f"_SYSTEMD_UNIT={unit}")
-        await self.run(Command(["journalctl", "--sync"], JOURNAL_SECONDS))
+        await self.run(HostCommand(["journalctl", "--sync"], JOURNAL_SECONDS))
         argv = ["journalctl", "--no-pager", "--quiet", *asked]
-        return (await self.run(Command(argv, JOURNAL_SECONDS, ("CAP_DAC_OVERRIDE",)))).output
+        return (await self.run(HostCommand(argv, JOURNAL_SECONDS, ("CAP_DAC_OVERRIDE",)))).output
 
     async def forget(self, name: str) -> None:
         await transient.forget(self._host, f"{name}.service", FORGET_SECONDS)
 
-    async def _run(self, unit: str, command: Command) -> Ran:
+    async def _run(self, unit: str, command: HostCommand) -> CommandResult:
         properties = _properties(command, kept=False)
         tail = _Tail()
         ours, theirs = os.pipe()
@@ -134,7 +134,7 @@ class Commands:
             reading.cancel()
         if end.timed_out:
             raise TimeoutError
-        return Ran(end.code, tail.text)
+        return CommandResult(end.code, tail.text)
 
 
 class _Tail:
@@ -160,7 +160,7 @@ class _Tail:
             transport.close()
 
 
-def _properties(command: Command, *, kept: bool) -> dict[str, Variant]:
+def _properties(command: HostCommand, *, kept: bool) -> dict[str, Variant]:
     given: dict[str, tuple[str, Any]] = {
         "Description": ("s", f"KubeNode repair: {command.argv[0]}"),
         "Type": ("s", "oneshot"),

@@ -13,7 +13,7 @@ import msgspec
 
 from agent.host import HostError
 from agent.host.containers import Container, Image, Sandbox
-from agent.host.real.commands import Command, Commands
+from agent.host.real.commands import Commands, HostCommand
 
 SECONDS = 30.0
 REMOVE_SECONDS = 60.0
@@ -101,7 +101,7 @@ class RealContainers:
 
     async def _run(self, *argv: str, limit: float = SECONDS) -> tuple[int, str]:
         try:
-            ran = await self._commands.run(Command(argv, limit, ("CAP_DAC_OVERRIDE",)))
+            ran = await self._commands.run(HostCommand(argv, limit, ("CAP_DAC_OVERRIDE",)))
         except TimeoutError as error:
             raise HostError(f"{' '.join(argv)}: no answer within {limit:g} s") from error
         return ran.code, ran.output

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.host import HostError
-from agent.host.real.commands import Command, Commands
-from agent.host.storage import OldFile, Space
+from agent.host.real.commands import Commands, HostCommand
+from agent.host.storage import DiskSpace, OldFile
 
 DEEPEST = 6
 MOST_FILES = 20_000
@@ -20,7 +20,7 @@ VACUUM_SECONDS = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CleanupFolder:
     """folder   where files lie
     pattern  what the name of one that may go must match as a whole
     spared   folders below that are not looked into
@@ -38,14 +38,16 @@ _ROTATED = (
     r"|.+[-.][0-9]{8}(?:-?[0-9]{1,10})?(?:\.log)?(?:\.(?:gz|xz|bz2|zst))?"
     r"|.+\.log\.(?:gz|xz|bz2|zst)"
 )
-PLACES: Mapping[str, Sequence[Place]] = {
+PLACES: Mapping[str, Sequence[CleanupFolder]] = {
     # Audit logs are kept by law, the journal has a way of its own, pods' logs a target of theirs.
-    "logs": (Place("/var/log", _ROTATED, frozenset({"audit", "journal", "pods", "containers"})),),
-    "containerLogs": (Place("/var/log/pods", r".+\.log\.[0-9]{8}-[0-9]{6}(?:\.gz)?"),),
+    "logs": (
+        CleanupFolder("/var/log", _ROTATED, frozenset({"audit", "journal", "pods", "containers"})),
+    ),
+    "containerLogs": (CleanupFolder("/var/log/pods", r".+\.log\.[0-9]{8}-[0-9]{6}(?:\.gz)?"),),
     # The newest one may be what somebody looks for.
     "crashDumps": (
-        Place("/var/crash", r".+", newest=1),
-        Place("/var/lib/systemd/coredump", r"core\..+", newest=1),
+        CleanupFolder("/var/crash", r".+", newest=1),
+        CleanupFolder("/var/lib/systemd/coredump", r"core\..+", newest=1),
     ),
 }
 
@@ -61,19 +63,19 @@ class RealDisks:
         self,
         commands: Commands,
         proc: str = "/proc",
-        places: Mapping[str, Sequence[Place]] = PLACES,
+        places: Mapping[str, Sequence[CleanupFolder]] = PLACES,
     ) -> None:
         self._commands = commands
         self._proc = Path(proc)
         self._places = places
 
-    async def space(self, path: str) -> Space:
+    async def space(self, path: str) -> DiskSpace:
         try:
             disk = await asyncio.to_thread(os.statvfs, path)
         except OSError as error:
             raise HostError(f"{path}: {error.strerror}") from error
         total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
-        return Space(total, free, disk.f_files, disk.f_favail)
+        return DiskSpace(total, free, disk.f_files, disk.f_favail)
 
     async def removable(self, target: str) -> list[OldFile]:
         return await asyncio.to_thread(self._removable, target)
@@ -102,7 +104,7 @@ class RealDisks:
     async def vacuum_journal(self, keep: int) -> None:
         argv = ["journalctl", "--quiet", "--rotate", f"--vacuum-size={keep}"]
         capabilities = ("CAP_DAC_OVERRIDE",)  # its files belong to a group of their own
-        await self._commands.checked(Command(argv, VACUUM_SECONDS, capabilities))
+        await self._commands.checked(HostCommand(argv, VACUUM_SECONDS, capabilities))
 
 
 Key = tuple[int, int]
@@ -134,7 +136,7 @@ def open_files(proc: Path) -> frozenset[Key]:
     return frozenset(found)
 
 
-def _walk(place: Place) -> Iterator[tuple[OldFile, Key]]:
+def _walk(place: CleanupFolder) -> Iterator[tuple[OldFile, Key]]:
     wanted = re.compile(place.pattern)
     try:
         root = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -150,7 +152,7 @@ def _walk(place: Place) -> Iterator[tuple[OldFile, Key]]:
 def _below(
     handle: int,
     path: str,
-    place: Place,
+    place: CleanupFolder,
     wanted: re.Pattern[str],
     mount: str,
     deep: int,

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from agent.host import HostError
-from agent.host.real.commands import Command, Commands
-from agent.host.storage import Mount
+from agent.host.real.commands import Commands, HostCommand
+from agent.host.storage import HostMount
 
 READ_SECONDS = 10.0
 MOUNT_SECONDS = 30.0
@@ -25,9 +25,9 @@ class RealFilesystems:
         self._commands = commands
         self._proc, self._sys = Path(proc), Path(sys)
 
-    async def mount(self, point: str) -> Mount | None:
+    async def mount(self, point: str) -> HostMount | None:
         table = self._mounts()
-        fstab = await self._commands.checked(Command(["cat", "/etc/fstab"], READ_SECONDS))
+        fstab = await self._commands.checked(HostCommand(["cat", "/etc/fstab"], READ_SECONDS))
         return mount_of(point, table, fstab)
 
     def _mounts(self) -> str:
@@ -36,10 +36,10 @@ class RealFilesystems:
         except OSError as error:
             raise HostError(f"mounts of the host: {error.strerror}") from error
 
-    async def damage(self, mount: Mount) -> str:
+    async def damage(self, mount: HostMount) -> str:
         argv = ["dd", f"if={mount.source}", "of=/dev/null", "bs=4096", "count=1", "iflag=direct"]
         try:
-            await self._commands.checked(Command(argv, READ_SECONDS))
+            await self._commands.checked(HostCommand(argv, READ_SECONDS))
         except HostError as error:
             return f"its device does not answer ({error})"
         if not mount.type.startswith("ext"):
@@ -48,14 +48,14 @@ class RealFilesystems:
             return f"the kernel has counted {seen} errors on it"
         try:
             said = await self._commands.checked(
-                Command(["dumpe2fs", "-h", mount.source], READ_SECONDS)
+                HostCommand(["dumpe2fs", "-h", mount.source], READ_SECONDS)
             )
         except HostError as error:
             return f"its state cannot be read ({error})"
         state = _STATE.search(said)
         return "" if state and state[1] == "clean" else f"its state is {state and state[1]}"
 
-    def _errors(self, mount: Mount) -> str:
+    def _errors(self, mount: HostMount) -> str:
         number = device_of(mount.point, self._mounts())
         device = os.path.realpath(self._sys / "dev" / "block" / number)
         path = self._sys / "fs" / "ext4" / os.path.basename(device) / "errors_count"
@@ -64,29 +64,29 @@ class RealFilesystems:
         except OSError as error:
             return f"an unknown number of ({path}: {error.strerror})"
 
-    async def remount_writable(self, mount: Mount) -> None:
+    async def remount_writable(self, mount: HostMount) -> None:
         await self._remount(mount, "rw")
 
-    async def remount_read_only(self, mount: Mount) -> None:
+    async def remount_read_only(self, mount: HostMount) -> None:
         await self._remount(mount, "ro")
 
-    async def _remount(self, mount: Mount, how: str) -> None:
+    async def _remount(self, mount: HostMount, how: str) -> None:
         argv = ["mount", "-o", f"remount,{how}", mount.point]
-        await self._commands.checked(Command(argv, MOUNT_SECONDS, ("CAP_SYS_ADMIN",)))
+        await self._commands.checked(HostCommand(argv, MOUNT_SECONDS, ("CAP_SYS_ADMIN",)))
 
-    async def try_write(self, mount: Mount) -> None:
+    async def try_write(self, mount: HostMount) -> None:
         path = os.path.join(mount.point, f".kubenode-{os.urandom(8).hex()}")
         write = ["dd", "if=/dev/zero", f"of={path}", "bs=512", "count=1", "conv=excl,fsync"]
         rights = ("CAP_DAC_OVERRIDE",)
         try:
-            await self._commands.checked(Command(write, READ_SECONDS, rights))
+            await self._commands.checked(HostCommand(write, READ_SECONDS, rights))
         except HostError as error:
             raise HostError(f"a test write at {mount.point} failed: {error}") from error
         finally:
-            await self._commands.run(Command(["rm", "-f", path], READ_SECONDS, rights))
+            await self._commands.run(HostCommand(["rm", "-f", path], READ_SECONDS, rights))
 
 
-def mount_of(point: str, mountinfo: str, fstab: str) -> Mount | None:
+def mount_of(point: str, mountinfo: str, fstab: str) -> HostMount | None:
     """The topmost mount at exactly `point`, from the kernel's table and the host's."""
     found = None
     for line in mountinfo.splitlines():
@@ -98,7 +98,7 @@ def mount_of(point: str, mountinfo: str, fstab: str) -> Mount | None:
             meant = _meant_read_only(point, fstab)
             # Where nobody wrote it down: the kernel takes the file system, people the mount.
             meant_so = here if meant is None else meant
-            found = Mount(point, _plain(source), kind, read_only, read_only and meant_so)
+            found = HostMount(point, _plain(source), kind, read_only, read_only and meant_so)
     return found
 
 

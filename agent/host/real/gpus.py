@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agent.host import HostError
 from agent.host.ports import Gpu
-from agent.host.real.commands import Command, Commands
+from agent.host.real.commands import Commands, HostCommand
 
 SECONDS = 30.0
 RESET_SECONDS = 100.0
@@ -30,7 +30,7 @@ class NvidiaGpus:
     async def _smi(
         self, *words: str, limit: float = SECONDS, own: tuple[str, ...] | None = ()
     ) -> str:
-        command = Command(["nvidia-smi", *words], limit, own)
+        command = HostCommand(["nvidia-smi", *words], limit, own)
         try:
             ran = await self._commands.run(command)
         except TimeoutError as error:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agent.host import HostError
 from agent.host.ports import Module
-from agent.host.real.commands import Command, Commands
+from agent.host.real.commands import Commands, HostCommand
 
 SECONDS = 30.0
 
@@ -51,7 +51,9 @@ class RealKernel:
         await self._modprobe("--remove", name)
 
     async def _modprobe(self, *words: str) -> None:
-        await self._commands.checked(Command(["modprobe", *words], SECONDS, ("CAP_SYS_MODULE",)))
+        await self._commands.checked(
+            HostCommand(["modprobe", *words], SECONDS, ("CAP_SYS_MODULE",))
+        )
 
     def _path(self, name: str) -> Path:
         return self._proc / "sys" / name.replace(".", "/")

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from agent.host import HostError, NoSuchUnit
 from agent.host.ports import NetworkResult
-from agent.host.real.commands import Command, Commands
+from agent.host.real.commands import Commands, HostCommand
 from agent.host.systemd import SystemdHost
 
 MANAGERS = ("systemd-networkd.service", "NetworkManager.service", "networking.service")
@@ -68,7 +68,7 @@ class RealNetwork:
                 return f"{bond.name} has lost a link already: a restart could take the other"
         for tool in NEEDED:
             found = await self._commands.run(
-                Command(["/bin/sh", "-c", f"command -v {tool}"], READ_SECONDS)
+                HostCommand(["/bin/sh", "-c", f"command -v {tool}"], READ_SECONDS)
             )
             if found.code != 0:
                 return f"{tool} is not on this host, so no way back could be kept"
@@ -86,7 +86,7 @@ class RealNetwork:
             raise HostError(f"{self._folder}: {error.strerror}: no way back is kept") from error
         folder = str(self._folder / unit)
         await self._commands.begin_kept(
-            Command(
+            HostCommand(
                 ["/bin/bash", str(script), "act", folder],
                 within * 1.5 + 5,
                 _RIGHTS,
@@ -123,7 +123,7 @@ class RealNetwork:
         return Path(shutil.copyfile(SCRIPT, folder / SCRIPT.name))
 
     async def _ip(self, *argv: str) -> str:
-        return await self._commands.checked(Command(argv, READ_SECONDS))
+        return await self._commands.checked(HostCommand(argv, READ_SECONDS))
 
 
 def files_of(

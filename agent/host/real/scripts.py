@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from agent.host import HostError
-from agent.host.ports import Ran
-from agent.host.real.commands import Command, Commands
+from agent.host.ports import CommandResult
+from agent.host.real.commands import Commands, HostCommand
 
 
 class RealScripts:
@@ -22,10 +22,12 @@ class RealScripts:
         self._commands = commands
         self._folder = folder
 
-    async def begin(self, name: str, program: bytes, args: Sequence[str], limit: float) -> Ran:
+    async def begin(
+        self, name: str, program: bytes, args: Sequence[str], limit: float
+    ) -> CommandResult:
         unit = _unit(name)
         path = self._write(unit, program)
-        command = Command([str(path), *args], limit, capabilities=None, name=unit)
+        command = HostCommand([str(path), *args], limit, capabilities=None, name=unit)
         try:
             ran = await self._commands.run_kept(command)
         except TimeoutError:
@@ -34,10 +36,12 @@ class RealScripts:
         await self._keep(unit, ran)
         return ran
 
-    async def ended(self, name: str) -> Ran | None:
+    async def ended(self, name: str) -> CommandResult | None:
         unit = _unit(name)
         try:
-            return msgspec.json.decode((self._folder / f"{unit}.ended").read_bytes(), type=Ran)
+            return msgspec.json.decode(
+                (self._folder / f"{unit}.ended").read_bytes(), type=CommandResult
+            )
         except FileNotFoundError:
             pass
         except (OSError, msgspec.DecodeError) as error:
@@ -47,7 +51,7 @@ class RealScripts:
             await self._keep(unit, ran)
         return ran
 
-    async def _keep(self, unit: str, ran: Ran) -> None:
+    async def _keep(self, unit: str, ran: CommandResult) -> None:
         """Its unit and program go, and how it ended stays for who follows, if we die now."""
         try:
             path = self._folder / f"{unit}.ended"

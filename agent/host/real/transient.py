@@ -14,7 +14,7 @@ EXITED = 1
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class UnitEnd:
     """code       exit status, or minus the signal
     timed_out  systemd ended it as it was late
     """
@@ -35,7 +35,7 @@ async def run(
     properties: Mapping[str, Variant],
     limit: float,
     output: int | None = None,
-) -> End:
+) -> UnitEnd:
     """Begin it; how it ended. Raises HostError.
 
     output  file of its output, the journal if None
@@ -51,7 +51,7 @@ async def run(
         return _end(await _service(bus, unit))
 
 
-async def ended(host: SystemdHost, unit: str) -> End | None:
+async def ended(host: SystemdHost, unit: str) -> UnitEnd | None:
     """None while it runs. Raises NoSuchUnit when it never began, or is forgotten."""
     async with host.connect() as bus:
         read = await _service(bus, unit)
@@ -83,7 +83,7 @@ async def _service(bus: Bus, unit: str) -> dict[str, Any]:
     return {**read, **await bus.properties(path, f"{SYSTEMD}.Service")}
 
 
-def _end(read: Mapping[str, Any]) -> End:
+def _end(read: Mapping[str, Any]) -> UnitEnd:
     status = int(read["ExecMainStatus"])
     code = status if read["ExecMainCode"] in (0, EXITED) else -status
-    return End(code, read["Result"] == "timeout")
+    return UnitEnd(code, read["Result"] == "timeout")

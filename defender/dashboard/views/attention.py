@@ -13,10 +13,10 @@ from typing import ClassVar
 from defender.breaker.control_path import SCOPE as CONTROL_PATH
 from defender.dashboard.fleet import Counts
 from defender.dashboard.scene import Scene
-from defender.dashboard.standing import FOR_PEOPLE, State, leading, of_job
+from defender.dashboard.standing import FOR_PEOPLE, NodeDisplayState, leading, of_job
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.pauses import paused
-from defender.jobs import Job
+from defender.jobs import ObservedJob
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
@@ -25,7 +25,7 @@ MOST = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AttentionRow:
     """One thing that wants to be known.
 
     kind    names its symbol: person, breaker, pause, trouble, held
@@ -60,10 +60,18 @@ class Headline:
 def headline(scene: Scene) -> Headline:
     counts = dict(scene.fleet.counts())
     parts = [
-        _said(counts.get(State.PERSON, 0), "job waits for a person", "jobs wait for a person"),
-        _said(counts.get(State.HELD, 0), "job is held", "jobs are held"),
-        _said(counts.get(State.REPAIRING, 0), "node is being repaired", "nodes are being repaired"),
-        _said(counts.get(State.FAULTY, 0), "node is faulty", "nodes are faulty"),
+        _said(
+            counts.get(NodeDisplayState.PERSON, 0),
+            "job waits for a person",
+            "jobs wait for a person",
+        ),
+        _said(counts.get(NodeDisplayState.HELD, 0), "job is held", "jobs are held"),
+        _said(
+            counts.get(NodeDisplayState.REPAIRING, 0),
+            "node is being repaired",
+            "nodes are being repaired",
+        ),
+        _said(counts.get(NodeDisplayState.FAULTY, 0), "node is faulty", "nodes are faulty"),
     ]
     said = [part for part in parts if part]
     sentence = f"{_listed(said)}." if said else "All is well: nothing is held, nothing is faulty."
@@ -78,7 +86,7 @@ def _listed(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def attention(scene: Scene) -> list[Row]:
+def attention(scene: Scene) -> list[AttentionRow]:
     return [
         *_trouble(scene),
         *_breakers(scene),
@@ -88,16 +96,18 @@ def attention(scene: Scene) -> list[Row]:
     ]
 
 
-def _trouble(scene: Scene) -> Iterator[Row]:
+def _trouble(scene: Scene) -> Iterator[AttentionRow]:
     for policy in scene.control.policies:
         for problem in policy.problems:
             why = f"Everything that this policy covers is refused: {problem}"
             may = "Correct the policy; what it covers is allowed again within seconds."
             key = f"policy-{policy.name}-{problem[:40]}"
-            yield Row(key, "trouble", f"Policy {policy.name} cannot be kept", why, None, may)
+            yield AttentionRow(
+                key, "trouble", f"Policy {policy.name} cannot be kept", why, None, may
+            )
 
 
-def _for_people(scene: Scene) -> Iterator[Row]:
+def _for_people(scene: Scene) -> Iterator[AttentionRow]:
     waiting = [
         job
         for jobs in scene.open_jobs.values()
@@ -117,20 +127,22 @@ def _for_people(scene: Scene) -> Iterator[Row]:
         press = "Approve or deny" if approval else "Say what next"
         why = job.status.hold.message if job.status.hold else job.spec.trigger.explanation
         rule = job.spec.remedier.name or "a person"
-        yield Row(
+        yield AttentionRow(
             f"job-{name}", "person", title, f"{rule}: {why or job.spec.fault_class}",
             job.metadata.creation_timestamp, may, f"/jobs/{name}", press,
         )  # fmt: skip
     if len(waiting) > MOST:
         title = f"{len(waiting) - MOST} more jobs wait for a person"
-        yield Row("job-more", "person", title, "", None, "", "/jobs?show=person", "See them all")
+        yield AttentionRow(
+            "job-more", "person", title, "", None, "", "/jobs?show=person", "See them all"
+        )
 
 
-def _made(job: Job) -> str:
+def _made(job: ObservedJob) -> str:
     return str(job.metadata.creation_timestamp)
 
 
-def _breakers(scene: Scene) -> Iterator[Row]:
+def _breakers(scene: Scene) -> Iterator[AttentionRow]:
     for policy in scene.control.policies or (scene.control.fallback,):
         for each in scene.control.breakers.status(policy.name):
             if each.state is BreakerState.CLOSED:
@@ -146,28 +158,28 @@ def _breakers(scene: Scene) -> Iterator[Row]:
                 else "A few acts at a time are tried; it closes by itself while nothing new fails."
             )
             key = f"breaker-{policy.name}-{each.scope}"
-            yield Row(
+            yield AttentionRow(
                 key, "breaker", title, each.why, each.since, may, "/breakers", "See the breakers"
             )
 
 
-def _pauses(scene: Scene) -> Iterator[Row]:
+def _pauses(scene: Scene) -> Iterator[AttentionRow]:
     for row in paused(scene):
         end = f" until {row.until:%Y-%m-%d %H:%M} UTC" if row.until else ""
         why = f"by {row.by or 'somebody'}{end}" + (f": {row.why}" if row.why else "")
         may = "Resume: what waits here asks again, and acts within the limits."
         title = f"Paused: {row.key}"
-        yield Row(f"pause-{row.key}", "pause", title, why, None, may, "/pauses", "Resume")
+        yield AttentionRow(f"pause-{row.key}", "pause", title, why, None, may, "/pauses", "Resume")
 
 
-def _held(scene: Scene) -> Iterator[Row]:
+def _held(scene: Scene) -> Iterator[AttentionRow]:
     """By reason and scope, the most first. Who waits for a person is told above."""
-    groups: dict[tuple[str, str], list[Job]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[ObservedJob]] = defaultdict(list)
     for jobs in scene.open_jobs.values():
         job = leading(jobs.values())
         if job is None or (hold := job.status.hold) is None:
             continue  # one that has only begun to wait for a permit is no news yet
-        if of_job(job) is State.HELD:
+        if of_job(job) is NodeDisplayState.HELD:
             groups[hold.reason, hold.scope].append(job)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     for (reason, scope), held in ordered[:MOST]:
@@ -177,11 +189,11 @@ def _held(scene: Scene) -> Iterator[Row]:
         link = f"/jobs/{held[0].metadata.name}" if one else f"/jobs?reason={reason}"
         why = (hold.message if hold and (one or scope) else "") or HOLDS.get(reason, "")
         title = f"{who} held: {reason}"
-        yield Row(
+        yield AttentionRow(
             f"held-{reason}-{scope}", "held", title, why, _oldest(held), HOLDS_MAY.get(reason, ""),
             link, "Why" if one else "See them",
         )  # fmt: skip
 
 
-def _oldest(jobs: list[Job]) -> datetime | None:
+def _oldest(jobs: list[ObservedJob]) -> datetime | None:
     return min((m for job in jobs if (m := job.metadata.creation_timestamp)), default=None)

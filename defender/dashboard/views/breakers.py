@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.breaker.step import Pace, half_opens_at, quota
-from defender.breaker.watch import Watch
+from defender.breaker.step import BreakerTimes, half_opens_at, quota
+from defender.breaker.watch import BreakerWatch
 from defender.census import CLUSTER
 from defender.dashboard.natural import natural
-from defender.dashboard.render import Shown
+from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
 from kubenode.api.duration import format_duration
@@ -56,7 +56,7 @@ class CauseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class BreakerTransition:
     template: ClassVar[str] = "parts/change.html"
     key: str
     policy: str
@@ -74,13 +74,13 @@ class FrozenRow:
     key: str = "frozen"
 
 
-def view(scene: Scene) -> dict[str, Sequence[Shown]]:
+def view(scene: Scene) -> dict[str, Sequence[PagePart]]:
     breakers = scene.control.breakers
     frozen = breakers.control_path.frozen
-    found: dict[str, Sequence[Shown]] = {
+    found: dict[str, Sequence[PagePart]] = {
         "frozen": [FrozenRow(frozen.since, frozen.why)] if frozen else [],
     }
-    changes: list[Change] = []
+    changes: list[BreakerTransition] = []
     cards: list[ScopeCard] = []
     for watch in sorted(_ruling(scene), key=lambda watch: watch.policy.name):
         name = watch.policy.name
@@ -94,24 +94,30 @@ def view(scene: Scene) -> dict[str, Sequence[Shown]]:
             for (cause, value), why in sorted(breakers.causes(name).items())
         ]
         changes += [
-            Change(f"{name} {c.scope} {c.since.isoformat()} {c.state}", name, c.scope, c.state,
-                   c.since, c.why)
+            BreakerTransition(
+                f"{name} {c.scope} {c.since.isoformat()} {c.state}",
+                name,
+                c.scope,
+                c.state,
+                c.since,
+                c.why,
+            )
             for c in watch.changes
-        ]  # fmt: skip
+        ]
     changes.sort(key=lambda change: change.since, reverse=True)
     found["history"] = list({change.key: change for change in changes}.values())[:HISTORY]
     found["summary"] = [_summary(cards, frozen is not None)]
     return found
 
 
-def _ruling(scene: Scene) -> list[Watch]:
+def _ruling(scene: Scene) -> list[BreakerWatch]:
     """The built-in policy only where there is no other: else it rules nothing that is seen."""
     found = list(scene.control.breakers.watches())
     ours = {policy.name for policy in scene.control.policies}
     return [watch for watch in found if watch.policy.name in ours] or found
 
 
-def _scopes(scene: Scene, watch: Watch) -> list[str]:
+def _scopes(scene: Scene, watch: BreakerWatch) -> list[str]:
     """Scopes that have a breaker now, as far as a limit or an opening has named them."""
     name = watch.policy.name
     found = {scope for policy, scope in scene.control.census.groups() if policy == name}
@@ -127,7 +133,7 @@ def _label(scope: str) -> str | None:
     return None if scope == CLUSTER else scope.partition("=")[0]
 
 
-def _card(watch: Watch, scope: str, now: datetime) -> ScopeCard:
+def _card(watch: BreakerWatch, scope: str, now: datetime) -> ScopeCard:
     state, group, breaker = watch.state(scope), watch.group(scope), watch.spec.breaker
     members = group.members
     full = min(100, 100 * group.unhealthy // members) if members else 0
@@ -145,7 +151,7 @@ def _card(watch: Watch, scope: str, now: datetime) -> ScopeCard:
     )
 
 
-def _calms(breaker: Breaker, pace: Pace) -> str:
+def _calms(breaker: Breaker, pace: BreakerTimes) -> str:
     return (
         "half-opens when less than half of what opens it has been wrong for"
         f" {format_duration(pace.calm)}, and no sooner than {format_duration(breaker.open)} after"
@@ -153,7 +159,7 @@ def _calms(breaker: Breaker, pace: Pace) -> str:
     )
 
 
-def _head(name: str, breaker: Breaker, pace: Pace) -> PolicyHead:
+def _head(name: str, breaker: Breaker, pace: BreakerTimes) -> PolicyHead:
     trip, resume = breaker.trip, breaker.resume
     per = format_duration(trip.escalations.per)
     return PolicyHead(

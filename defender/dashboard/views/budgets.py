@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.budgets import Budget, Kind, budgets
+from defender.budgets import BudgetKind, LimitBudget, budgets
 from defender.dashboard.natural import natural
-from defender.dashboard.render import Shown
+from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
 
@@ -101,10 +101,10 @@ class Total:
     key: str = "total"
 
 
-def view(scene: Scene, whole: str = "") -> dict[str, Sequence[Shown]]:
+def view(scene: Scene, whole: str = "") -> dict[str, Sequence[PagePart]]:
     """`whole`: POLICY/INDEX of a limit of which every scope is wanted."""
-    found: dict[str, Sequence[Shown]] = {}
-    measured: dict[tuple[str, int], dict[str, dict[Kind, Budget]]] = defaultdict(dict)
+    found: dict[str, Sequence[PagePart]] = {}
+    measured: dict[tuple[str, int], dict[str, dict[BudgetKind, LimitBudget]]] = defaultdict(dict)
     for budget in budgets(scene.control, scene.now):
         scopes = measured[budget.policy, budget.index]
         scopes.setdefault(budget.scope, {})[budget.kind] = budget
@@ -123,7 +123,7 @@ def view(scene: Scene, whole: str = "") -> dict[str, Sequence[Shown]]:
     return found | _queue(scene)
 
 
-def _ruling(scene: Scene) -> list[Policy]:
+def _ruling(scene: Scene) -> list[LoadedPolicy]:
     return sorted(scene.control.policies, key=lambda p: p.name) or [scene.control.fallback]
 
 
@@ -135,28 +135,28 @@ def _columns(limit: Limit) -> Columns:
     )
 
 
-def _row(scope: str, kinds: dict[Kind, Budget], columns: Columns) -> ScopeRow:
+def _row(scope: str, kinds: dict[BudgetKind, LimitBudget], columns: Columns) -> ScopeRow:
     return ScopeRow(
         scope,
-        _measure(kinds.get(Kind.CONCURRENCY)),
-        _measure(kinds.get(Kind.HEALTHY)),
-        _measure(kinds.get(Kind.RATE)),
+        _measure(kinds.get(BudgetKind.CONCURRENCY)),
+        _measure(kinds.get(BudgetKind.HEALTHY)),
+        _measure(kinds.get(BudgetKind.RATE)),
         columns,
     )
 
 
-def _measure(budget: Budget | None) -> Measure | None:
+def _measure(budget: LimitBudget | None) -> Measure | None:
     if budget is None:
         return None
     used, most = budget.used, budget.limit
-    if budget.kind is Kind.HEALTHY:
+    if budget.kind is BudgetKind.HEALTHY:
         used, most = most, used  # the fuller, the nearer to what must stay
     full = 100 if budget.room == 0 or not most else 100 * used // most
     return Measure(budget.used, budget.limit, budget.room, min(100, full))
 
 
 def _head(
-    policy: Policy,
+    policy: LoadedPolicy,
     spec: DefenderPolicySpec,
     index: int,
     limit: Limit,
@@ -198,7 +198,7 @@ def _terms(limit: Limit) -> list[str]:
     return found
 
 
-def _queue(scene: Scene) -> dict[str, Sequence[Shown]]:
+def _queue(scene: Scene) -> dict[str, Sequence[PagePart]]:
     places = scene.control.queue.waiting(WAITING)
     many = sum(scene.control.queue.counts().values())
     rows = [

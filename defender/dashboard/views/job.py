@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from defender.dashboard.render import Shown
+from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.standing import of_job
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.jobs import rung_of
-from defender.jobs import Job, Step
-from defender.queue.entry import Place
+from defender.jobs import JobStep, ObservedJob
+from defender.queue.entry import QueuePlace
 from kubenode.api.decisions import STARTED_BY, Decision, hears
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
@@ -57,7 +57,7 @@ class HoldCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class JobMilestone:
     """One point of a job's life; `took` seconds after the one before, None if it is yet to come."""
 
     template: ClassVar[str] = "parts/moment.html"
@@ -93,7 +93,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ApprovalChoice:
     """One that a person may say: what it means, and whether it ends the job."""
 
     word: Decision
@@ -107,12 +107,12 @@ class DecideCard:
 
     template: ClassVar[str] = "parts/decide.html"
     title: str
-    words: tuple[Word, ...]
+    words: tuple[ApprovalChoice, ...]
     seen: int
     key: str = "decide"
 
 
-def one(scene: Scene, name: str) -> dict[str, Sequence[Shown]] | None:
+def one(scene: Scene, name: str) -> dict[str, Sequence[PagePart]] | None:
     job = scene.jobs.get(name)
     if job is None:
         return None
@@ -126,7 +126,7 @@ def one(scene: Scene, name: str) -> dict[str, Sequence[Shown]] | None:
     }
 
 
-def _head(scene: Scene, job: Job) -> JobHead:
+def _head(scene: Scene, job: ObservedJob) -> JobHead:
     state = of_job(job) if job.open else None
     permit = job.status.permit
     name = job.spec.remedier.name
@@ -152,12 +152,12 @@ def _head(scene: Scene, job: Job) -> JobHead:
     )
 
 
-def _starter(job: Job) -> str:
+def _starter(job: ObservedJob) -> str:
     who = job.metadata.annotations.get(STARTED_BY)
     return f"none: {who} started it by hand" if who else ""
 
 
-def _sentence(job: Job) -> str:
+def _sentence(job: ObservedJob) -> str:
     hold, node = job.status.hold, job.spec.node_name
     match job.status.phase:
         case JobPhase.AWAITING_APPROVAL:
@@ -184,7 +184,7 @@ def _sentence(job: Job) -> str:
             return f"The repair of {node} has only begun."
 
 
-def hold_of(scene: Scene, job: Job) -> Iterable[HoldCard]:
+def hold_of(scene: Scene, job: ObservedJob) -> Iterable[HoldCard]:
     hold = job.status.hold
     if hold is None or not job.open:
         return
@@ -203,7 +203,7 @@ def hold_of(scene: Scene, job: Job) -> Iterable[HoldCard]:
     )
 
 
-def _place_in_words(place: Place) -> str:
+def _place_in_words(place: QueuePlace) -> str:
     if place.called:
         return "A slot is kept for it: it asks at once."
     if not place.ahead:
@@ -223,9 +223,9 @@ _MOMENTS = (
 )
 
 
-def moments(job: Job) -> list[Moment]:
+def moments(job: ObservedJob) -> list[JobMilestone]:
     """What has been, with how long it took; of an open job also what is yet to come."""
-    found: list[Moment] = []
+    found: list[JobMilestone] = []
     before: datetime | None = None
     reached = max(
         (n for n, (field, _) in enumerate(_MOMENTS) if getattr(job.status.timeline, field)),
@@ -236,12 +236,12 @@ def moments(job: Job) -> list[Moment]:
         if at is None and (number < reached or not job.open):
             continue  # it was left out, or will never be
         took = (at - before).total_seconds() if at and before else None
-        found.append(Moment(field, name, at, took))
+        found.append(JobMilestone(field, name, at, took))
         before = at or before
     return found
 
 
-def _step(job: Job, step: Step, number: int) -> StepRow:
+def _step(job: ObservedJob, step: JobStep, number: int) -> StepRow:
     ladder = job.spec.ladder
     rung = ladder[step.rung].name if step.rung < len(ladder) else str(step.rung)
     return StepRow(
@@ -256,7 +256,7 @@ def _step(job: Job, step: Step, number: int) -> StepRow:
     )
 
 
-def _decide(job: Job) -> Iterable[DecideCard]:
+def _decide(job: ObservedJob) -> Iterable[DecideCard]:
     """What is approved may still be denied, as long as it waits."""
     many = len(job.spec.approvals)
     denied = bool(many) and job.spec.approvals[-1].decision == "Deny"
@@ -268,13 +268,13 @@ def _decide(job: Job) -> Iterable[DecideCard]:
     yield DecideCard(title, tuple(word for word in words if word is not None), many)
 
 
-def _raw(job: Job) -> dict[str, Any]:
+def _raw(job: ObservedJob) -> dict[str, Any]:
     """What decides which words it hears, as the API server has it."""
     status = {"phase": job.status.phase, "rung": job.status.rung, "step": job.status.step}
     return {"spec": {"ladder": [{"steps": r.steps} for r in job.spec.ladder]}, "status": status}
 
 
-def _word(job: Job, word: Decision) -> Word | None:
+def _word(job: ObservedJob, word: Decision) -> ApprovalChoice | None:
     """None for one that this page cannot say: which rung is not asked here."""
     rungs, at = job.spec.ladder, job.status.rung
 
@@ -300,10 +300,10 @@ def _word(job: Job, word: Decision) -> Word | None:
             return None
         case "Close":
             means = "the job ends as Failed; what it holds and has cordoned is given back."
-    return Word(word, means, word in ("Deny", "Close"))
+    return ApprovalChoice(word, means, word in ("Deny", "Close"))
 
 
-def _plan(job: Job) -> list[PlanRow]:
+def _plan(job: ObservedJob) -> list[PlanRow]:
     at = job.status.rung
     return [
         PlanRow(

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.dashboard.render import Shown
+from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.standing import FOR_PEOPLE, ZONE, State, of_job
+from defender.dashboard.standing import FOR_PEOPLE, ZONE, NodeDisplayState, of_job
 from defender.dashboard.views.summary import Summary
-from defender.jobs import Job
+from defender.jobs import ObservedJob
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
 MOST = 200
@@ -36,7 +36,7 @@ class JobRow:
     closed: datetime | None
 
 
-def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
+def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[PagePart]]:
     show = params.get("show", "open")
     rows = [row_of(scene, job) for job in scene.jobs.values() if _shows(job, show)]
     rows = [row for row in rows if _fits(row, params)]
@@ -49,14 +49,14 @@ def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
     return {"found": [Summary(sentence, not many, "found")], "jobs": rows[:MOST]}
 
 
-def _shows(job: Job, show: str) -> bool:
+def _shows(job: ObservedJob, show: str) -> bool:
     match show:
         case "closed":
             return not job.open
         case "person":
             return job.status.phase in FOR_PEOPLE
         case "held":
-            return of_job(job) is State.HELD
+            return of_job(job) is NodeDisplayState.HELD
         case _:
             return job.open
 
@@ -66,7 +66,12 @@ def _fits(row: JobRow, params: Mapping[str, str]) -> bool:
     return all(params.get(name, "") in ("", value) for name, value in asked.items())
 
 
-_ORDER = [State.PERSON.value, State.HELD.value, State.REPAIRING.value, ""]
+_ORDER = [
+    NodeDisplayState.PERSON.value,
+    NodeDisplayState.HELD.value,
+    NodeDisplayState.REPAIRING.value,
+    "",
+]
 
 
 def _place(row: JobRow) -> tuple[int, float, str]:
@@ -76,7 +81,7 @@ def _place(row: JobRow) -> tuple[int, float, str]:
     return _ORDER.index(row.state), -seconds if row.closed else seconds, row.key
 
 
-def row_of(scene: Scene, job: Job) -> JobRow:
+def row_of(scene: Scene, job: ObservedJob) -> JobRow:
     state = of_job(job) if job.open else None
     node = scene.nodes.get(job.spec.node_name)
     hold = job.status.hold
@@ -98,7 +103,7 @@ def row_of(scene: Scene, job: Job) -> JobRow:
     )
 
 
-def rung_of(job: Job) -> str:
+def rung_of(job: ObservedJob) -> str:
     """Which rung is tried, and how many there are."""
     ladder = job.spec.ladder
     if not ladder:

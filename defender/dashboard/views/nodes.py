@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.census import Member
+from defender.census import CensusMember
 from defender.dashboard.fleet import Counts, count
 from defender.dashboard.natural import natural
-from defender.dashboard.render import Shown
+from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.standing import POOL, Cell, State, born, leading
+from defender.dashboard.standing import POOL, Cell, NodeDisplayState, born, leading
 from defender.dashboard.views.job import hold_of, moments
 from defender.dashboard.views.jobs import JobRow, row_of
 from defender.dashboard.views.summary import Summary
-from defender.ledger import Held
+from defender.ledger import LedgerPermit
 from defender.policies import covering
 from defender.verdict import judge, refusals
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
@@ -53,19 +53,21 @@ class NodeRow:
         return self.cell.name
 
 
-def rack(scene: Scene, zone: str, name: str, page: str = "") -> dict[str, Sequence[Shown]] | None:
+def rack(
+    scene: Scene, zone: str, name: str, page: str = ""
+) -> dict[str, Sequence[PagePart]] | None:
     """The nodes of a rack, those in trouble first; None if there is no such rack."""
     title = f"Rack {name}" if name else "Nodes without a rack"
     return _part(scene.fleet.rack(zone, name), title, zone, page)
 
 
-def zone(scene: Scene, name: str, page: str = "") -> dict[str, Sequence[Shown]] | None:
+def zone(scene: Scene, name: str, page: str = "") -> dict[str, Sequence[PagePart]] | None:
     return _part(scene.fleet.zone(name), f"Zone {name}" if name else "No zone", name, page)
 
 
 def _part(
     cells: Sequence[Cell], title: str, zone: str, page: str
-) -> dict[str, Sequence[Shown]] | None:
+) -> dict[str, Sequence[PagePart]] | None:
     if not cells:
         return None
     pages = -(-len(cells) // PAGE)
@@ -75,7 +77,7 @@ def _part(
     return {"part": [head], "nodes": [NodeRow(cell) for cell in shown]}
 
 
-def search(scene: Scene, text: str) -> dict[str, Sequence[Shown]]:
+def search(scene: Scene, text: str) -> dict[str, Sequence[PagePart]]:
     """Nodes whose name contains `text`."""
     names = [name for name in scene.fleet.names() if text in name]
     cells = [cell for name in names if (cell := scene.fleet.get(name)) is not None]
@@ -92,7 +94,7 @@ def search(scene: Scene, text: str) -> dict[str, Sequence[Shown]]:
 
 
 def _in_trouble_first(cells: Iterable[Cell]) -> list[Cell]:
-    order = list(State)
+    order = list(NodeDisplayState)
     return sorted(cells, key=lambda cell: (order.index(cell.state), natural(cell.name)))
 
 
@@ -151,7 +153,7 @@ class PermitRow:
     released: datetime | None
 
 
-def one(scene: Scene, name: str) -> dict[str, Sequence[Shown]] | None:
+def one(scene: Scene, name: str) -> dict[str, Sequence[PagePart]] | None:
     node, cell = scene.nodes.get(name), scene.fleet.get(name)
     if node is None or cell is None:
         return None
@@ -168,7 +170,7 @@ def one(scene: Scene, name: str) -> dict[str, Sequence[Shown]] | None:
     }
 
 
-def _head(scene: Scene, node: Node, cell: Cell, member: Member | None) -> NodeHead:
+def _head(scene: Scene, node: Node, cell: Cell, member: CensusMember | None) -> NodeHead:
     labels = node.metadata.labels
     control = scene.control
     ruling = covering(control.policies, labels, Operation.REPAIR, control.fallback)
@@ -213,7 +215,7 @@ def _answer(scene: Scene, name: str, class_: Disruption) -> AnswerRow:
     return AnswerRow(class_, verdict.allowed, tuple(dict.fromkeys(told + more)))
 
 
-def _permits(permits: Iterable[Held]) -> list[PermitRow]:
+def _permits(permits: Iterable[LedgerPermit]) -> list[PermitRow]:
     """Those held now, then the latest of those given back."""
     ordered = sorted(permits, key=lambda held: (held.open, held.granted_at), reverse=True)
     return [

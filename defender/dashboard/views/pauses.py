@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.dashboard.render import Shown
+from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
 from defender.pauses import over, scope_of
@@ -27,7 +27,7 @@ class PauseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class OperatorAction:
     """One thing that a person did with this dashboard. `result` says what came of it."""
 
     template: ClassVar[str] = "parts/did.html"
@@ -38,7 +38,7 @@ class Act:
     result: str
 
 
-def view(scene: Scene, acts: Iterable[Act] = ()) -> dict[str, Sequence[Shown]]:
+def view(scene: Scene, acts: Iterable[OperatorAction] = ()) -> dict[str, Sequence[PagePart]]:
     rows = paused(scene)
     said = f"Paused: {', '.join(row.key for row in rows)}." if rows else "Nothing is paused."
     return {"summary": [Summary(said, not rows)], "pauses": rows, "acts": list(acts)}

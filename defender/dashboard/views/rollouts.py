@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.dashboard.render import Shown
-from defender.dashboard.rollout import Rollout
+from defender.dashboard.render import PagePart
+from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
 
@@ -44,7 +44,7 @@ class RolloutRow:
     stopped: bool
 
 
-def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
+def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[PagePart]]:
     rows = [_row(rollout) for rollout in scene.rollouts.values()]
     rows.sort(key=lambda row: (not row.stopped, row.phase not in AT_WORK, row.key))
     at_work = sum(row.phase in AT_WORK for row in rows)
@@ -56,7 +56,7 @@ def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
     return {"found": [Summary(sentence, not stopped, "found")], "rollouts": rows[:MOST]}
 
 
-def _row(rollout: Rollout) -> RolloutRow:
+def _row(rollout: SetRollout) -> RolloutRow:
     status, counts, batch = rollout.status, rollout.status.counts, rollout.status.batch
     reason, why = _why(rollout)
     failed = () if batch is None else batch.failed
@@ -87,7 +87,7 @@ def _row(rollout: Rollout) -> RolloutRow:
     )
 
 
-def _why(rollout: Rollout) -> tuple[str, str]:
+def _why(rollout: SetRollout) -> tuple[str, str]:
     """Reason and sentence, both "" where nothing is to be said."""
     said = {condition.type: condition for condition in rollout.status.conditions}
     for type_ in TELLING:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.dashboard.render import Shown
-from defender.dashboard.rule import Rule
+from defender.dashboard.render import PagePart
+from defender.dashboard.rule import RuleView
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
 
@@ -41,7 +41,7 @@ class RuleRow:
         return self.succeeded + self.failed + self.needs_human + self.relapsed
 
 
-def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
+def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[PagePart]]:
     open_jobs: dict[str, list[bool]] = {}
     for jobs in scene.open_jobs.values():
         for job in jobs.values():
@@ -58,7 +58,7 @@ def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[Shown]]:
     return {"found": [Summary(sentence, not trouble, "found")], "rules": shown[:MOST]}
 
 
-def _row(rule: Rule, jobs: list[bool]) -> RuleRow:
+def _row(rule: RuleView, jobs: list[bool]) -> RuleRow:
     status, counts = rule.status, rule.status.jobs
     return RuleRow(
         key=rule.metadata.name,
@@ -77,6 +77,6 @@ def _row(rule: Rule, jobs: list[bool]) -> RuleRow:
     )
 
 
-def _trouble(rule: Rule) -> str:
+def _trouble(rule: RuleView) -> str:
     bad = [c for c in rule.status.conditions if c.status == "False" and c.message]
     return bad[0].message if bad else f"is {rule.status.phase}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from kubenode.api.meta import format_time
-from kubenode.cli.bundle.contents import Contents
+from kubenode.cli.bundle.contents import BundleContents
 from kubenode.cli.bundle.gathering import Gathering
 from kubenode.cli.cluster import connected
 from kubenode.cli.exits import Exit, Refusal
@@ -20,7 +20,7 @@ async def bundle(
     async with connected(kubeconfig, context) as kube:
         now = kube.clock.now()
         file = out or Path(f"kubenode-{now.astimezone(UTC).strftime('%Y%m%dt%H%M%Sz')}.tar.gz")
-        contents = Contents({"made": format_time(now), "namespace": namespace})
+        contents = BundleContents({"made": format_time(now), "namespace": namespace})
         await Gathering(kube, namespace, contents).all()
     try:
         size = contents.write(file, now.timestamp())
@@ -32,7 +32,7 @@ async def bundle(
     return Exit.FINE
 
 
-def told(contents: Contents) -> list[str]:
+def told(contents: BundleContents) -> list[str]:
     """What the bundle holds and lacks, for a person. Pure."""
     manifest = contents.manifest()
     held = [(one["file"], f"{one['bytes']:,}", one.get("note", "")) for one in manifest["files"]]

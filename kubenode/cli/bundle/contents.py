@@ -20,7 +20,7 @@ MANIFEST = "manifest.json"
 
 
 @dataclass(slots=True)
-class Contents:
+class BundleContents:
     """about  what holds for the whole bundle, as versions and times"""
 
     about: dict[str, Any]

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from kubenode.api.v1alpha1 import KINDS, JobPhase
-from kubenode.cli.bundle.contents import LARGEST_FILE, Contents, fitting
+from kubenode.cli.bundle.contents import LARGEST_FILE, BundleContents, fitting
 from kubenode.cli.bundle.redaction import clean, without_secrets
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -30,7 +30,7 @@ Object = dict[str, Any]
 
 
 class Gathering:
-    def __init__(self, kube: Kube, namespace: str, contents: Contents) -> None:
+    def __init__(self, kube: Kube, namespace: str, contents: BundleContents) -> None:
         self._kube, self._namespace, self._contents = kube, namespace, contents
 
     async def all(self) -> None:

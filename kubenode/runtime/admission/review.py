@@ -25,34 +25,34 @@ class BadReview(ValueError):
     """Not a question that a webhook of ours can be asked; the text says why."""
 
 
-class _User(msgspec.Struct):
+class _AdmissionUser(msgspec.Struct):
     username: str = ""
     uid: str = ""
     groups: list[str] | None = None
 
 
-class _Resource(msgspec.Struct):
+class _AdmissionResource(msgspec.Struct):
     group: str = ""
     resource: str = ""
 
 
-class _Request(msgspec.Struct, rename="camel"):
+class _AdmissionRequest(msgspec.Struct, rename="camel"):
     uid: str = ""
     operation: str = ""
     name: str = ""
     namespace: str = ""
     sub_resource: str = ""
     dry_run: bool | None = None
-    resource: _Resource = msgspec.field(default_factory=_Resource)
-    user_info: _User = msgspec.field(default_factory=_User)
+    resource: _AdmissionResource = msgspec.field(default_factory=_AdmissionResource)
+    user_info: _AdmissionUser = msgspec.field(default_factory=_AdmissionUser)
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
 
 
-class _Review(msgspec.Struct, rename="camel"):
+class _AdmissionReview(msgspec.Struct, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    request: _Request | None = None
+    request: _AdmissionRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AdmissionVerdict:
     """The answer.
 
     code      HTTP code of a refusal
@@ -103,7 +103,7 @@ def read(raw: bytes) -> Review:
     if values > MOST_VALUES:
         raise BadReview(f"body: has about {values} values, at most {MOST_VALUES} are read")
     try:
-        found = msgspec.json.decode(raw, type=_Review)
+        found = msgspec.json.decode(raw, type=_AdmissionReview)
     except msgspec.DecodeError as error:
         raise BadReview(f"body: no {API_VERSION} {KIND}: {error}") from error
     except (RecursionError, UnicodeDecodeError) as error:
@@ -132,7 +132,7 @@ def read(raw: bytes) -> Review:
     )
 
 
-def answer(uid: str, verdict: Verdict, where_all: str = "") -> dict[str, Any]:
+def answer(uid: str, verdict: AdmissionVerdict, where_all: str = "") -> dict[str, Any]:
     """The body of the reply. `where_all` says what shows all warnings when there are too many."""
     response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
     if not verdict.allowed:

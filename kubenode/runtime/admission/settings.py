@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass, field
 
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits
-from kubenode.runtime.tls.rotation import Lives
+from kubenode.runtime.tls.rotation import CertificateLifetimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class WebhookPlace:
     hosts: tuple[str, ...] = ()
     secret: str
     hook: str
-    lives: Lives = field(default_factory=Lives)
+    lives: CertificateLifetimes = field(default_factory=CertificateLifetimes)
     limits: HttpLimits = DEFAULT
 
     @property

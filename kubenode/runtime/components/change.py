@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from kubenode.runtime.components.render import Rendered, RenderedFile, RenderedUnit
-from kubenode.runtime.components.versions import Step, compare, step_of
+from kubenode.runtime.components.render import RenderedFile, RenderedFiles, RenderedUnit
+from kubenode.runtime.components.versions import VersionStep, compare, step_of
 from kubenode.runtime.components.wire import (
     ChangeClass,
     ComponentSource,
@@ -22,7 +22,7 @@ from kubenode.runtime.components.wire import (
 )
 
 
-class Form(msgspec.Struct, frozen=True):
+class ComponentForm(msgspec.Struct, frozen=True):
     """A component as it is, or shall be, on one machine."""
 
     version: str
@@ -32,17 +32,19 @@ class Form(msgspec.Struct, frozen=True):
     units: tuple[RenderedUnit, ...]
 
 
-def form_of(spec: ComponentSpec, rendered: Rendered, desired_state: str) -> Form | None:
+def form_of(
+    spec: ComponentSpec, rendered: RenderedFiles, desired_state: str
+) -> ComponentForm | None:
     """None: nothing of it is on the host (Absent), or no more than its download (Staged)."""
     if desired_state in (DesiredState.ABSENT, DesiredState.STAGED):
         return None
     units = rendered.units
     if desired_state == DesiredState.INSTALLED:
         units = tuple(_at_rest(unit) for unit in units)
-    return Form(spec.version, spec.source, spec.disruption, rendered.files, units)
+    return ComponentForm(spec.version, spec.source, spec.disruption, rendered.files, units)
 
 
-def change_class(before: Form | None, after: Form | None) -> ChangeClass:
+def change_class(before: ComponentForm | None, after: ComponentForm | None) -> ChangeClass:
     """NONE where nothing differs, or nothing that differs disturbs."""
     if before is None or after is None:
         return _step_class(before, after)
@@ -54,7 +56,7 @@ def change_class(before: Form | None, after: Form | None) -> ChangeClass:
     return max(classes, key=lambda class_: class_.weight)
 
 
-def same(before: Form | None, after: Form | None) -> bool:
+def same(before: ComponentForm | None, after: ComponentForm | None) -> bool:
     """Whether there is nothing to do: F35, the same content restarts nothing."""
     if before is None or after is None:
         return before is after
@@ -66,28 +68,28 @@ def same(before: Form | None, after: Form | None) -> bool:
     )
 
 
-def _step_class(before: Form | None, after: Form | None) -> ChangeClass:
+def _step_class(before: ComponentForm | None, after: ComponentForm | None) -> ChangeClass:
     if after is None:
         return ChangeClass.NONE if before is None else before.disruption.uninstall
     if before is None:
         return after.disruption.install
     newer = before if compare(before.version, after.version) > 0 else after
     match step_of(before.version, after.version):
-        case Step.NONE if before.source == after.source:
+        case VersionStep.NONE if before.source == after.source:
             return ChangeClass.NONE
-        case Step.NONE | Step.PATCH:
+        case VersionStep.NONE | VersionStep.PATCH:
             return newer.disruption.patch
-        case Step.MINOR:
+        case VersionStep.MINOR:
             return newer.disruption.minor
         case _:
             return newer.disruption.major
 
 
-def _files(form: Form) -> dict[str, RenderedFile]:
+def _files(form: ComponentForm) -> dict[str, RenderedFile]:
     return {file.path: file for file in form.files}
 
 
-def _units(form: Form) -> dict[str, RenderedUnit]:
+def _units(form: ComponentForm) -> dict[str, RenderedUnit]:
     return {unit.name: unit for unit in form.units}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kubenode.runtime.components.render import Rendered, Text, TextRef, digest
+from kubenode.runtime.components.render import KeyText, RenderedFiles, TextRef, digest
 from kubenode.runtime.components.wire import ComponentSpec
 
 HASH_VERSION = "1"
@@ -19,7 +19,7 @@ DIGITS = 10
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-def text_digests(texts: Mapping[TextRef, Text]) -> dict[str, str]:
+def text_digests(texts: Mapping[TextRef, KeyText]) -> dict[str, str]:
     """Of what ConfigMaps and Secrets hold; fit to be kept and shown."""
     return {str(ref): digest(text.content, text.salt) for ref, text in texts.items()}
 
@@ -34,7 +34,7 @@ def revision(
     return _named([spec, dict(values), str(desired_state), dict(digests)])
 
 
-def config_hash(rendered: Rendered) -> str:
+def config_hash(rendered: RenderedFiles) -> str:
     """Of the files and units of one machine. How much a change would disturb is not in it."""
     files = [
         [file.path, file.mode, file.owner, file.ownership.value, file.digest]

@@ -51,7 +51,7 @@ class TextRef(NamedTuple):
         return f"{self.kind} {self.name}, key {self.key}"
 
 
-class Text(NamedTuple):
+class KeyText(NamedTuple):
     """What a key holds.
 
     salt  of what is secret: the UID of its Secret, which nobody knows who may not read it
@@ -97,7 +97,7 @@ class RenderedUnit(msgspec.Struct, frozen=True):
     on_change: ChangeClass = ChangeClass.RESTART
 
 
-class Rendered(msgspec.Struct, frozen=True):
+class RenderedFiles(msgspec.Struct, frozen=True):
     files: tuple[RenderedFile, ...] = ()
     units: tuple[RenderedUnit, ...] = ()
 
@@ -135,23 +135,23 @@ def rendered(
     spec: ComponentSpec,
     values: Mapping[str, str],
     machine: Mapping[str, str],
-    texts: Mapping[TextRef, Text],
-) -> Rendered:
+    texts: Mapping[TextRef, KeyText],
+) -> RenderedFiles:
     """Raises TemplateError."""
     scopes = {"values": values, "machine": machine}
-    return Rendered(
+    return RenderedFiles(
         tuple(_file(file, scopes, texts) for file in spec.files),
         tuple(_unit(unit, scopes) for unit in spec.units),
     )
 
 
 def _file(
-    file: ComponentFile, scopes: Mapping[str, Mapping[str, str]], texts: Mapping[TextRef, Text]
+    file: ComponentFile, scopes: Mapping[str, Mapping[str, str]], texts: Mapping[TextRef, KeyText]
 ) -> RenderedFile:
     where = f"file {file.path}"
     ref = _reference(file)
     if ref is None:
-        text = Text(file.content.inline or "")
+        text = KeyText(file.content.inline or "")
     elif (found := texts.get(ref)) is None:
         raise TemplateError(f"{where}: {ref} is not in namespace kubenode-components")
     else:
@@ -183,7 +183,7 @@ def _reference(file: ComponentFile) -> TextRef | None:
     return None
 
 
-class Asked(NamedTuple):
+class Placeholder(NamedTuple):
     """A placeholder: `where` it stands, and what for (`values` or `machine`, and the name)."""
 
     where: str
@@ -191,7 +191,7 @@ class Asked(NamedTuple):
     name: str
 
 
-def asked(spec: ComponentSpec) -> list[Asked]:
+def asked(spec: ComponentSpec) -> list[Placeholder]:
     """All placeholders of a component's own texts, those of ConfigMaps and Secrets apart.
 
     Raises TemplateError for one that no value can ever fill.
@@ -207,13 +207,13 @@ def asked(spec: ComponentSpec) -> list[Asked]:
     return [one for where, text in texts for one in _asked(text, where)]
 
 
-def _asked(template: str, where: str) -> Iterator[Asked]:
+def _asked(template: str, where: str) -> Iterator[Placeholder]:
     for found in _PLACE.finditer(template):
         if not found.group(1):
             yield _placeholder(found, where)
 
 
-def _placeholder(found: re.Match[str], where: str) -> Asked:
+def _placeholder(found: re.Match[str], where: str) -> Placeholder:
     _, inside, closed = found.groups()
     if not closed:
         raise TemplateError(f"{where}: a ${{ is not closed; write $${{ for one that stays")
@@ -223,7 +223,7 @@ def _placeholder(found: re.Match[str], where: str) -> Asked:
             f"{where}: {found.group()} is no placeholder: write ${{values.NAME}}, one of"
             f" ${{machine.{'|'.join(MACHINE_NAMES)}|labels.KEY}}, or $${{ for a ${{ that stays"
         )
-    return Asked(where, name.group(1), name.group(2))
+    return Placeholder(where, name.group(1), name.group(2))
 
 
 def _of_a_machine(name: str) -> bool:

@@ -15,7 +15,7 @@ _NUMBERS = re.compile(r"(?:([0-9]+):)?([0-9]+)(?:\.([0-9]+))?")
 _CLAUSE = re.compile(r"(>=|<=|>|<|=)(.+)")
 
 
-class Step(StrEnum):
+class VersionStep(StrEnum):
     """From one version to another."""
 
     NONE = "none"
@@ -40,23 +40,23 @@ def satisfies(version: str, constraint: str) -> bool:
     return all(_holds(version, clause) for clause in constraint.split(",") if constraint)
 
 
-def step_of(old: str, new: str) -> Step:
+def step_of(old: str, new: str) -> VersionStep:
     """Up or down; "" is not installed. What has no numbers to go by counts as major."""
     if not old or not new:
         if old == new:
-            return Step.NONE
-        return Step.INSTALL if new else Step.UNINSTALL
+            return VersionStep.NONE
+        return VersionStep.INSTALL if new else VersionStep.UNINSTALL
     if compare(old, new) == 0:
-        return Step.NONE
+        return VersionStep.NONE
     before, after = _NUMBERS.match(_plain(old)), _NUMBERS.match(_plain(new))
     if before is None or after is None:
-        return Step.MAJOR
+        return VersionStep.MAJOR
     epochs = [int(m.group(1) or 0) for m in (before, after)]
     majors = [int(m.group(2)) for m in (before, after)]
     minors = [int(m.group(3) or 0) for m in (before, after)]
     if epochs[0] != epochs[1] or majors[0] != majors[1]:
-        return Step.MAJOR
-    return Step.MINOR if minors[0] != minors[1] else Step.PATCH
+        return VersionStep.MAJOR
+    return VersionStep.MINOR if minors[0] != minors[1] else VersionStep.PATCH
 
 
 def _holds(version: str, clause: str) -> bool:

@@ -34,13 +34,13 @@ TURN = 0.01
 OUTCOMES = ("done", "later", "conflict", "gone", "throttled", "terminal", "timeout", "error")
 
 
-class Source(Protocol):
+class KeySource(Protocol):
     """Publishes changes of objects: an informer, or a store that is filled from one."""
 
     def add_handler(self, handler: Callable[[str, Any, Any], None]) -> None: ...
 
 
-class Meter(Protocol):
+class ReconcileMeter(Protocol):
     """What a controller tells the metrics."""
 
     def reconciled(self, outcome: str, seconds: float) -> None:
@@ -48,7 +48,7 @@ class Meter(Protocol):
         ...
 
 
-class NoMeter:
+class NoReconcileMeter:
     def reconciled(self, outcome: str, seconds: float) -> None: ...
 
 
@@ -76,7 +76,7 @@ class Controller:
         deadline: float = DEADLINE_SECONDS,
         drain: float = DRAIN_SECONDS,
         fence: Fence | None = None,
-        meter: Meter | None = None,
+        meter: ReconcileMeter | None = None,
         key_is: str = "key",
     ) -> None:
         self.name = name
@@ -89,7 +89,7 @@ class Controller:
         self._deadline = deadline
         self._drain = drain
         self._fence = fence or AlwaysLeader()
-        self._meter = meter or NoMeter()
+        self._meter = meter or NoReconcileMeter()
         self._informers: list[Informer[Any]] = []
         self._others: list[Informer[Any]] = []
         self._errors: dict[str, str] = {}
@@ -108,7 +108,7 @@ class Controller:
         (self._informers if awaited else self._others).append(informer)
         self.follow(informer, mapper)
 
-    def follow(self, source: Source, mapper: Mapper = same_key) -> None:
+    def follow(self, source: KeySource, mapper: Mapper = same_key) -> None:
         """Enqueue what `mapper` makes of each change of `source`; `run` does not wait for it."""
 
         def enqueue(key: str, old: Any, new: Any) -> None:

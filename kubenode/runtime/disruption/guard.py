@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kubenode.runtime.audit import Audit, Line
+from kubenode.runtime.audit import Audit, AuditLine
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.permits import PermitReader, invalid
 from kubenode.runtime.disruption.request import (
@@ -112,7 +112,7 @@ class DisruptionGuard:
             self._written.pop(next(iter(self._written)))
         under = f"permit {request.permit}" if request.permit else "no permit"
         self.audit.write(
-            Line(
+            AuditLine(
                 self.clock.now(),
                 self.by,
                 request.who,

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1.steps import MigrateStep
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.drain.leaving import Asked, Leaving
-from kubenode.runtime.drain.plan import Known, plan
+from kubenode.runtime.drain.leaving import EvictionResult, PodEvictor
+from kubenode.runtime.drain.plan import DrainState, plan
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.drain.statefulsets import StatefulSets
 from kubenode.runtime.drain.words import Pods
@@ -22,7 +22,7 @@ class Drainer:
     def __init__(self, kube: Kube, clock: Clock, protection: Protection | None = None) -> None:
         self._clock, self._protection = clock, protection or Protection()
         self._sets = StatefulSets(kube)
-        self._leaving = Leaving(kube, clock, self._sets)
+        self._leaving = PodEvictor(kube, clock, self._sets)
 
     async def left(self, name: str, node: str, began: datetime) -> Pods:
         """What is to be done next. Nothing is left only if the store itself says so.
@@ -37,14 +37,14 @@ class Drainer:
         self._leaving.memory.forget(name)
         return found
 
-    async def evict(self, name: str, keys: Sequence[str]) -> Asked:
+    async def evict(self, name: str, keys: Sequence[str]) -> EvictionResult:
         """Those that `left` named as due."""
         return await self._leaving.evict(name, keys)
 
     async def _plan(self, name: str, pods: Sequence[Pod], began: datetime) -> Pods:
         now, memory = self._clock.now(), self._leaving.memory
         memory.listed(name, pods)
-        known = Known(
+        known = DrainState(
             now=now,
             began=began,
             asked=memory.asked(name, now),

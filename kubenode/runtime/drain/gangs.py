@@ -18,7 +18,7 @@ AT_ONCE = 6
 """Gangs whose receivers are told at a time: as many as fit into the record."""
 
 
-class Told(StrEnum):
+class CheckpointAnswer(StrEnum):
     """ASKED  the receiver was told and has not said that it is done
     SAVED  it has
     LATE   it did not in its time; the gang moves all the same
@@ -31,12 +31,12 @@ class Told(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GangState:
-    told: Told
+    told: CheckpointAnswer
     since: datetime
 
     @property
     def over(self) -> bool:
-        return self.told is not Told.ASKED
+        return self.told is not CheckpointAnswer.ASKED
 
 
 def gang_of(pod: Pod, gang: Gang) -> str:
@@ -51,9 +51,9 @@ def read(output: Mapping[str, str]) -> dict[str, GangState]:
     for text in filter(None, output.get(OUTPUT, "").split(";")):
         name, _, rest = text.partition("=")
         told, _, millis = rest.partition("@")
-        if told in set(Told) and millis.isdigit():
+        if told in set(CheckpointAnswer) and millis.isdigit():
             at = datetime.fromtimestamp(int(millis) / 1000, UTC)
-            found[name] = GangState(Told(told), at)
+            found[name] = GangState(CheckpointAnswer(told), at)
     return found
 
 
@@ -78,12 +78,12 @@ def told(
             if not over:
                 return room
             del room[min(over, key=lambda n: room[n].since)]
-        room[name] = GangState(Told.ASKED, now)
+        room[name] = GangState(CheckpointAnswer.ASKED, now)
     return room
 
 
 def ended(
-    states: Mapping[str, GangState], ends: Mapping[str, Told], now: datetime
+    states: Mapping[str, GangState], ends: Mapping[str, CheckpointAnswer], now: datetime
 ) -> dict[str, GangState]:
     """With what became of those that were asked."""
     return {

@@ -20,7 +20,7 @@ AT_ONCE_OF_NODE = 8
 LEAST, MOST = timedelta(seconds=1), timedelta(seconds=30)
 
 
-class Gate:
+class DrainGate:
     def __init__(self, clock: Clock, at_once: int = AT_ONCE) -> None:
         self._clock = clock
         self._slots = asyncio.Semaphore(at_once)

@@ -17,8 +17,8 @@ import msgspec
 
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.drain import budgets
-from kubenode.runtime.drain.gate import Gate
-from kubenode.runtime.drain.memory import Memory
+from kubenode.runtime.drain.gate import DrainGate
+from kubenode.runtime.drain.memory import DrainMemory
 from kubenode.runtime.drain.statefulsets import StatefulSets, set_uid
 from kubenode.runtime.drain.words import Blocked
 from kubenode.runtime.kube import paths
@@ -38,7 +38,7 @@ class PodList(msgspec.Struct):
 pod_list: Structs[PodList] = Structs(PodList)
 
 
-class _Told(Enum):
+class _EvictionAnswer(Enum):
     """TOLD  it goes
     GONE  it had gone, or is another one by now
     LATER the server could not be asked
@@ -49,11 +49,11 @@ class _Told(Enum):
     LATER = 3
 
 
-Answer = _Told | Blocked
+Answer = _EvictionAnswer | Blocked
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EvictionResult:
     """What came of asking pods to leave.
 
     told     those that go now
@@ -68,10 +68,10 @@ class Asked:
     error: str = ""
 
 
-class Leaving:
+class PodEvictor:
     def __init__(self, kube: Kube, clock: Clock, sets: StatefulSets) -> None:
         self._kube, self._clock, self._sets = kube, clock, sets
-        self._gate, self.memory = Gate(clock), Memory()
+        self._gate, self.memory = DrainGate(clock), DrainMemory()
 
     @property
     def calm(self) -> datetime | None:
@@ -84,7 +84,9 @@ class Leaving:
             query |= FROM_CACHE
         return (await self._kube.get(paths.pods(), pod_list, query)).items
 
-    async def evict(self, name: str, keys: Sequence[str], grace: int | None = None) -> Asked:
+    async def evict(
+        self, name: str, keys: Sequence[str], grace: int | None = None
+    ) -> EvictionResult:
         """One eviction for each of `keys`, in their order, under the uid that was seen.
 
         grace  seconds; None: each pod's own
@@ -108,7 +110,9 @@ class Leaving:
         pods = [pod for pod in found if not self._sets.taken(set_uid(pod), now)]
         return await self._each(name, pods, evict)
 
-    async def delete(self, name: str, keys: Sequence[str], grace: int | None = None) -> Asked:
+    async def delete(
+        self, name: str, keys: Sequence[str], grace: int | None = None
+    ) -> EvictionResult:
         """Past the budgets."""
 
         async def delete(pod: Pod) -> None:
@@ -121,7 +125,7 @@ class Leaving:
 
     async def _each(
         self, name: str, pods: Sequence[Pod], tell: Callable[[Pod], Awaitable[None]]
-    ) -> Asked:
+    ) -> EvictionResult:
         began = self._clock.now()
         errors: list[str] = []
 
@@ -130,31 +134,31 @@ class Leaving:
                 await tell(pod)
             except KubeError as error:
                 answer = self._refused(pod, error)
-                if answer is _Told.LATER:
+                if answer is _EvictionAnswer.LATER:
                     errors.append(str(error))
                 return answer
             self._gate.served()
-            return _Told.TOLD
+            return _EvictionAnswer.TOLD
 
         pairs = list(zip(pods, await self._gate.each(pods, one), strict=True))
         now = self._clock.now()
         for pod, answer in pairs:
             if not isinstance(answer, Blocked):
                 self.memory.gone(name, pod.metadata.uid, now)
-        told = [pod for pod, answer in pairs if answer is _Told.TOLD]
+        told = [pod for pod, answer in pairs if answer is _EvictionAnswer.TOLD]
         self._sets.take(told, began)
         refused = [(pod, b) for pod, b in pairs if isinstance(b, Blocked)]
         blocked = await self._named(name, refused, now)
-        return Asked(tuple(told), began, blocked, errors[0] if errors else "")
+        return EvictionResult(tuple(told), began, blocked, errors[0] if errors else "")
 
     def _refused(self, pod: Pod, error: KubeError) -> Answer:
         if isinstance(error, (NotFound, Conflict)):
-            return _Told.GONE
+            return _EvictionAnswer.GONE
         if budgets.of_budget(error) or error.status in FINAL:
             return Blocked(pod.metadata.key, "", error.message)
         if isinstance(error, Throttled):
             self._gate.throttled(error.retry_after)
-        return _Told.LATER
+        return _EvictionAnswer.LATER
 
     async def _named(
         self, name: str, refused: Sequence[tuple[Pod, Blocked]], now: datetime

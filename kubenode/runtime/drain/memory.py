@@ -17,7 +17,7 @@ MOST_DRAINS = 4096
 
 
 @dataclass(slots=True)
-class _Asked:
+class _EvictionRecord:
     """first  when it was asked for the first time
     until  not again before then
     """
@@ -29,11 +29,11 @@ class _Asked:
 
 @dataclass(slots=True)
 class _OfDrain:
-    asked: dict[str, _Asked] = field(default_factory=dict)
+    asked: dict[str, _EvictionRecord] = field(default_factory=dict)
     listed: dict[str, Pod] = field(default_factory=dict)
 
 
-class Memory:
+class DrainMemory:
     def __init__(self) -> None:
         self._drains: dict[str, _OfDrain] = {}
 
@@ -61,7 +61,7 @@ class Memory:
     def gone(self, name: str, uid: str, now: datetime) -> None:
         """It was told to go, or had gone already."""
         kept = self._drains.setdefault(name, _OfDrain())
-        kept.asked[uid] = _Asked(now, now + SEEN_SOON)
+        kept.asked[uid] = _EvictionRecord(now, now + SEEN_SOON)
 
     def refused(self, name: str, uid: str, blocked: Blocked, now: datetime) -> Blocked:
         """With the time of the next try: the longer a pod is refused, the longer the pause."""
@@ -70,7 +70,7 @@ class Memory:
         first = old.first if old is not None and old.blocked is not None else now
         until = now + patience(now - first)
         told = replace(blocked, until=until)
-        kept.asked[uid] = _Asked(first, until, told)
+        kept.asked[uid] = _EvictionRecord(first, until, told)
         return told
 
     def asked(self, name: str, now: datetime) -> Mapping[str, datetime]:

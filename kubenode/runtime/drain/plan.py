@@ -33,7 +33,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DrainState:
     """What is known beside the list of pods.
 
     began      when the step began
@@ -78,7 +78,7 @@ class _Sorted:
     waits: set[str] = field(default_factory=set)
 
 
-def plan(pods: Iterable[Pod], step: MigrateStep, protection: Protection, known: Known) -> Pods:
+def plan(pods: Iterable[Pod], step: MigrateStep, protection: Protection, known: DrainState) -> Pods:
     """Who has to leave, and what is to be done next."""
     found = _Sorted()
     for pod in pods:
@@ -116,7 +116,7 @@ def plan(pods: Iterable[Pod], step: MigrateStep, protection: Protection, known: 
 
 
 def _sort(
-    pod: Pod, step: MigrateStep, protection: Protection, known: Known, found: _Sorted
+    pod: Pod, step: MigrateStep, protection: Protection, known: DrainState, found: _Sorted
 ) -> None:
     if pod.metadata.deletion_timestamp is not None:
         found.going.append(Going(pod.metadata.key, pod.metadata.deletion_timestamp))
@@ -143,7 +143,7 @@ def _sort(
             found.leaving.append((pod, policy))
 
 
-def _sort_member(pod: Pod, policy: PodPolicy, known: Known, found: _Sorted) -> None:
+def _sort_member(pod: Pod, policy: PodPolicy, known: DrainState, found: _Sorted) -> None:
     gang = policy.gang
     assert gang is not None
     name = gang_of(pod, gang)
@@ -164,7 +164,7 @@ def _sort_member(pod: Pod, policy: PodPolicy, known: Known, found: _Sorted) -> N
 
 
 def _due(
-    leaving: Sequence[tuple[Pod, PodPolicy | None]], known: Known, found: _Sorted
+    leaving: Sequence[tuple[Pod, PodPolicy | None]], known: DrainState, found: _Sorted
 ) -> list[Pod]:
     found.times += [
         known.asked[p.metadata.uid] for p, _ in leaving if p.metadata.uid in known.asked
@@ -204,7 +204,7 @@ def _owner_uid(pod: Pod) -> str:
     return ref.uid if ref is not None else ""
 
 
-def _sentence(found: _Sorted, known: Known) -> str:
+def _sentence(found: _Sorted, known: DrainState) -> str:
     """Why pods wait; "" if they only need time to end."""
     if known.calm is not None:
         return "the API server asks for patience"

@@ -3,7 +3,7 @@
 Left alone: pods of DaemonSets (they would come straight back), mirror pods (the kubelet reads them
 from files), pods that have ended, and, unless a policy says otherwise, pods without a controller:
 evicted they are lost for ever, while the kubelet starts them again after a reboot. Protected
-namespaces go after the ordinary pods, our own controllers last of all (failures.md F18): what
+namespaces go after the ordinary pods, our own controllers last of all (failure mode F18): what
 drains the node must not drain itself first.
 """
 

@@ -16,19 +16,19 @@ CATCHES_UP = timedelta(seconds=3)
 MOST_KNOWN = 4096
 
 
-class _Spec(msgspec.Struct):
+class _StatefulSetSpec(msgspec.Struct):
     replicas: int = 1
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _StatefulSetStatus(msgspec.Struct, rename="camel"):
     ready_replicas: int = 0
     observed_generation: int = 0
 
 
 class _StatefulSet(msgspec.Struct):
     metadata: ObjectMeta
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+    spec: _StatefulSetSpec = msgspec.field(default_factory=_StatefulSetSpec)
+    status: _StatefulSetStatus = msgspec.field(default_factory=_StatefulSetStatus)
 
 
 _stateful_set: Structs[_StatefulSet] = Structs(_StatefulSet)

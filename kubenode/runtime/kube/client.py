@@ -69,7 +69,7 @@ def as_dict(raw: bytes) -> Any:
     return msgspec.json.decode(raw) if raw else None
 
 
-class Meter(Protocol):
+class RequestMeter(Protocol):
     """What a client tells the metrics."""
 
     def request(self, method: str, code: str, seconds: float) -> None:
@@ -77,7 +77,7 @@ class Meter(Protocol):
         ...
 
 
-class NoMeter:
+class NoRequestMeter:
     def request(self, method: str, code: str, seconds: float) -> None: ...
 
 
@@ -105,7 +105,7 @@ class Kube:
         gzip: bool = False,
         outage: Outage | None = None,
         delay: LoopDelay | None = None,
-        meter: Meter | None = None,
+        meter: RequestMeter | None = None,
     ) -> None:
         self.transport = transport
         self.timeout = timeout
@@ -123,10 +123,10 @@ class Kube:
         """
         self.watches: set[aiohttp.ClientResponse] = set()
         """Open ones of informers."""
-        self._meter = meter or NoMeter()
+        self._meter = meter or NoRequestMeter()
         self._bucket = TokenBucket(rate, burst, self.clock)
-        # Within a cluster compressing costs the server more than the bytes do (kube.md: 0.33 s
-        # against 0.15 s of its CPU for 2,000 Nodes); over a WAN it is the other way round.
+        # Within a cluster compression costs the server more than the bytes do: 0.33 s instead of
+        # 0.15 s of its CPU for 2,000 Nodes. Over a WAN the bytes cost more.
         self._encoding = "gzip" if gzip else "identity"
 
     async def close(self) -> None:
@@ -342,22 +342,22 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-class _Cause(msgspec.Struct):
+class _StatusCause(msgspec.Struct):
     reason: str | None = None
 
 
-class _Details(msgspec.Struct, rename="camel"):
-    causes: list[_Cause] | None = None
+class _StatusDetails(msgspec.Struct, rename="camel"):
+    causes: list[_StatusCause] | None = None
     retry_after_seconds: int | None = None
 
 
-class _Status(msgspec.Struct):
+class _ApiStatus(msgspec.Struct):
     reason: str | None = None
     message: str | None = None
-    details: _Details | None = None
+    details: _StatusDetails | None = None
 
 
-_decode_status = msgspec.json.Decoder(_Status).decode
+_decode_status = msgspec.json.Decoder(_ApiStatus).decode
 
 
 async def _error_of(response: aiohttp.ClientResponse, tried: str) -> KubeError:
@@ -370,8 +370,8 @@ async def _error_of(response: aiohttp.ClientResponse, tried: str) -> KubeError:
     try:
         status = _decode_status(raw)
     except ValueError:
-        status = _Status(message=raw[:200].decode(errors="replace"))
-    details = status.details or _Details()
+        status = _ApiStatus(message=raw[:200].decode(errors="replace"))
+    details = status.details or _StatusDetails()
     header = response.headers.get("Retry-After", "")
     after = float(header) if header.isdigit() else details.retry_after_seconds
     return error_for(

@@ -33,7 +33,7 @@ from kubenode.runtime.kube.listwatch import PAGE, BadLine, ListWatch
 from kubenode.runtime.kube.objects import Object
 from kubenode.runtime.kube.paths import GROUP
 from kubenode.runtime.kube.recovery import Recovery
-from kubenode.runtime.kube.store import Handler, Index, Store, key_of
+from kubenode.runtime.kube.store import Handler, Index, ObjectStore, key_of
 from kubenode.runtime.kube.wire import decode_event, decode_head, error_of
 from kubenode.runtime.loopdelay import Span, joined
 from kubenode.runtime.rate import Spread
@@ -66,7 +66,7 @@ class WentBack(Gone):
     """The server's resourceVersion is below ours: it was restored from a backup."""
 
 
-class Stats:
+class InformerStats:
     """What happened so far; read by the metrics."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Stats:
         self.events = self.errors = self.undecodable = 0
 
 
-class View(Protocol):
+class InformerView(Protocol):
     """Who hears of the same objects and asks the server for nothing (kubenode.runtime.kube.shared).
     Told before anybody who waits for a version learns that it is here.
     """
@@ -104,7 +104,7 @@ class Informer(Generic[T]):
     resync         seconds between two rounds in which handlers see every object again, None for
                    none: level-triggered controllers then forget nothing for longer than that
     relist         seconds between full lists, None for none: the last resort against a watch that
-                   lives but tells lies (failures.md F47)
+                   lives but tells lies (failure mode F47)
     relist_spread  seconds over which the list after a lost place (410) is spread: thousands of
                    agents lose theirs together when the API server starts anew
     relist_after_loss  list anew after each lost connection. Behind it etcd may have been restored
@@ -135,11 +135,11 @@ class Informer(Generic[T]):
         self.path = path
         self.name = name or path.rsplit("/", 1)[-1]
         self.synced = asyncio.Event()
-        self.stats = Stats()
+        self.stats = InformerStats()
         self.resource_version = ""
         self.broken: dict[str, str] = {}
         """Keys whose newest version did not decode, and why; `get` still gives the last good."""
-        self.views: list[View] = []
+        self.views: list[InformerView] = []
         self._decode = decode
         self._clock = clock or kube.clock or SystemClock()
         self._server = ListWatch(
@@ -158,7 +158,7 @@ class Informer(Generic[T]):
         self._relist_after_loss = relist_after_loss
         self._spread = spread
         self._recovery = Recovery(self.name, *backoff, self._clock, spread, relist_spread)
-        self._store: Store[T] = Store(self.name)
+        self._store: ObjectStore[T] = ObjectStore(self.name)
         self._contact = self._listed = float("-inf")
         self._hearing_since: float | None = None
         self._unheard: deque[tuple[float, float]] = deque(maxlen=MOST_GAPS)

@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
 from kubenode.runtime.kube.errors import Unreachable
-from kubenode.runtime.kube.wire import Page, decode_page
+from kubenode.runtime.kube.wire import ListPage, decode_page
 from kubenode.runtime.rate import Spread
 
 PAGE = 500
@@ -51,7 +51,7 @@ class ListWatch:
         """Ask for watches no longer than this."""
         self._watch_seconds = min(self._watch_seconds, watch_seconds)
 
-    async def page(self, more: str | None, most: int | None = None) -> Page:
+    async def page(self, more: str | None, most: int | None = None) -> ListPage:
         """The first page, or the one that the token `more` stands for; at most `most` objects."""
         limit = self._page if most is None else min(most, self._page)
         query = {**self._selectors, "limit": limit, "continue": more}
@@ -69,7 +69,7 @@ class ListWatch:
         page = await self._read(query, self._kube.timeout)
         return int(page.metadata.resource_version)
 
-    async def _read(self, query: dict[str, str | int | None], seconds: float) -> Page:
+    async def _read(self, query: dict[str, str | int | None], seconds: float) -> ListPage:
         # One attempt: the informer has its own backoff.
         return await self._kube.call(
             "GET", self._path, query, decode=_page, timeout=seconds, attempts=1
@@ -109,7 +109,7 @@ class ListWatch:
             response.close()
 
 
-def _page(raw: bytes) -> Page:
+def _page(raw: bytes) -> ListPage:
     page = decode_page(raw)
     int(page.metadata.resource_version)  # ValueError: no list we could watch from
     return page

@@ -2,7 +2,7 @@
 
 Of `kubernetes.aio` we take how it reads credentials and builds TLS and its pool. Requests go
 straight to its aiohttp session: `ApiClient.call_api` wants bodies as dicts, turns a PATCH with a
-dict into a strategic merge patch, and copies every body twice (kube.md, "Traps").
+dict into a strategic merge patch, and copies every body twice.
 
 Its tokens from exec plugins and `tokenFile` are read once and expire; `reload` builds everything
 anew, client certificates included.
@@ -20,10 +20,10 @@ from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
-from kubenode.runtime.kube.client import Kube, Meter
+from kubenode.runtime.kube.client import Kube, RequestMeter
 from kubenode.runtime.kube.outage import Outage
 from kubenode.runtime.kube.transport import (
-    Connection,
+    ApiConnection,
     CredentialsError,
     CredentialsTransport,
     Response,
@@ -96,7 +96,7 @@ class KubeconfigTransport(CredentialsTransport):
         self._paths, self._context, self._user_agent = paths, context, user_agent
         self._plugin = _check(paths, context)
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> ApiConnection:
         configuration = type.__call__(Configuration)
         try:
             await load_kube_config(  # type: ignore[no-untyped-call]
@@ -125,7 +125,7 @@ class BearerTransport(CredentialsTransport):
         self._token, self._user_agent = token, user_agent
         self._paths, self._context = paths, context
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> ApiConnection:
         configuration = type.__call__(Configuration)
         try:
             if self._paths:
@@ -154,7 +154,7 @@ class InClusterTransport(CredentialsTransport):
         super().__init__()
         self._user_agent = user_agent
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> ApiConnection:
         configuration = type.__call__(Configuration)
         try:
             load_incluster_config(configuration)  # type: ignore[no-untyped-call]
@@ -193,7 +193,7 @@ def _unusable(paths: str, error: Exception) -> KubeconfigError:
     )
 
 
-def _connection(configuration: Any, user_agent: str, source: str) -> Connection:
+def _connection(configuration: Any, user_agent: str, source: str) -> ApiConnection:
     configuration.retries = None  # it would repeat PUT and DELETE as well
     configuration.client_session_kwargs = {"trust_env": False, "response_class": Response}
     try:
@@ -213,7 +213,7 @@ def _connection(configuration: Any, user_agent: str, source: str) -> Connection:
         given = {str(s["key"]): str(s["value"]) for s in settings.values() if s["value"]}
         return {"User-Agent": user_agent, **given}
 
-    return Connection(configuration.host, session, headers, options)
+    return ApiConnection(configuration.host, session, headers, options)
 
 
 def clients(
@@ -221,8 +221,8 @@ def clients(
     context: str | None = None,
     *,
     user_agent: str = "kubenode",
-    meter: Meter | None = None,
-    lease_meter: Meter | None = None,
+    meter: RequestMeter | None = None,
+    lease_meter: RequestMeter | None = None,
     **options: Any,
 ) -> tuple[Kube, Kube]:
     """A client for everything and one for the Lease alone, each with its own connections.

@@ -1,6 +1,6 @@
 """A Transport of aiohttp alone, for the agent.
 
-Importing the `kubernetes` package costs 1 s of CPU and 48 MB per process (kube.md), too much on
+Importing the `kubernetes` package costs 1 s of CPU and 48 MB per process, too much on
 every node; so this module, and all that it imports, stays free of it and of pydantic.
 """
 
@@ -13,7 +13,7 @@ import aiohttp
 
 from kubenode.runtime.kube.transport import (
     READ_BUFFER,
-    Connection,
+    ApiConnection,
     CredentialsError,
     CredentialsTransport,
     Response,
@@ -49,7 +49,7 @@ class PlainTransport(CredentialsTransport):
         self._token_file = token_file
         self._user_agent = user_agent
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> ApiConnection:
         context, credentials = await asyncio.to_thread(self._read)
         connector = aiohttp.TCPConnector(ssl=True if context is None else context)
         session = aiohttp.ClientSession(
@@ -62,7 +62,7 @@ class PlainTransport(CredentialsTransport):
         async def headers() -> Mapping[str, str]:
             return credentials
 
-        return Connection(self._server, session, headers)
+        return ApiConnection(self._server, session, headers)
 
     def _read(self) -> tuple[ssl.SSLContext | None, dict[str, str]]:
         """Blocking: files and OpenSSL."""

@@ -30,7 +30,7 @@ class IndexFailed(ValueError):
     """An index function raised for an object: it is as unreadable as one that does not decode."""
 
 
-class Store(Generic[T]):
+class ObjectStore(Generic[T]):
     def __init__(self, name: str) -> None:
         self.name = name
         self.cache: dict[str, T] = {}

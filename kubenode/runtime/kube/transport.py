@@ -100,7 +100,7 @@ def proxy_of(server: str) -> dict[str, Any]:
     return {"proxy": found}
 
 
-class Connection:
+class ApiConnection:
     """One set of credentials with its pool of connections.
 
     headers  gives what authenticates a request, asked anew for each one
@@ -170,14 +170,14 @@ class CredentialsTransport(ABC):
     """
 
     def __init__(self) -> None:
-        self._current: Connection | None = None
-        self._retired: list[Connection] = []
+        self._current: ApiConnection | None = None
+        self._retired: list[ApiConnection] = []
         self._lock = asyncio.Lock()
         self._generation = 0
         self._closed = False
 
     @abstractmethod
-    async def connect(self) -> Connection:
+    async def connect(self) -> ApiConnection:
         """Read the credentials now. Raises CredentialsError."""
 
     @property
@@ -197,7 +197,7 @@ class CredentialsTransport(ABC):
         current = self._current or await self._first()
         return await current.send(method, path, body, headers, timeout)
 
-    async def _first(self) -> Connection:
+    async def _first(self) -> ApiConnection:
         async with self._lock:
             if self._closed:
                 raise ConnectionError("this transport was closed")

@@ -20,7 +20,7 @@ class ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "m
     more: str | None = None
 
 
-class Page(msgspec.Struct):
+class ListPage(msgspec.Struct):
     metadata: ListMeta
     items: list[msgspec.Raw] | None = None
 
@@ -84,7 +84,7 @@ def _of_any_depth(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     return decode_any
 
 
-decode_page = _of_any_depth(Page)
+decode_page = _of_any_depth(ListPage)
 decode_event = _of_any_depth(WatchEvent)
 decode_head = _of_any_depth(Head)
 _decode_status = msgspec.json.Decoder(_Status).decode

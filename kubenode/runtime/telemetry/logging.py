@@ -27,7 +27,7 @@ LONGEST = 4096
 """Characters of one value: an error may hold a whole page of a proxy."""
 
 
-class Bounded(logging.Filter):
+class RepeatFilter(logging.Filter):
     """At most SAME_BURST records of one sentence at once, then SAME_RATE per second.
 
     A storm writes the same sentence for thousands of nodes; the first ones tell what it is, and
@@ -73,7 +73,7 @@ def setup(
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_formatter(not stream.isatty() if json is None else json))
-    handler.addFilter(Bounded(clock or SystemClock()))
+    handler.addFilter(RepeatFilter(clock or SystemClock()))
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)

@@ -1,7 +1,8 @@
 """What the runtime tells Prometheus, into a registry that is handed in.
 
 Whatever is a state (ages, depths, sizes) is read when the page is asked for; only durations are
-pushed. Label values come from closed sets and start at zero. Names: style.md, section 5.
+pushed. Label values come from closed sets and start at zero. CONTRIBUTING.md has the
+rules of their names.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def code_label(code: str) -> str:
     return by_class if by_class in CODES else "2xx"
 
 
-class Metrics:
+class RuntimeMetrics:
     """One per process: each part is announced to it by the program that wires it.
 
     Raises ValueError when two parts of one kind share a name, as their figures would.

@@ -10,7 +10,7 @@ from datetime import datetime
 from importlib.metadata import version
 
 from kubenode.runtime.process import CannotStart
-from kubenode.runtime.telemetry.tracing import Span
+from kubenode.runtime.telemetry.tracing import TraceSpan
 
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -58,7 +58,7 @@ class Otlp:
             schedule_delay_millis=EVERY_MILLISECONDS,
         )
 
-    def emit(self, span: Span) -> None:
+    def emit(self, span: TraceSpan) -> None:
         trace = int(span.place.trace, 16)
         parent = _context(trace, span.parent) if span.parent else None
         failed = Status(StatusCode.ERROR, span.error[:LONGEST]) if span.error else Status()

@@ -17,7 +17,7 @@ _HEADER = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SpanContext:
     """A span as others refer to it: 32 and 16 hexadecimal digits, neither of them all zero."""
 
     trace: str
@@ -27,23 +27,23 @@ class Place:
     def header(self) -> str:
         return f"00-{self.trace}-{self.span}-01"
 
-    def part(self, *names: object) -> "Place":
+    def part(self, *names: object) -> "SpanContext":
         """The span of this trace that these names always mean."""
-        return Place(self.trace, _digits(8, self.trace, *names))
+        return SpanContext(self.trace, _digits(8, self.trace, *names))
 
 
-def place_of(*names: object) -> Place:
+def place_of(*names: object) -> SpanContext:
     """The first span of the trace that these names always mean."""
     trace = _digits(16, *names)
-    return Place(trace, _digits(8, trace))
+    return SpanContext(trace, _digits(8, trace))
 
 
-def read(header: str | None) -> Place | None:
+def read(header: str | None) -> SpanContext | None:
     """None for what is no header of a trace: it may come from anybody."""
     found = _HEADER.fullmatch(header or "")
     if found is None or not int(found[1], 16) or not int(found[2], 16):
         return None
-    return Place(found[1], found[2])
+    return SpanContext(found[1], found[2])
 
 
 def _digits(size: int, *names: object) -> str:

@@ -13,13 +13,13 @@ from datetime import datetime
 from typing import Protocol
 
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.telemetry.places import TRACEPARENT, Place
+from kubenode.runtime.telemetry.places import TRACEPARENT, SpanContext
 
 Value = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TraceSpan:
     """A part that is over.
 
     parent  the span that it is a part of; "" for the fault itself
@@ -27,7 +27,7 @@ class Span:
     """
 
     name: str
-    place: Place
+    place: SpanContext
     parent: str
     start: datetime
     end: datetime
@@ -36,13 +36,13 @@ class Span:
 
 
 class Tracer(Protocol):
-    def emit(self, span: Span) -> None:
+    def emit(self, span: TraceSpan) -> None:
         """Take a span; never raises, never waits."""
         ...
 
 
 _tracer: Tracer | None = None
-_here: ContextVar[Place | None] = ContextVar("kubenode_span", default=None)
+_here: ContextVar[SpanContext | None] = ContextVar("kubenode_span", default=None)
 
 
 def on() -> bool:
@@ -50,7 +50,7 @@ def on() -> bool:
     return _tracer is not None
 
 
-def emit(span: Span) -> None:
+def emit(span: TraceSpan) -> None:
     if _tracer is not None:
         _tracer.emit(span)
 
@@ -66,7 +66,7 @@ def collecting(tracer: Tracer | None) -> Iterator[None]:
         _tracer = before
 
 
-def here() -> Place | None:
+def here() -> SpanContext | None:
     """The span that this task is in."""
     return _here.get()
 
@@ -78,7 +78,7 @@ def headers() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def within(place: Place | None) -> Iterator[None]:
+def within(place: SpanContext | None) -> Iterator[None]:
     """What is called in the block belongs to `place`."""
     token = _here.set(place)
     try:
@@ -96,7 +96,7 @@ class Doing:
 
 
 @contextlib.contextmanager
-def span(name: str, clock: Clock, parent: Place | None, **about: Value) -> Iterator[Doing]:
+def span(name: str, clock: Clock, parent: SpanContext | None, **about: Value) -> Iterator[Doing]:
     """One part, told at its end. What it raises is told and goes on. Nothing without `parent`."""
     doing = Doing(dict(about))
     if _tracer is None or parent is None:
@@ -111,4 +111,4 @@ def span(name: str, clock: Clock, parent: Place | None, **about: Value) -> Itera
         doing.error = doing.error or f"{type(error).__name__}: {error}"
         raise
     finally:
-        emit(Span(name, place, parent.span, start, clock.now(), doing.about, doing.error))
+        emit(TraceSpan(name, place, parent.span, start, clock.now(), doing.about, doing.error))

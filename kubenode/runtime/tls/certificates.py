@@ -20,7 +20,7 @@ AUTHORITY = "kubenode webhook authority"
 LONGEST_SKEW = timedelta(hours=1)
 
 
-class Unreadable(ValueError):
+class UnreadablePem(ValueError):
     """Not the PEM that it should be."""
 
 
@@ -83,7 +83,7 @@ def read_certificate(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
-        raise Unreadable(f"no PEM certificate: {error}") from error
+        raise UnreadablePem(f"no PEM certificate: {error}") from error
 
 
 def split(bundle: bytes) -> list[bytes]:
@@ -96,7 +96,7 @@ def split(bundle: bytes) -> list[bytes]:
     try:
         return [pem(found) for found in x509.load_pem_x509_certificates(bundle)]
     except ValueError as error:
-        raise Unreadable(f"no bundle of PEM certificates: {error}") from error
+        raise UnreadablePem(f"no bundle of PEM certificates: {error}") from error
 
 
 def pem(certificate: x509.Certificate) -> bytes:
@@ -190,9 +190,9 @@ def _read_key(text: bytes) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(text, None)
     except (ValueError, TypeError) as error:
-        raise Unreadable(f"no PEM private key: {error}") from error
+        raise UnreadablePem(f"no PEM private key: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise Unreadable("no private key of an elliptic curve")
+        raise UnreadablePem("no private key of an elliptic curve")
     return key
 
 

@@ -11,7 +11,7 @@ import asyncio
 import os
 import ssl
 
-from kubenode.runtime.tls.certificates import Pair, Unreadable
+from kubenode.runtime.tls.certificates import Pair, UnreadablePem
 
 
 class LiveContext:
@@ -46,9 +46,9 @@ class LiveContext:
         try:
             asking.load_verify_locations(cadata=authorities.decode())
         except (ssl.SSLError, UnicodeDecodeError) as error:
-            raise Unreadable(f"no PEM certificates of authorities: {error}") from error
+            raise UnreadablePem(f"no PEM certificates of authorities: {error}") from error
         if not asking.get_ca_certs():
-            raise Unreadable("no certificate of an authority is in it")
+            raise UnreadablePem("no certificate of an authority is in it")
         if self.pair is not None:
             _load(asking, self.pair)
         self._asking, self._authorities = asking, authorities
@@ -76,6 +76,6 @@ def _load(context: ssl.SSLContext, pair: Pair) -> None:
         os.write(file, pair.certificate + pair.key)
         context.load_cert_chain(f"/proc/self/fd/{file}")
     except ssl.SSLError as error:
-        raise Unreadable(f"no certificate with its key: {error}") from error
+        raise UnreadablePem(f"no certificate with its key: {error}") from error
     finally:
         os.close(file)

@@ -9,7 +9,7 @@ from cryptography import x509
 
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import CannotStart
-from kubenode.runtime.tls.certificates import Pair, Unreadable
+from kubenode.runtime.tls.certificates import Pair, UnreadablePem
 from kubenode.runtime.tls.context import LiveContext
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ LATE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class PemFiles:
     """PEM files. Without certificate and key the context gets them from elsewhere."""
 
     certificate: Path | None = None
@@ -36,7 +36,7 @@ class FileKeeper:
 
     name = "certificate files"
 
-    def __init__(self, clock: Clock, context: LiveContext, files: Files) -> None:
+    def __init__(self, clock: Clock, context: LiveContext, files: PemFiles) -> None:
         self._clock, self._context, self._files = clock, context, files
         self._trouble = ""
 
@@ -45,7 +45,7 @@ class FileKeeper:
         in it."""
         try:
             self._load()
-        except (OSError, Unreadable) as error:
+        except (OSError, UnreadablePem) as error:
             raise CannotStart(f"{error}; see {flag}") from error
 
     async def run(self) -> None:
@@ -59,7 +59,7 @@ class FileKeeper:
         try:
             self._load()
             trouble = _ending(self._context.pair, self._clock.now())
-        except (OSError, Unreadable) as error:
+        except (OSError, UnreadablePem) as error:
             trouble = str(error)
         if trouble and trouble != self._trouble:
             log.warning("certificate files", extra={"why": trouble})

@@ -3,7 +3,8 @@ authority in the webhooks' configurations.
 
 Every replica runs this; none has to lead. Who writes the Secret writes what it read (by
 resourceVersion), so of two that see a rotation due one wins, and the other reads what it made. The
-order is what keeps callers: a new authority is published first, signs after `Lives.settle`, and a
+order is what keeps callers: a new authority is published first, signs after
+`CertificateLifetimes.settle`, and a
 replica serves with a certificate only when the published bundle trusts it.
 
 A Secret that cert-manager fills is only read: it renews the certificate, and publishes who signed.
@@ -18,9 +19,16 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import JSON_PATCH, Kube
 from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
-from kubenode.runtime.tls.certificates import Pair, Unreadable, ends_at, split
+from kubenode.runtime.tls.certificates import Pair, UnreadablePem, ends_at, split
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.rotation import Keys, Lives, bundle, next_at, renewed, trusts
+from kubenode.runtime.tls.rotation import (
+    CertificateLifetimes,
+    Keys,
+    bundle,
+    next_at,
+    renewed,
+    trusts,
+)
 
 log = logging.getLogger(__name__)
 
@@ -57,12 +65,12 @@ class CertificateKeeper:
         hook: str,
         names: Sequence[str],
         chart: str = "charts/kubenode/remedy/webhook.yaml",
-        lives: Lives | None = None,
+        lives: CertificateLifetimes | None = None,
         kinds: Sequence[str] = (VALIDATING,),
     ) -> None:
         self._kube, self._clock, self._context = kube, clock, context
         self._namespace, self._secret, self._hook = namespace, secret, hook
-        self._names, self._lives, self._chart = tuple(names), lives or Lives(), chart
+        self._names, self._lives, self._chart = tuple(names), lives or CertificateLifetimes(), chart
         self._kinds = tuple(kinds)
         self._hooks: dict[str, list[dict[str, Any]]] = {}
         self._trouble = ""
@@ -201,7 +209,7 @@ class CertificateKeeper:
 def _different(wanted: bytes, published: bytes) -> bool:
     try:
         return split(wanted) != split(published)
-    except Unreadable:
+    except UnreadablePem:
         return True
 
 

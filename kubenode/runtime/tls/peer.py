@@ -11,7 +11,7 @@ from datetime import datetime
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from kubenode.runtime.tls.certificates import Unreadable
+from kubenode.runtime.tls.certificates import UnreadablePem
 
 SCOPE_KEY = "kubenode.peer"
 """Where an ASGI application finds the Peer of its connection, if that showed a certificate."""
@@ -33,9 +33,11 @@ def peer_of(certificate: bytes) -> Peer:
         names = [_text(each) for each in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         groups = found.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     except ValueError as error:
-        raise Unreadable(f"no certificate of a client: {error}") from error
+        raise UnreadablePem(f"no certificate of a client: {error}") from error
     if len(names) != 1 or not names[0]:
-        raise Unreadable(f"a client's certificate needs one common name, this one has {len(names)}")
+        raise UnreadablePem(
+            f"a client's certificate needs one common name, this one has {len(names)}"
+        )
     return Peer(names[0], tuple(_text(each) for each in groups), found.not_valid_after_utc)
 
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from kubenode.runtime.tls.certificates import (
     Pair,
-    Unreadable,
+    UnreadablePem,
     due_at,
     ends_at,
     fits,
@@ -32,7 +32,7 @@ MOST_AUTHORITIES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
+class CertificateLifetimes:
     """settle  from publishing a new authority until it may sign what is served"""
 
     authority: timedelta = timedelta(days=365)
@@ -61,7 +61,7 @@ def usable(keys: Keys | None, now: datetime) -> Keys | None:
         if ends_at(newest) <= now or not fits(Pair(newest, keys.signing)):
             return None
         alive = tuple(a for a in keys.authorities if ends_at(a) > now)
-    except Unreadable:
+    except UnreadablePem:
         return None
     serving = keys.serving if keys.serving and _sound(keys.serving, alive) else None
     return replace(keys, authorities=alive[-MOST_AUTHORITIES:], serving=serving)
@@ -70,11 +70,13 @@ def usable(keys: Keys | None, now: datetime) -> Keys | None:
 def _sound(serving: Pair, authorities: Sequence[bytes]) -> bool:
     try:
         return fits(serving) and _trusted(serving, authorities)
-    except Unreadable:
+    except UnreadablePem:
         return False
 
 
-def renewed(keys: Keys | None, names: Sequence[str], lives: Lives, now: datetime) -> Keys:
+def renewed(
+    keys: Keys | None, names: Sequence[str], lives: CertificateLifetimes, now: datetime
+) -> Keys:
     """`keys` as they should be now; equal to them when nothing is due."""
     good = usable(keys, now)
     if good is None:
@@ -87,7 +89,9 @@ def renewed(keys: Keys | None, names: Sequence[str], lives: Lives, now: datetime
     return _with_serving(good, names, lives, now)
 
 
-def _with_serving(keys: Keys, names: Sequence[str], lives: Lives, now: datetime) -> Keys:
+def _with_serving(
+    keys: Keys, names: Sequence[str], lives: CertificateLifetimes, now: datetime
+) -> Keys:
     newest, serving = keys.authorities[-1], keys.serving
     if serving is not None and ends_at(serving.certificate) > now:
         old = not signed_by(serving.certificate, newest)
@@ -103,7 +107,7 @@ def _trusted(serving: Pair, authorities: Sequence[bytes]) -> bool:
     return any(signed_by(serving.certificate, authority) for authority in authorities)
 
 
-def next_at(keys: Keys, lives: Lives) -> datetime:
+def next_at(keys: Keys, lives: CertificateLifetimes) -> datetime:
     """The earliest instant at which `renewed` would change something."""
     newest = keys.authorities[-1]
     times = [due_at(newest)]
@@ -124,7 +128,7 @@ def bundle(keys: Keys, published: bytes, now: datetime) -> bytes:
     """
     try:
         before = [a for a in split(published) if is_ours(a) and ends_at(a) > now]
-    except Unreadable:
+    except UnreadablePem:
         before = []
     ours = [a for a in keys.authorities if ends_at(a) > now]
     older = [a for a in before if a not in ours]
@@ -136,5 +140,5 @@ def trusts(published: bytes, serving: Pair) -> bool:
     """Whether a caller that trusts `published` takes what is served."""
     try:
         return _trusted(serving, split(published))
-    except Unreadable:
+    except UnreadablePem:
         return False

@@ -2,7 +2,7 @@
 
 A parser is given the payload as it was decoded (a JSON value, or the text of a transport that is no
 JSON) and the time it came at. It raises ParseError for what cannot be that transport's, and passes
-over, in `Told.ignored`, what it understands and is of no concern.
+over, in `ReportedEvents.ignored`, what it understands and is of no concern.
 
 An event whose `host` is None is about no machine. One whose `host` is an empty `Host()` is about
 the machine that was asked: the server, which knows which agent speaks, fills it in.
@@ -27,9 +27,9 @@ from remedy.hostdoctor.parsers import (
     gcp,
     grafana,
 )
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 
-Parser = Callable[[Any, datetime], Told]
+Parser = Callable[[Any, datetime], ReportedEvents]
 
 PARSERS: Mapping[str, Parser] = {
     "alertmanager": alertmanager.parse,

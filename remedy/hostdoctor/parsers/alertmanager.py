@@ -5,10 +5,10 @@ from typing import Any
 
 from remedy.hostdoctor.parsers.alerts import one_of, told
 from remedy.hostdoctor.parsers.fields import fields
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 
 
-def parse(payload: Any, now: datetime) -> Told:
+def parse(payload: Any, now: datetime) -> ReportedEvents:
     """Raises ParseError."""
     one_of(fields(payload, ""), "version", ("4", "3"))
     return told(payload, "")

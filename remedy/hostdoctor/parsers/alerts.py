@@ -20,7 +20,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, Host
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.about import ABOUT, about
 from remedy.hostdoctor.parsers.fields import Fields, fields, items, text, texts, time, wrong
-from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
+from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
 
 NODE_LABELS = (
     "exported_node",
@@ -53,7 +53,7 @@ More = Callable[[Fields, str], Mapping[str, str]]
 """Further attributes of an alert, by its fields and its path in errors."""
 
 
-def told(payload: Any, prefix: str, more: More = lambda alert, path: {}) -> Told:
+def told(payload: Any, prefix: str, more: More = lambda alert, path: {}) -> ReportedEvents:
     """The alerts of a group; one that makes no sense is passed over, the others count.
 
     prefix  before the fingerprint in the external ID
@@ -84,7 +84,7 @@ def told(payload: Any, prefix: str, more: More = lambda alert, path: {}) -> Told
     if cut:
         ignored.append(f"truncatedAlerts: {cut} alerts were left out by the sender's max_alerts")
     scope = f"{text(body, 'receiver')}{{{body.get('groupKey', '')}}}"
-    return Told(tuple(found.values()), f"alerts:{scope}", not cut, tuple(ignored))
+    return ReportedEvents(tuple(found.values()), f"alerts:{scope}", not cut, tuple(ignored))
 
 
 def _alert(alert: Fields, path: str, prefix: str, more: More) -> Reported:
@@ -111,14 +111,14 @@ def _alert(alert: Fields, path: str, prefix: str, more: More) -> Reported:
     )
 
 
-def host_of(labels: Mapping[str, str]) -> Host | None:
+def host_of(labels: Mapping[str, str]) -> ReportedHost | None:
     for key in NODE_LABELS:
         if name := labels.get(key):
-            return Host(names=(name,))
+            return ReportedHost(names=(name,))
     if labels.get("job") in NOT_OF_A_HOST:
         return None
     names = tuple(dict.fromkeys(labels[key] for key in HOST_LABELS if labels.get(key)))
-    return Host(names=names) if names else None
+    return ReportedHost(names=names) if names else None
 
 
 def fingerprint(labels: Mapping[str, str]) -> str:

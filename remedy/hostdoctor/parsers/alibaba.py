@@ -9,7 +9,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.payload import meant
-from remedy.hostdoctor.reported import Host, Reported
+from remedy.hostdoctor.reported import Reported, ReportedHost
 
 C, P = HostEventClass, HostEventPhase
 CLASSES = {
@@ -71,7 +71,7 @@ def reported(
     identity: str,
     kind: str,
     class_: HostEventClass,
-    host: Host,
+    host: ReportedHost,
     phase: HostEventPhase,
     *,
     not_before: datetime | None = None,

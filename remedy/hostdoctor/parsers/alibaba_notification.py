@@ -17,7 +17,7 @@ from remedy.hostdoctor.parsers.payload import (
     of_unknown_status,
     wrong,
 )
-from remedy.hostdoctor.reported import Host, Told
+from remedy.hostdoctor.reported import ReportedEvents, ReportedHost
 
 TRANSPORT = "alibaba_notification"
 STATE_CHANGE = "StateChange"
@@ -29,12 +29,12 @@ PREEMPTION = timedelta(minutes=5)
 """Between the notice and the release of a preemptible instance."""
 
 
-def parse(payload: object, now: datetime) -> Told:
+def parse(payload: object, now: datetime) -> ReportedEvents:
     body = fields(decoded(payload))
     if body.has("specversion"):
         kind = body.needed("type")
         if not kind.startswith(ECS):
-            return Told((), ignored=(f"type {clean(kind, 80)!r}: no event of ECS",))
+            return ReportedEvents((), ignored=(f"type {clean(kind, 80)!r}: no event of ECS",))
         body = _of_cloud_event(body, kind.removeprefix(ECS))
     if isinstance(body.values.get("content"), str):
         body = Fields({**body.values, "content": decoded(body.values["content"])}, body.at)
@@ -42,28 +42,31 @@ def parse(payload: object, now: datetime) -> Told:
     content = body.inside("content")
     kind = content.text("eventType") or kind
     if kind == STATE_CHANGE:
-        return Told((), ignored=(f"state of {_instance(body, content)}: nothing to do",))
+        return ReportedEvents((), ignored=(f"state of {_instance(body, content)}: nothing to do",))
     class_ = class_of(kind, disk=subject == "Disk")
     if class_ is HostEventClass.OTHER and kind.endswith(NOTICES):
-        return Told((), ignored=(f"news of what is done: {clean(kind, 80)!r}",))
+        return ReportedEvents((), ignored=(f"news of what is done: {clean(kind, 80)!r}",))
     phase = _phase(content, class_, status)
     name = content.identity("eventId") if content.has("eventId") else body.identity("id")
     if phase is None:
-        host, said = Host(instance=_instance(body, content)), content.text("eventStatus") or status
+        host, said = (
+            ReportedHost(instance=_instance(body, content)),
+            content.text("eventStatus") or status,
+        )
         beside = of_unknown_status(HostEventSource.ALIBABA_CLOUD, name, host, kind, said)
-        return Told((beside,))
+        return ReportedEvents((beside,))
     event = reported(
         name,
         kind,
         class_,
-        Host(instance=_instance(body, content)),
+        ReportedHost(instance=_instance(body, content)),
         phase,
         not_before=_due(body, content, class_),
         notes=content.notes(
             status="eventStatus", disk="diskId", device="device", action="action", code="reasonCode"
         ),
     )
-    return Told((event,))
+    return ReportedEvents((event,))
 
 
 def _of_cloud_event(body: Fields, name: str) -> Fields:

@@ -17,39 +17,39 @@ from remedy.hostdoctor.parsers.payload import (
     understood,
     wrong,
 )
-from remedy.hostdoctor.reported import Host, Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 
 INSTANCES = "alibaba_instances_full_status"
 DISKS = "alibaba_disks_full_status"
 HISTORY = "alibaba_instance_history"
 
 
-def parse_instances(payload: object, now: datetime) -> Told:
+def parse_instances(payload: object, now: datetime) -> ReportedEvents:
     body = fields(decoded(payload))
     found = _list(body, "InstanceFullStatusSet", "InstanceFullStatusType")
     read = understood(list(_of(found, "InstanceId", "ScheduledSystemEvent")), "", _instance_event)
     without = _without(found, "ScheduledSystemEventSet")
     whole = read.whole and not without and _all(body, len(found))
-    return Told(read.events, INSTANCES, complete=whole, ignored=(*read.ignored, *without))
+    return ReportedEvents(read.events, INSTANCES, complete=whole, ignored=(*read.ignored, *without))
 
 
-def parse_disks(payload: object, now: datetime) -> Told:
+def parse_disks(payload: object, now: datetime) -> ReportedEvents:
     body = fields(decoded(payload))
     found = _list(body, "DiskFullStatusSet", "DiskFullStatusType")
     read = understood(list(_of(found, "InstanceId", "DiskEvent", "DiskId")), "", _disk_event)
     without = _without(found, "DiskEventSet")
     whole = read.whole and not without and _all(body, len(found))
-    return Told(read.events, DISKS, complete=whole, ignored=(*read.ignored, *without))
+    return ReportedEvents(read.events, DISKS, complete=whole, ignored=(*read.ignored, *without))
 
 
-def parse_history(payload: object, now: datetime) -> Told:
+def parse_history(payload: object, now: datetime) -> ReportedEvents:
     """What was: it closes events that are open here and opens none of its own, unless asked for
     statuses that are.
     """
     body = fields(decoded(payload))
     found = _list(body, "InstanceSystemEventSet", "InstanceSystemEventType")
     read = understood(found, "", _instance_event)
-    return Told(read.events, HISTORY, ignored=read.ignored)
+    return ReportedEvents(read.events, HISTORY, ignored=read.ignored)
 
 
 def _list(body: Fields, outer: str, inner: str) -> list[Fields]:
@@ -85,7 +85,7 @@ def _instance_event(event: Fields) -> tuple[Reported, ...] | str:
     status = event.inside("EventCycleStatus").needed("Name")
     phase = phase_of(status)
     if phase is None:
-        name, host = event.identity("EventId"), Host(instance=event.identity("InstanceId"))
+        name, host = event.identity("EventId"), ReportedHost(instance=event.identity("InstanceId"))
         return (of_unknown_status(HostEventSource.ALIBABA_CLOUD, name, host, kind, status),)
     over = event.instant("EventFinishTime") is not None
     phase = HostEventPhase.COMPLETED if over and phase.open else phase
@@ -95,7 +95,7 @@ def _instance_event(event: Fields) -> tuple[Reported, ...] | str:
             event.identity("EventId"),
             kind,
             class_,
-            Host(instance=event.identity("InstanceId")),
+            ReportedHost(instance=event.identity("InstanceId")),
             phase,
             not_before=due if phase.open else None,
             notes={"status": status},
@@ -117,7 +117,7 @@ def _disk_event(event: Fields) -> tuple[Reported, ...] | str:
             event.identity("EventId"),
             kind,
             class_,
-            Host(instance=event.identity("InstanceId")),
+            ReportedHost(instance=event.identity("InstanceId")),
             HostEventPhase.COMPLETED if over else HostEventPhase.ACTIVE,
             notes=event.notes(disk="DiskId", device="Device"),
             silent=True,

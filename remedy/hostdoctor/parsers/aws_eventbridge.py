@@ -20,7 +20,7 @@ from remedy.hostdoctor.parsers.payload import (
     other,
     wrong,
 )
-from remedy.hostdoctor.reported import Host, Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "aws_eventbridge"
 NOTICE = timedelta(minutes=2)
@@ -51,16 +51,18 @@ KINDS = (
 """What an event type code of AWS Health has in it, the harder first."""
 
 
-def parse(payload: object, now: datetime) -> Told:
+def parse(payload: object, now: datetime) -> ReportedEvents:
     event = fields(decoded(payload))
     kind = event.needed("detail-type")
     read = PARSERS.get(kind)
     if read is None and event.text("source") == EC2 and event.inside("detail").has("instance-id"):
-        return Told((_unread(event, event.inside("detail"), kind),))
+        return ReportedEvents((_unread(event, event.inside("detail"), kind),))
     if read is None:
-        return Told((), ignored=(f"EventBridge event of no concern: {clean(kind, 80)!r}",))
+        return ReportedEvents(
+            (), ignored=(f"EventBridge event of no concern: {clean(kind, 80)!r}",)
+        )
     found = read(event, event.inside("detail"))
-    return Told((), ignored=(found,)) if isinstance(found, str) else Told(found)
+    return ReportedEvents((), ignored=(found,)) if isinstance(found, str) else ReportedEvents(found)
 
 
 def _spot(event: Fields, detail: Fields) -> tuple[Reported, ...]:
@@ -123,7 +125,7 @@ def lifecycle(detail: Fields, at: datetime) -> tuple[Reported, ...] | str:
             HostEventSource.AWS,
             lifecycle_id(hook, token),
             HostEventClass.STOP,
-            Host(instance=detail.identity("EC2InstanceId")),
+            ReportedHost(instance=detail.identity("EC2InstanceId")),
             phase=HostEventPhase.SCHEDULED,
             not_after=at + LIFECYCLE_LASTS,
             attributes=detail.notes(group="AutoScalingGroupName", hook="LifecycleHookName"),
@@ -158,7 +160,7 @@ def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
     if phase is None:
         name, source = where.identity(identity), HostEventSource.AWS
         return tuple(
-            of_unknown_status(source, name, Host(instance=_instance(entity)), code, status)
+            of_unknown_status(source, name, ReportedHost(instance=_instance(entity)), code, status)
             for entity in detail.each("affectedEntities")
         )
     begins, ends = detail.instant("startTime"), detail.instant("endTime")
@@ -167,7 +169,7 @@ def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
             HostEventSource.AWS,
             where.identity(identity),
             class_,
-            Host(instance=_instance(entity)),
+            ReportedHost(instance=_instance(entity)),
             phase=phase if over else None,
             severity=Severity.CRITICAL if class_ is HostEventClass.RETIRE else Severity.WARNING,
             not_before=begins,
@@ -184,8 +186,8 @@ def _instance(entity: Fields) -> str:
     return entity.identity("entityValue").rpartition("/")[2] or entity.identity("entityValue")
 
 
-def _host(detail: Fields) -> Host:
-    return Host(instance=detail.identity("instance-id"))
+def _host(detail: Fields) -> ReportedHost:
+    return ReportedHost(instance=detail.identity("instance-id"))
 
 
 def _sent(event: Fields) -> datetime:

@@ -2,7 +2,7 @@
 
 Paths and shapes: "Retrieve instance metadata" of EC2's user guide: events/maintenance/scheduled,
 spot/instance-action, events/recommendations/rebalance. None of them names the instance: it is the
-one that was asked (`Host()`).
+one that was asked (`ReportedHost()`).
 """
 
 import re
@@ -21,7 +21,7 @@ from remedy.hostdoctor.parsers.payload import (
     other,
     understood,
 )
-from remedy.hostdoctor.reported import Host, Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 
 SCHEDULED = "aws_imds_scheduled"
 SPOT = "aws_imds_spot"
@@ -42,14 +42,14 @@ SPOT_ENDS = timedelta(minutes=30)
 """After its time an interruption is over: what was stopped or hibernated may come back."""
 
 
-def parse_scheduled(payload: object, now: datetime) -> Told:
+def parse_scheduled(payload: object, now: datetime) -> ReportedEvents:
     """`active` events: the list is whole, and what it lacks is over."""
     found = items(decoded(payload), "the body")
-    read = understood(found, "", lambda event: scheduled(event, Host(), "EventId"))
-    return Told(read.events, SCHEDULED, complete=read.whole, ignored=read.ignored)
+    read = understood(found, "", lambda event: scheduled(event, ReportedHost(), "EventId"))
+    return ReportedEvents(read.events, SCHEDULED, complete=read.whole, ignored=read.ignored)
 
 
-def scheduled(event: Fields, host: Host, identity: str) -> tuple[Reported, ...] | str:
+def scheduled(event: Fields, host: ReportedHost, identity: str) -> tuple[Reported, ...] | str:
     """One scheduled event; the metadata service and DescribeInstanceStatus differ in its ID's name
     and in `State`, which the latter lacks.
     """
@@ -103,19 +103,19 @@ def _phase(event: Fields, told: str) -> tuple[HostEventPhase | None, str]:
     return (None if phase.open else phase), ""
 
 
-def parse_spot(payload: object, now: datetime) -> Told:
+def parse_spot(payload: object, now: datetime) -> ReportedEvents:
     """No body, or an empty one, is the service's 404: no interruption."""
     if payload in (None, "", b""):
-        return Told((), SPOT, complete=True)
+        return ReportedEvents((), SPOT, complete=True)
     body = fields(decoded(payload))
     if not body.values:
-        return Told((), SPOT, complete=True)
+        return ReportedEvents((), SPOT, complete=True)
     action, at = body.needed("action"), body.instant("time")
-    return Told((interruption(Host(), action, at, at),), SPOT, complete=True)
+    return ReportedEvents((interruption(ReportedHost(), action, at, at),), SPOT, complete=True)
 
 
 def interruption(
-    host: Host, action: str, due: datetime | None, told_at: datetime | None
+    host: ReportedHost, action: str, due: datetime | None, told_at: datetime | None
 ) -> Reported:
     """`action` is terminate, stop or hibernate: what runs on the instance ends with each."""
     return Reported(
@@ -133,17 +133,19 @@ def interruption(
     )
 
 
-def parse_rebalance(payload: object, now: datetime) -> Told:
+def parse_rebalance(payload: object, now: datetime) -> ReportedEvents:
     if payload in (None, "", b""):
-        return Told((), REBALANCE, complete=True)
+        return ReportedEvents((), REBALANCE, complete=True)
     body = fields(decoded(payload))
     if not body.values:
-        return Told((), REBALANCE, complete=True)
+        return ReportedEvents((), REBALANCE, complete=True)
     body.instant("noticeTime")
-    return Told((rebalance(Host(), body.needed("noticeTime")),), REBALANCE, complete=True)
+    return ReportedEvents(
+        (rebalance(ReportedHost(), body.needed("noticeTime")),), REBALANCE, complete=True
+    )
 
 
-def rebalance(host: Host, noticed: str) -> Reported:
+def rebalance(host: ReportedHost, noticed: str) -> Reported:
     return Reported(
         HostEventSource.AWS,
         REBALANCING,

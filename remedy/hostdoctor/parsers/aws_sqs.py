@@ -6,12 +6,12 @@ from datetime import datetime
 
 from remedy.hostdoctor.parsers import aws_eventbridge
 from remedy.hostdoctor.parsers.payload import Fields, clean, decoded, fields, wrong
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 
 TRANSPORT = "aws_sqs"
 
 
-def parse(payload: object, now: datetime) -> Told:
+def parse(payload: object, now: datetime) -> ReportedEvents:
     body = fields(decoded(payload))
     if body.text("Type") == "Notification" and isinstance(body.values.get("Message"), str):
         body = fields(decoded(body.values["Message"]), "Message")
@@ -20,12 +20,12 @@ def parse(payload: object, now: datetime) -> Told:
     return _autoscaling(body)
 
 
-def _autoscaling(body: Fields) -> Told:
+def _autoscaling(body: Fields) -> ReportedEvents:
     """Its test message has the look of a real one, but for `Event`; its news of what has happened
     already (`Event` without `LifecycleTransition`) ask for nothing.
     """
     if body.text("Event") == aws_eventbridge.TEST:
-        return Told((), ignored=("test notification of Auto Scaling",))
+        return ReportedEvents((), ignored=("test notification of Auto Scaling",))
     if not body.has("LifecycleTransition"):
         if not body.has("Event"):
             raise wrong(
@@ -33,9 +33,11 @@ def _autoscaling(body: Fields) -> Told:
                 body.values.get("detail-type"),
                 "an event of EventBridge or Auto Scaling",
             )
-        return Told((), ignored=(f"notice of Auto Scaling: {clean(body.text('Event'), 80)!r}",))
+        return ReportedEvents(
+            (), ignored=(f"notice of Auto Scaling: {clean(body.text('Event'), 80)!r}",)
+        )
     at = body.instant("Time")
     if at is None:
         raise wrong(body.path("Time"), None, "the message's time")
     found = aws_eventbridge.lifecycle(body, at)
-    return Told((), ignored=(found,)) if isinstance(found, str) else Told(found)
+    return ReportedEvents((), ignored=(found,)) if isinstance(found, str) else ReportedEvents(found)

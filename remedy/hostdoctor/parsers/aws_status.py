@@ -11,18 +11,18 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, Host
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.aws_imds import scheduled
 from remedy.hostdoctor.parsers.payload import Fields, decoded, fields, understood
-from remedy.hostdoctor.reported import Host, Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "aws_instance_status"
 IMPAIRED = "system-status-impaired"
 
 
-def parse(payload: object, now: datetime) -> Told:
+def parse(payload: object, now: datetime) -> ReportedEvents:
     """Whole unless it has a NextToken: then more is to come."""
     body = fields(decoded(payload))
     read = understood(list(_parts(body)), "", _part)
     complete = read.whole and not body.has("NextToken")
-    return Told(read.events, TRANSPORT, complete=complete, ignored=read.ignored)
+    return ReportedEvents(read.events, TRANSPORT, complete=complete, ignored=read.ignored)
 
 
 def _parts(body: Fields) -> Iterator[Fields]:
@@ -35,11 +35,11 @@ def _parts(body: Fields) -> Iterator[Fields]:
 
 
 def _part(part: Fields) -> tuple[Reported, ...] | str:
-    host = Host(instance=part.identity("InstanceId"))
+    host = ReportedHost(instance=part.identity("InstanceId"))
     return scheduled(part, host, "InstanceEventId") if part.has("Code") else _status(part, host)
 
 
-def _status(instance: Fields, host: Host) -> tuple[Reported, ...]:
+def _status(instance: Fields, host: ReportedHost) -> tuple[Reported, ...]:
     """EC2's own check of the host below; the check of the guest is the kubelet's to tell."""
     status = instance.inside("SystemStatus")
     if status.text("Status") != "impaired":

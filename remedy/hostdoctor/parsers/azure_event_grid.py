@@ -26,7 +26,7 @@ from remedy.hostdoctor.parsers.payload import (
     items,
     wrong,
 )
-from remedy.hostdoctor.reported import Host, Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "azure_event_grid"
 TYPES = "Microsoft.ResourceNotifications.HealthResources."
@@ -37,7 +37,7 @@ SOUND = ("available", "unknown")
 SEVERITIES = {"unavailable": Severity.CRITICAL}
 
 
-def parse(payload: object, now: datetime) -> Told:
+def parse(payload: object, now: datetime) -> ReportedEvents:
     """One event, or a list with one: Event Grid batches only where it was told to."""
     body = decoded(payload)
     if isinstance(body, Sequence) and not isinstance(body, str | bytes):
@@ -48,39 +48,41 @@ def parse(payload: object, now: datetime) -> Told:
     event = fields(body)
     kind = event.text("type") or event.needed("eventType")
     if not kind.startswith(TYPES):
-        return Told((), ignored=(f"Event Grid's event of no concern: {clean(kind, 120)!r}",))
+        return ReportedEvents(
+            (), ignored=(f"Event Grid's event of no concern: {clean(kind, 120)!r}",)
+        )
     about = event.inside("data").inside("resourceInfo").inside("properties")
     machine = about.text("targetResourceId", most=512) or event.needed("subject")
     if MACHINES not in machine.lower():
-        return Told((), ignored=("health of what is no virtual machine",))
+        return ReportedEvents((), ignored=("health of what is no virtual machine",))
     if kind == CHANGED:
         return _changed(about, machine)
     if kind == ANNOTATED:
         return _annotated(about, machine)
     events = (_event(about, machine, HostEventClass.OTHER, kind.removeprefix(TYPES)),)
-    return Told(events, _scope(machine))
+    return ReportedEvents(events, _scope(machine))
 
 
-def _changed(about: Fields, machine: str) -> Told:
+def _changed(about: Fields, machine: str) -> ReportedEvents:
     state = about.needed("availabilityState")
     if state.lower() in SOUND:
-        return Told((), _scope(machine), complete=state.lower() == SOUND[0])
+        return ReportedEvents((), _scope(machine), complete=state.lower() == SOUND[0])
     event = _event(about, machine, HostEventClass.OTHER, f"the machine is {state}")
-    return Told((event,), _scope(machine), complete=True)
+    return ReportedEvents((event,), _scope(machine), complete=True)
 
 
-def _annotated(about: Fields, machine: str) -> Told:
+def _annotated(about: Fields, machine: str) -> ReportedEvents:
     """Who did it: the platform, or the machine's owner, whose own act asks for nothing."""
     context = _words(about.text("context"))
     if context in ("customerinitiated", "userinitiated"):
-        return Told((), ignored=("a person acted on the machine",))
+        return ReportedEvents((), ignored=("a person acted on the machine",))
     category = _words(about.text("category"))
     class_ = {
         "planned": HostEventClass.MAINTENANCE,
         "unplanned": HostEventClass.HARDWARE_FAULT,
     }.get(category if context == "platforminitiated" else "", HostEventClass.OTHER)
     told = _event(about, machine, class_, about.text("annotationName"), advisory=True)
-    return Told((told,), _scope(machine))
+    return ReportedEvents((told,), _scope(machine))
 
 
 def _event(
@@ -92,7 +94,7 @@ def _event(
         HostEventSource.WEBHOOK,
         TRANSPORT,
         class_,
-        Host(instance=machine),
+        ReportedHost(instance=machine),
         phase=HostEventPhase.ACTIVE,
         severity=Severity.CRITICAL if fault else SEVERITIES.get(state, Severity.WARNING),
         not_before=about.instant("occurredTime"),

@@ -20,7 +20,7 @@ from remedy.hostdoctor.parsers.payload import (
     other,
     wrong,
 )
-from remedy.hostdoctor.reported import Host, Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "azure_imds"
 CLASSES = {
@@ -42,7 +42,7 @@ RESOURCES = "resources"
 """Attribute: every machine of the event, since one approval counts for all of them."""
 
 
-def parse(payload: object, now: datetime) -> Told:
+def parse(payload: object, now: datetime) -> ReportedEvents:
     return listed(TRANSPORT, payload, "Events", "the list of events", _event)
 
 
@@ -57,7 +57,8 @@ def _event(event: Fields) -> tuple[Reported, ...] | str:
     phase, azure = meant(status), HostEventSource.AZURE
     if phase is None:
         return tuple(
-            of_unknown_status(azure, identity, Host(instance=name), kind, status) for name in names
+            of_unknown_status(azure, identity, ReportedHost(instance=name), kind, status)
+            for name in names
         )
     kind = next((known for known in CLASSES if known.lower() == kind.lower()), kind)
     due = event.instant("NotBefore")
@@ -66,7 +67,7 @@ def _event(event: Fields) -> tuple[Reported, ...] | str:
             other(
                 azure,
                 identity,
-                Host(instance=name),
+                ReportedHost(instance=name),
                 kind,
                 phase=phase,
                 not_before=due,
@@ -81,7 +82,7 @@ def _event(event: Fields) -> tuple[Reported, ...] | str:
             HostEventSource.AZURE,
             identity,
             class_,
-            Host(instance=name),
+            ReportedHost(instance=name),
             phase=phase,
             severity=SEVERITIES.get(class_, Severity.WARNING),
             not_before=due,

@@ -14,7 +14,7 @@ from remedy.hostdoctor.parsers.payload import (
     listed,
     of_unknown_status,
 )
-from remedy.hostdoctor.reported import Host, Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "azure_resource_health"
 SUFFIX = "/providers/microsoft.resourcehealth/availabilitystatuses/"
@@ -24,7 +24,7 @@ SOUND = ("Available", "Unknown")
 STATES = {"Unavailable": Severity.CRITICAL, "Degraded": Severity.WARNING}
 
 
-def parse(payload: object, now: datetime) -> Told:
+def parse(payload: object, now: datetime) -> ReportedEvents:
     statuses = "the list of availability statuses"
     return listed(TRANSPORT, payload, "value", statuses, _status, more="nextLink")
 
@@ -37,7 +37,7 @@ def _status(status: Fields) -> tuple[Reported, ...] | str:
     if state in SOUND:
         return ()
     if state not in STATES:
-        host = Host(instance=machine)
+        host = ReportedHost(instance=machine)
         return (
             of_unknown_status(
                 HostEventSource.AZURE, "resource-health", host, "availability", state
@@ -56,7 +56,7 @@ def _reported(about: Fields, machine: str, state: str, *, planned: bool) -> Repo
         HostEventSource.AZURE,
         f"resource-health/{what}",
         HostEventClass.MAINTENANCE if planned else HostEventClass.HARDWARE_FAULT,
-        Host(instance=machine),
+        ReportedHost(instance=machine),
         phase=HostEventPhase.ACTIVE,
         severity=STATES[state],
         not_before=since,

@@ -33,7 +33,7 @@ from remedy.hostdoctor.parsers.fields import (
     under,
     wrong,
 )
-from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
+from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
 
 TYPE = "io.kubenode.hostevent"
 MOST_EVENTS = 10_000
@@ -42,7 +42,7 @@ _CONTENT = ("data", "data_base64")
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
-def parse(payload: Any, now: datetime) -> Told:
+def parse(payload: Any, now: datetime) -> ReportedEvents:
     """One CloudEvent in its JSON form, or a batch of them. Raises ParseError."""
     batch = isinstance(payload, list)
     if not batch and str(fields(payload, "").get("type", "")).startswith(azure_event_grid.TYPES):
@@ -70,7 +70,7 @@ def parse(payload: Any, now: datetime) -> Told:
             if not batch:
                 raise
             ignored.append(str(error))
-    return Told(tuple(events), ignored=tuple(ignored))
+    return ReportedEvents(tuple(events), ignored=tuple(ignored))
 
 
 def checked(event: Fields, path: str) -> Fields:
@@ -112,19 +112,19 @@ def _reported(event: Fields, path: str) -> Reported:
     )
 
 
-def _host(data: Fields, event: Fields, path: str) -> Host | None:
+def _host(data: Fields, event: Fields, path: str) -> ReportedHost | None:
     where = under(path, "host")
     given: Fields = fields(data.get("host") or {}, where)
-    host = Host(
+    host = ReportedHost(
         provider_id=text(given, "providerID", where),
         instance=text(given, "instance", where),
         names=_names(given, "names", where),
         addresses=_names(given, "addresses", where),
     )
-    if host != Host():
+    if host != ReportedHost():
         return host
     subject = text(event, "subject")
-    return Host(names=(subject,)) if subject else None
+    return ReportedHost(names=(subject,)) if subject else None
 
 
 def _names(of: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:

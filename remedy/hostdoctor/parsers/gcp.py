@@ -23,7 +23,7 @@ from remedy.hostdoctor.parsers.payload import (
     other,
     wrong,
 )
-from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
+from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
 
 UPCOMING = "gcp_upcoming_maintenance"
 MAINTENANCE = "gcp_maintenance_event"
@@ -47,16 +47,16 @@ _KIND = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 _LINK = re.compile(r"projects/([^/]+)/zones/([^/]+)/instances/([^/]+)$")
 
 
-def parse_upcoming(payload: object, now: datetime) -> Told:
+def parse_upcoming(payload: object, now: datetime) -> ReportedEvents:
     """`{}`, and the server's 404 as no body, say that there is none."""
     if payload in (None, "", b""):
-        return Told((), UPCOMING, complete=True)
-    found = _upcoming(fields(decoded(payload)), Host())
+        return ReportedEvents((), UPCOMING, complete=True)
+    found = _upcoming(fields(decoded(payload)), ReportedHost())
     known = all(UNKNOWN_STATUS not in event.attributes for event in found)
-    return Told(found, UPCOMING, complete=known)
+    return ReportedEvents(found, UPCOMING, complete=known)
 
 
-def parse_instances(payload: object, now: datetime) -> Told:
+def parse_instances(payload: object, now: datetime) -> ReportedEvents:
     """`items`: instances of the API, all pages together; each names itself by `selfLink`."""
     instances = "the list of instances"
     return listed(INSTANCES, payload, "items", instances, _instance, more="nextPageToken")
@@ -69,10 +69,10 @@ def _instance(instance: Fields) -> tuple[Reported, ...]:
     link = _LINK.search(instance.needed("selfLink"))
     if link is None:
         raise wrong(instance.path("selfLink"), instance.text("selfLink"), "an instance's link")
-    return _upcoming(maintenance, Host(provider_id="gce://" + "/".join(link.groups())))
+    return _upcoming(maintenance, ReportedHost(provider_id="gce://" + "/".join(link.groups())))
 
 
-def _upcoming(body: Fields, host: Host) -> tuple[Reported, ...]:
+def _upcoming(body: Fields, host: ReportedHost) -> tuple[Reported, ...]:
     if not body.values:
         return ()
     body = Fields({_snake(name): value for name, value in body.values.items()}, body.at)
@@ -112,57 +112,57 @@ def _notes(body: Fields) -> dict[str, str]:
     return notes
 
 
-def parse_maintenance(payload: object, now: datetime) -> Told:
+def parse_maintenance(payload: object, now: datetime) -> ReportedEvents:
     """Plain text, which changes a minute before the act (an hour for some machine types)."""
     text = _plain(payload)
     if text in ("NONE", ""):
-        return Told((), MAINTENANCE, complete=True)
+        return ReportedEvents((), MAINTENANCE, complete=True)
     if text not in TEXTS:
         if _KIND.fullmatch(text) is None:
             raise wrong("the text", text, f"NONE, {' or '.join(TEXTS)}")
         unknown = other(
             HostEventSource.GCP,
             "maintenance-event/other",
-            Host(),
+            ReportedHost(),
             text,
             phase=HostEventPhase.ACTIVE,
             silent=True,
         )
-        return Told((unknown,), MAINTENANCE, complete=False)
+        return ReportedEvents((unknown,), MAINTENANCE, complete=False)
     class_, severity, told = TEXTS[text]
     phase = HostEventPhase.ACTIVE if class_ is HostEventClass.FREEZE else HostEventPhase.SCHEDULED
     event = Reported(
         HostEventSource.GCP,
         "maintenance-event",
         class_,
-        Host(),
+        ReportedHost(),
         phase=phase,
         severity=severity,
         attributes={"text": text},
         message=told,
         silent=True,
     )
-    return Told((event,), MAINTENANCE, complete=True)
+    return ReportedEvents((event,), MAINTENANCE, complete=True)
 
 
-def parse_preempted(payload: object, now: datetime) -> Told:
+def parse_preempted(payload: object, now: datetime) -> ReportedEvents:
     """`TRUE` from the notice on: 30 s are left."""
     text = _plain(payload).upper()
     if text in ("FALSE", ""):
-        return Told((), PREEMPTED, complete=True)
+        return ReportedEvents((), PREEMPTED, complete=True)
     if text != "TRUE":
         raise wrong("the text", text, "TRUE or FALSE")
     event = Reported(
         HostEventSource.GCP,
         "preempted",
         HostEventClass.SPOT_INTERRUPTION,
-        Host(),
+        ReportedHost(),
         phase=HostEventPhase.ACTIVE,
         severity=Severity.CRITICAL,
         message="Compute Engine takes back the spot instance within 30 s",
         silent=True,
     )
-    return Told((event,), PREEMPTED, complete=True)
+    return ReportedEvents((event,), PREEMPTED, complete=True)
 
 
 def _plain(payload: object) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 
 from remedy.hostdoctor.parsers.alerts import one_of, told
 from remedy.hostdoctor.parsers.fields import Fields, fields, plain
-from remedy.hostdoctor.reported import ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents
 
 LINKS = ("dashboardURL", "panelURL", "silenceURL")
 
 
-def parse(payload: Any, now: datetime) -> Told:
+def parse(payload: Any, now: datetime) -> ReportedEvents:
     """Raises ParseError."""
     body = fields(payload, "")
     if "alerts" not in body and "ruleName" in body:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
-from remedy.hostdoctor.reported import Host, ParseError, Reported, Told
+from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
 
 LONGEST_ID = 512
 """Of a HostEvent's externalID."""
@@ -231,7 +231,7 @@ def understood(
 def other(
     source: HostEventSource,
     identity: str,
-    host: Host,
+    host: ReportedHost,
     what: str,
     *,
     phase: HostEventPhase | None = None,
@@ -256,7 +256,7 @@ def other(
 
 
 def of_unknown_status(
-    source: HostEventSource, identity: str, host: Host, what: str, status: str
+    source: HostEventSource, identity: str, host: ReportedHost, what: str, status: str
 ) -> Reported:
     """Beside the event, whose phase stays as it was: what the status means is for people."""
     status = clean(status, SHOWN)
@@ -280,7 +280,7 @@ def listed(
     what: str,
     parse: Callable[[Fields], Sequence[Reported] | str],
     more: str = "",
-) -> Told:
+) -> ReportedEvents:
     """What a list under `key` tells: whole if every item was understood and no page is to come.
 
     what  for the message where there is no list: "the list of events"
@@ -293,4 +293,4 @@ def listed(
         raise wrong(key, None, f"{what}, empty if there are none")
     read = understood(body.items(key), key, parse)
     complete = read.whole and not (more and body.has(more))
-    return Told(read.events, transport, complete=complete, ignored=read.ignored)
+    return ReportedEvents(read.events, transport, complete=complete, ignored=read.ignored)

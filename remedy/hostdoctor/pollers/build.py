@@ -5,20 +5,20 @@ from prometheus_client import CollectorRegistry
 from kubenode.providers.events import Sources
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import Part
-from remedy.hostdoctor.desk import Desk
+from remedy.hostdoctor.desk import HostEventService
 from remedy.hostdoctor.pollers.concern import about_us
-from remedy.hostdoctor.pollers.metrics import Metrics
+from remedy.hostdoctor.pollers.metrics import PollerMetrics
 from remedy.hostdoctor.pollers.poller import ListPoller, QueuePoller
 from remedy.hostdoctor.pollers.schedule import Pollers
 
 
 def event_pollers(
-    sources: Sources, desk: Desk, clock: Clock, registry: CollectorRegistry
+    sources: Sources, desk: HostEventService, clock: Clock, registry: CollectorRegistry
 ) -> list[Part]:
     """Empty where nothing is configured. To run in the leader only."""
     if not sources:
         return []
-    metrics, ours = Metrics(registry), about_us(desk)
+    metrics, ours = PollerMetrics(registry), about_us(desk)
     lists = [ListPoller(source, desk, ours, clock, metrics) for source in sources.lists]
     queues = [QueuePoller(source, desk, ours, clock, metrics) for source in sources.queues]
     return [Pollers([*lists, *queues], clock)]

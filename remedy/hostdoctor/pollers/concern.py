@@ -6,27 +6,27 @@ An account holds machines of others: their events would be kept as unresolved, a
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from remedy.hostdoctor.desk import Desk
-from remedy.hostdoctor.nodes import Why
+from remedy.hostdoctor.desk import HostEventService
+from remedy.hostdoctor.nodes import ResolutionReason
 from remedy.hostdoctor.record import fitted, name_of
-from remedy.hostdoctor.reported import Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents
 
-NOT_OURS = (Why.NO_HOST, Why.NOT_FOUND)
+NOT_OURS = (ResolutionReason.NO_HOST, ResolutionReason.NOT_FOUND)
 Ours = Callable[[Reported], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Concerning:
-    told: Told
+    told: ReportedEvents
     foreign: int
 
 
-def concerning(told: Told, ours: Ours) -> Concerning:
+def concerning(told: ReportedEvents, ours: Ours) -> Concerning:
     kept = tuple(event for event in told.events if ours(event))
     return Concerning(replace(told, events=kept), len(told.events) - len(kept))
 
 
-def about_us(desk: Desk) -> Ours:
+def about_us(desk: HostEventService) -> Ours:
     """Of a node of ours, and not the end of what we never heard of: a history tells of days."""
 
     def ours(event: Reported) -> bool:

@@ -10,7 +10,7 @@ OK, UNREADABLE, NOT_STORED = "ok", "unreadable", "not_stored"
 LOOKS = (OK, UNREADABLE, NOT_STORED, *RESULTS.values())
 
 
-class Fate(StrEnum):
+class MessageFate(StrEnum):
     """What became of a message of a queue."""
 
     STORED = "stored"
@@ -21,7 +21,7 @@ class Fate(StrEnum):
     """Left in the queue, and to be read again."""
 
 
-class Metrics:
+class PollerMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.looks = Counter(
             "kubenode_hostdoctor_looks",
@@ -55,5 +55,5 @@ class Metrics:
         self.looked.labels(source)
         self.foreign.labels(source)
         if queue:
-            for fate in Fate:
+            for fate in MessageFate:
                 self.messages.labels(source, fate)

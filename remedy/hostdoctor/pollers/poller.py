@@ -10,16 +10,16 @@ from datetime import timedelta
 from typing import Protocol
 
 from kubenode.providers.errors import ProviderError
-from kubenode.providers.events import EventList, EventQueue, Listing, Message
+from kubenode.providers.events import EventList, EventListing, EventQueue, QueueMessage
 from kubenode.providers.metered import RESULTS
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.errors import KubeError
 from remedy.hostdoctor.desk import NotReady
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.pollers.concern import Ours, concerning
-from remedy.hostdoctor.pollers.metrics import NOT_STORED, OK, UNREADABLE, Fate, Metrics
+from remedy.hostdoctor.pollers.metrics import NOT_STORED, OK, UNREADABLE, MessageFate, PollerMetrics
 from remedy.hostdoctor.pollers.pace import after_failure, reason
-from remedy.hostdoctor.reported import ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents
 
 log = logging.getLogger(__name__)
 
@@ -28,20 +28,26 @@ SOON = timedelta(seconds=1)
 EXPECTED = (ProviderError, ParseError, NotReady, KubeError)
 
 
-class Desk(Protocol):
+class EventReceiver(Protocol):
     """Stores what was told: raises NotReady or KubeError where it could not."""
 
     @property
     def ready(self) -> bool: ...
 
-    async def take(self, told: Told) -> object: ...
+    async def take(self, told: ReportedEvents) -> object: ...
 
 
 class Poller:
     """`ours` says whether an event is about a machine of this cluster."""
 
     def __init__(
-        self, name: str, where: str, desk: Desk, ours: Ours, clock: Clock, metrics: Metrics
+        self,
+        name: str,
+        where: str,
+        desk: EventReceiver,
+        ours: Ours,
+        clock: Clock,
+        metrics: PollerMetrics,
     ) -> None:
         self.name, self.where = name, where
         self._desk, self._ours, self._clock, self._metrics = desk, ours, clock, metrics
@@ -69,7 +75,7 @@ class Poller:
     def _every(self) -> timedelta:
         raise NotImplementedError
 
-    def _about_us(self, told: Told) -> Told:
+    def _about_us(self, told: ReportedEvents) -> ReportedEvents:
         found = concerning(told, self._ours)
         self._metrics.foreign.labels(self.name).inc(found.foreign)
         return found.told
@@ -85,7 +91,12 @@ class Poller:
 
 class ListPoller(Poller):
     def __init__(
-        self, source: EventList, desk: Desk, ours: Ours, clock: Clock, metrics: Metrics
+        self,
+        source: EventList,
+        desk: EventReceiver,
+        ours: Ours,
+        clock: Clock,
+        metrics: PollerMetrics,
     ) -> None:
         super().__init__(source.name, source.where, desk, ours, clock, metrics)
         self._source = source
@@ -101,7 +112,7 @@ class ListPoller(Poller):
             await self._desk.take(self._about_us(told))
         return self._every
 
-    def _read(self, listing: Listing) -> Told:
+    def _read(self, listing: EventListing) -> ReportedEvents:
         """Under the scope of the source's own list. Raises ParseError."""
         told = PARSERS[listing.transport](listing.payload, self._clock.now())
         return replace(told, scope=listing.scope, complete=told.complete and listing.whole)
@@ -113,7 +124,12 @@ class QueuePoller(Poller):
     """
 
     def __init__(
-        self, source: EventQueue, desk: Desk, ours: Ours, clock: Clock, metrics: Metrics
+        self,
+        source: EventQueue,
+        desk: EventReceiver,
+        ours: Ours,
+        clock: Clock,
+        metrics: PollerMetrics,
     ) -> None:
         super().__init__(source.name, source.where, desk, ours, clock, metrics)
         self._source = source
@@ -130,25 +146,25 @@ class QueuePoller(Poller):
             try:
                 fate = await self._handle(message)
             except (NotReady, KubeError) as error:
-                fate, failed = Fate.NOT_STORED, error
+                fate, failed = MessageFate.NOT_STORED, error
             self._metrics.messages.labels(self.name, fate).inc()
-            if fate in (Fate.STORED, Fate.IGNORED):
+            if fate in (MessageFate.STORED, MessageFate.IGNORED):
                 done.append(message)
         await self._source.delete(done)
         if failed is not None:
             raise failed
         return AT_ONCE
 
-    async def _handle(self, message: Message) -> Fate:
+    async def _handle(self, message: QueueMessage) -> MessageFate:
         try:
             told = PARSERS[message.transport](message.body, self._clock.now())
         except ParseError as error:
             extra = {"source": self.where, "message_id": message.id, "error": str(error)}
             log.warning("a message of a queue cannot be read", extra=extra)
-            return Fate.UNREADABLE
+            return MessageFate.UNREADABLE
         told = self._about_us(told)
         await self._desk.take(told)
-        return Fate.STORED if told.events else Fate.IGNORED
+        return MessageFate.STORED if told.events else MessageFate.IGNORED
 
 
 def result_of(error: Exception) -> str:

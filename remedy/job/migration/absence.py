@@ -27,7 +27,7 @@ REPLICA_LABELS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class AbsenceRecord:
     """Evicted pods of one controller: how to find their replacements, and since when they are away.
 
     born  replacements were created at or after this
@@ -69,12 +69,12 @@ def note(pods: Iterable[Pod], at: datetime, born: Mapping[str, datetime] | None 
 
     born  of the ReplicaSets (uid) that got replacements first: when those were asked for
     """
-    found: dict[tuple[str, str, str], Note] = {}
+    found: dict[tuple[str, str, str], AbsenceRecord] = {}
     for pod in pods:
         ref, selector = owner(pod), replica_label(pod)
         if ref is None or not selector:
             continue
-        new = Note(
+        new = AbsenceRecord(
             pod.metadata.namespace,
             ref.uid,
             selector,
@@ -87,7 +87,7 @@ def note(pods: Iterable[Pod], at: datetime, born: Mapping[str, datetime] | None 
 
 def add(output: Mapping[str, str], moved: str) -> dict[str, str]:
     """The output with the notes `moved` in it, within its bounds."""
-    notes: dict[tuple[str, str, str], Note] = {}
+    notes: dict[tuple[str, str, str], AbsenceRecord] = {}
     for each in [*_parsed(output), *_read(moved)]:
         notes[each.key] = _joined(notes.get(each.key), each)
     rest = {k: v for k, v in output.items() if not _is_chunk(k) and k != UNTOLD}
@@ -98,16 +98,16 @@ def add(output: Mapping[str, str], moved: str) -> dict[str, str]:
     return {**rest, **kept, **({UNTOLD: str(untold)} if untold else {})}
 
 
-def read_notes(job: Job) -> Iterator[Note]:
+def read_notes(job: Job) -> Iterator[AbsenceRecord]:
     """What stands in the records of this job. Broken notes are passed over."""
-    found: dict[tuple[str, str, str], Note] = {}
+    found: dict[tuple[str, str, str], AbsenceRecord] = {}
     for record in job.status.steps:
         for each in _parsed(record.output):
             found[each.key] = _joined(found.get(each.key), each)
     yield from found.values()
 
 
-def waited(note: Note, pods: Sequence[Pod], now: datetime) -> timedelta:
+def waited(note: AbsenceRecord, pods: Sequence[Pod], now: datetime) -> timedelta:
     """The sum over the evicted pods of the time until a replacement was ready, or until `now`.
 
     The i-th pod to go is matched with the i-th replacement to become ready. A replacement is a pod
@@ -130,7 +130,7 @@ def waited(note: Note, pods: Sequence[Pod], now: datetime) -> timedelta:
     )
 
 
-def _joined(old: Note | None, new: Note) -> Note:
+def _joined(old: AbsenceRecord | None, new: AbsenceRecord) -> AbsenceRecord:
     if old is None:
         return new
     times = tuple(sorted([*old.times, *new.times]))
@@ -140,7 +140,7 @@ def _joined(old: Note | None, new: Note) -> Note:
     return replace(new, born=min(old.born, new.born), times=times)
 
 
-def _text(note: Note) -> str:
+def _text(note: AbsenceRecord) -> str:
     counts: dict[int, int] = {}
     for at in note.times:
         counts[_millis(at)] = counts.get(_millis(at), 0) + 1
@@ -166,13 +166,13 @@ def _is_chunk(name: str) -> bool:
     return name.startswith(OUTPUT) and (rest == "" or rest.isdigit())
 
 
-def _parsed(output: Mapping[str, str]) -> Iterator[Note]:
+def _parsed(output: Mapping[str, str]) -> Iterator[AbsenceRecord]:
     for name in sorted(output):
         if _is_chunk(name):
             yield from _read(output[name])
 
 
-def _read(text: str) -> Iterator[Note]:
+def _read(text: str) -> Iterator[AbsenceRecord]:
     for each in filter(None, text.split(";")):
         parts = each.split(",")
         if len(parts) != 5 or not _is_millis(parts[3]):
@@ -183,7 +183,7 @@ def _read(text: str) -> Iterator[Note]:
             if _is_millis(at) and count.isdigit():
                 times += [_time(at)] * min(int(count), 1024)
         if times:
-            yield Note(parts[0], parts[1], parts[2], _time(parts[3]), tuple(sorted(times)))
+            yield AbsenceRecord(parts[0], parts[1], parts[2], _time(parts[3]), tuple(sorted(times)))
 
 
 def _is_millis(text: str) -> bool:

@@ -7,8 +7,8 @@ from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.steps import MigrateStep
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.drain.gangs import read as read_gangs
-from kubenode.runtime.drain.leaving import FROM_CACHE, Asked, Leaving, pod_list
-from kubenode.runtime.drain.plan import Known, plan
+from kubenode.runtime.drain.leaving import FROM_CACHE, EvictionResult, PodEvictor, pod_list
+from kubenode.runtime.drain.plan import DrainState, plan
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.drain.statefulsets import StatefulSets
 from kubenode.runtime.drain.volumes import LocalVolumes
@@ -18,10 +18,10 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import Pod
 from remedy.job.migration import surging
 from remedy.job.migration.absence import note, read_notes, waited
-from remedy.job.migration.checkpoint import PACE, Direct, Nobody, ask, members
-from remedy.job.migration.controllers import Controllers
+from remedy.job.migration.checkpoint import PACE, CheckpointSender, Nobody, ask, members
+from remedy.job.migration.controllers import WorkloadControllers
 from remedy.job.migration.force import deletion
-from remedy.job.model import Act, Heard, Job, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation
 
 
 def nobody() -> int:
@@ -39,14 +39,14 @@ class PodAccess:
         protection: Protection,
         clock: Clock,
         cordoning: Callable[[], int] = nobody,
-        direct: Direct | None = None,
+        direct: CheckpointSender | None = None,
     ) -> None:
         self._kube, self._protection, self._clock = kube, protection, clock
         self._cordoning, self._direct = cordoning, direct or Nobody()
         self._sets, self._volumes = StatefulSets(kube), LocalVolumes(kube)
-        self._leaving = Leaving(kube, clock, self._sets)
+        self._leaving = PodEvictor(kube, clock, self._sets)
         self._memory = self._leaving.memory
-        self._controllers = Controllers(kube)
+        self._controllers = WorkloadControllers(kube)
         self._gangs_asked: dict[tuple[str, str], datetime] = {}
 
     async def left(self, job: Job) -> Pods:
@@ -67,7 +67,7 @@ class PodAccess:
         self._memory.listed(job.name, pods)
         controllers, protection = self._controllers, self._protection
         surges, places = await controllers.surges(job, step, pods, protection, now)
-        known = Known(
+        known = DrainState(
             now=now,
             began=(record.started_at if record is not None else None) or now,
             asked=self._memory.asked(job.name, now),
@@ -85,46 +85,46 @@ class PodAccess:
 
     # -- evict and delete --------------------------------------------------------------------------
 
-    async def evict(self, job: Job, keys: Sequence[str]) -> Heard:
+    async def evict(self, job: Job, keys: Sequence[str]) -> JobActResult:
         asked = await self._leaving.evict(job.name, keys, _grace_seconds(job))
-        return _heard(job, Act.EVICT, asked)
+        return _heard(job, JobAct.EVICT, asked)
 
-    async def delete(self, job: Job, keys: Sequence[str], *, force: bool) -> Heard:
+    async def delete(self, job: Job, keys: Sequence[str], *, force: bool) -> JobActResult:
         """Past the budgets. `force`: without grace, for a host that is proven to be off."""
         grace = 0 if force else _grace_seconds(job)
         asked = await self._leaving.delete(job.name, keys, grace)
-        return _heard(job, Act.DELETE_PODS, asked)
+        return _heard(job, JobAct.DELETE_PODS, asked)
 
-    async def move(self, job: Job, what: Act, seen: Seen) -> Heard:
+    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
         """What is done to pods besides evicting them."""
         match what:
-            case Act.DELETE_PODS:
+            case JobAct.DELETE_PODS:
                 keys, force = deletion(seen)
                 return await self.delete(job, keys, force=force)
-            case Act.SURGE:
+            case JobAct.SURGE:
                 return await self.surge(job, seen)
-            case Act.UNSURGE:
+            case JobAct.UNSURGE:
                 return await self.unsurge(job, seen)
-            case Act.CHECKPOINT:
+            case JobAct.CHECKPOINT:
                 return await self.checkpoint(job, seen)
             case _:
                 raise AssertionError(f"{what} moves no pod")
 
     # -- surge -------------------------------------------------------------------------------------
 
-    async def surge(self, job: Job, seen: Seen) -> Heard:
+    async def surge(self, job: Job, seen: JobObservation) -> JobActResult:
         """Raise what is written down and not raised yet."""
         for surge in seen.pods.surges.up if seen.pods is not None else ():
             await self._controllers.replicas.raise_by(surge.key, job.name, surge.count)
-        return Heard(Act.SURGE)
+        return JobActResult(JobAct.SURGE)
 
-    async def unsurge(self, job: Job, seen: Seen) -> Heard:
+    async def unsurge(self, job: Job, seen: JobObservation) -> JobActResult:
         """Lower what is over; at the end of the step, or of the job, all of it."""
         over = seen.pods.surges.over if seen.pods is not None else {}
         keys = [s.key for s in surging.owned(job) if not over or s.key in over]
         for key in keys:
             await self._controllers.replicas.lower(key, job.name)
-        return Heard(Act.UNSURGE, lowered={key: over.get(key, "") for key in keys})
+        return JobActResult(JobAct.UNSURGE, lowered={key: over.get(key, "") for key in keys})
 
     # -- gangs -------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class PodAccess:
         states = read_gangs(record.output if record is not None else {})
         return frozenset(g for g, s in states.items() if not s.over and g not in lately)
 
-    async def checkpoint(self, job: Job, seen: Seen) -> Heard:
+    async def checkpoint(self, job: Job, seen: JobObservation) -> JobActResult:
         wanted = seen.pods.checkpoint if seen.pods is not None else ()
         pods = self._memory.every(job.name)
         gangs = members(pods, migrate_of(job), self._protection)
@@ -151,7 +151,7 @@ class PodAccess:
             said = await ask(self._direct, job, name, gang.checkpoint, mine)
             if said is not None:
                 saved[name] = said
-        return Heard(Act.CHECKPOINT, saved=saved)
+        return JobActResult(JobAct.CHECKPOINT, saved=saved)
 
     # -- what it cost ------------------------------------------------------------------------------
 
@@ -174,9 +174,9 @@ def _grace_seconds(job: Job) -> int | None:
     return None if grace == "pod" else int(parse_duration(grace).total_seconds())
 
 
-def _heard(job: Job, act: Act, asked: Asked) -> Heard:
+def _heard(job: Job, act: JobAct, asked: EvictionResult) -> JobActResult:
     born = {s.owner: s.since for s in surging.owned(job)}
-    return Heard(
+    return JobActResult(
         act,
         evicted=tuple(pod.metadata.key for pod in asked.told),
         moved=note(asked.told, asked.at, born),

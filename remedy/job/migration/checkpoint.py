@@ -22,17 +22,17 @@ PACE = timedelta(seconds=5)
 """Between two questions about one gang."""
 
 
-class Reply(Protocol):
+class CheckpointReply(Protocol):
     @property
     def status(self) -> int: ...
 
 
-class Direct(Protocol):
+class CheckpointSender(Protocol):
     """Raises NotDelivered."""
 
     async def ask(
         self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
-    ) -> Reply: ...
+    ) -> CheckpointReply: ...
 
 
 class Nobody:
@@ -40,7 +40,7 @@ class Nobody:
 
     async def ask(
         self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
-    ) -> Reply:
+    ) -> CheckpointReply:
         raise NotDelivered(f"the settings name no receiver {receiver}", final=True)
 
 
@@ -57,7 +57,11 @@ def members(
 
 
 async def ask(
-    direct: Direct, job: Job, name: str, checkpoint: CheckpointWebhook, pods: Collection[Pod]
+    direct: CheckpointSender,
+    job: Job,
+    name: str,
+    checkpoint: CheckpointWebhook,
+    pods: Collection[Pod],
 ) -> str | None:
     """Empty when the work is saved, None while it is under way, else why it is not."""
     body = {

@@ -14,7 +14,7 @@ from remedy.job.migration.replicas import Replicas
 from remedy.job.model import Job
 
 
-class Controllers:
+class WorkloadControllers:
     def __init__(self, kube: Kube) -> None:
         self.replicas = Replicas(kube)
 

@@ -11,7 +11,7 @@ from kubenode.runtime.drain.plan import some
 from kubenode.runtime.drain.words import Pods
 from remedy.job.migration import surging
 from remedy.job.migration.surge_step import lowered
-from remedy.job.model import Act, Job, NodeSeen, Seen, irreversible
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen, irreversible
 from remedy.job.moves import (
     YIELD_LONGEST,
     Move,
@@ -37,7 +37,7 @@ READY_MARGIN = timedelta(minutes=2)
 HANGING = "Hanging"
 
 
-def drained(job: Job, seen: Seen, record: StepStatus, pods: Pods) -> Move:
+def drained(job: Job, seen: JobObservation, record: StepStatus, pods: Pods) -> Move:
     if (first := lowered(job, seen)) is not None:
         return first
     why = "no pod is left that has to leave"
@@ -70,7 +70,7 @@ def hopeless(node: NodeSeen, pods: Pods, now: datetime) -> str:
     return f"pods hang in termination past their grace ({named}): {why}"
 
 
-def hangs(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Move:
+def hangs(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
     """On to what frees them: a later step of this rung that boots or repairs the host, else the
     next rung. Waiting and evicting help no more, so the time that is left is not used up.
     """
@@ -83,7 +83,7 @@ def hangs(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Mov
         case OnTimeout.STOP:
             return give_up(after, seen.now, why)
         case OnTimeout.YIELD | OnTimeout.DELETE if _frees(job):
-            return after.having(step=job.status.step + 1, hold=None), Act.NONE
+            return after.having(step=job.status.step + 1, hold=None), JobAct.NONE
         case _:
             return climb(after, seen.now, why)
 
@@ -93,7 +93,7 @@ def _frees(job: Job) -> bool:
     return any(irreversible(step) for step in job.rung.steps[job.status.step + 1 :])
 
 
-def too_late(job: Job, seen: Seen, step: Step, record: StepStatus, pods: Pods) -> Move:
+def too_late(job: Job, seen: JobObservation, step: Step, record: StepStatus, pods: Pods) -> Move:
     assert step.migrate is not None
     if (first := lowered(job, seen)) is not None:
         return first
@@ -112,12 +112,12 @@ def too_late(job: Job, seen: Seen, step: Step, record: StepStatus, pods: Pods) -
             return _yield(job, seen, record, f"{why}; {ask}", step.body.timeout)
 
 
-def _delete(job: Job, seen: Seen, pods: Pods) -> Move:
+def _delete(job: Job, seen: JobObservation, pods: Pods) -> Move:
     """What was not told to go yet is deleted, past the budgets; then its grace is waited for."""
-    told = seen.heard is not None and seen.heard.act is Act.DELETE_PODS
+    told = seen.heard is not None and seen.heard.act is JobAct.DELETE_PODS
     if told or len(pods.going) == pods.left:
         return wait(job)
-    return disrupt(job, seen, Act.DELETE_PODS)
+    return disrupt(job, seen, JobAct.DELETE_PODS)
 
 
 def _why_late(job: Job, step: Step, pods: Pods) -> str:
@@ -132,7 +132,9 @@ def _why_late(job: Job, step: Step, pods: Pods) -> str:
     return f"{why}: {some([g.pod for g in pods.going])} were told to go" if pods.going else why
 
 
-def _yield(job: Job, seen: Seen, record: StepStatus, why: str, timeout: timedelta) -> Move:
+def _yield(
+    job: Job, seen: JobObservation, record: StepStatus, why: str, timeout: timedelta
+) -> Move:
     """Give the slot to others, keep the cordon, begin this rung again later; each time a longer
     wait.
     """

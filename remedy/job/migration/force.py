@@ -5,15 +5,15 @@ time with a person's approval; without grace only with the provider's proof that
 """
 
 from kubenode.runtime.drain.words import Pods
-from remedy.job.model import Seen
+from remedy.job.model import JobObservation
 
 
-def proven_off(seen: Seen) -> bool:
+def proven_off(seen: JobObservation) -> bool:
     """Nothing on the host runs any more: waiting for its kubelet is in vain."""
     return seen.power is not None and seen.power.dark
 
 
-def deletion(seen: Seen) -> tuple[tuple[str, ...], bool]:
+def deletion(seen: JobObservation) -> tuple[tuple[str, ...], bool]:
     """Keys of the pods to delete when DELETE_PODS was chosen, and whether without grace."""
     pods = seen.pods or Pods()
     if proven_off(seen):

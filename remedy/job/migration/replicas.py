@@ -13,7 +13,7 @@ from kubenode.runtime.kube.objects import ObjectMeta, OwnerReference, Structs
 from remedy.job.migration.surging import (
     MARK,
     SURGED_TO,
-    Controller,
+    SurgeDeployment,
     lowered,
     raised,
     refusal,
@@ -87,7 +87,7 @@ def may_add(found: Replicated) -> int:
     return math.ceil(int(number) * found.spec.replicas / 100)
 
 
-def seen(found: Replicated, job: str, scaled_by: str, own: int | None) -> Controller:
+def seen(found: Replicated, job: str, scaled_by: str, own: int | None) -> SurgeDeployment:
     """own  replicas of the ReplicaSet whose pods shall move; None: not looked at"""
     marks = {
         key: int(value)
@@ -96,7 +96,7 @@ def seen(found: Replicated, job: str, scaled_by: str, own: int | None) -> Contro
     }
     set_to = found.metadata.annotations.get(SURGED_TO, "")
     spec, status = found.spec, found.status
-    return Controller(
+    return SurgeDeployment(
         replicas=spec.replicas,
         ready=status.ready_replicas,
         may_add=may_add(found),
@@ -130,7 +130,7 @@ class Replicas:
 
     async def controller(
         self, namespace: str, deployment: str, job: str, own: int | None = None
-    ) -> Controller | None:
+    ) -> SurgeDeployment | None:
         """None: there is none of that name any more."""
         try:
             found = await self._get("deployments", namespace, deployment)

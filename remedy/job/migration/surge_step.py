@@ -5,39 +5,39 @@ from collections.abc import Iterable, Mapping
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.runtime.drain.words import Surge, Surges
 from remedy.job.migration import surging
-from remedy.job.model import Act, Job, Seen
+from remedy.job.model import Job, JobAct, JobObservation
 from remedy.job.moves import Move
 from remedy.job.records import disrupt, put
 
 
-def surge(job: Job, seen: Seen, record: StepStatus, surges: Surges) -> Move | None:
+def surge(job: Job, seen: JobObservation, record: StepStatus, surges: Surges) -> Move | None:
     """The next move for surge's sake; None: it needs none now."""
     heard, mine = seen.heard, surging.read(record.output)
-    if heard is not None and heard.act is Act.UNSURGE and heard.lowered:
+    if heard is not None and heard.act is JobAct.UNSURGE and heard.lowered:
         output = surging.write_plain(record.output, _given_up(mine, heard.lowered))
         left = [s for s in mine if s.key not in heard.lowered]
-        return _with(job, record, surging.write(output, left)), Act.NONE
+        return _with(job, record, surging.write(output, left)), JobAct.NONE
     if surges.over:
-        return job, Act.UNSURGE
+        return job, JobAct.UNSURGE
     output = surging.write_plain(record.output, surges.plain)
     output = surging.write(output, [*mine, *surges.new]) if surges.new else output
     if surges.new and not job.finalizer:
-        return job, Act.ADD_FINALIZER
+        return job, JobAct.ADD_FINALIZER
     if output != record.output:
-        return _with(job, record, output), Act.NONE
-    if surges.up and not (heard is not None and heard.act is Act.SURGE):
-        return disrupt(job, seen, Act.SURGE)
+        return _with(job, record, output), JobAct.NONE
+    if surges.up and not (heard is not None and heard.act is JobAct.SURGE):
+        return disrupt(job, seen, JobAct.SURGE)
     return None
 
 
-def lowered(job: Job, seen: Seen) -> Move | None:
+def lowered(job: Job, seen: JobObservation) -> Move | None:
     """Before the step ends whatever is raised is lowered; None: nothing is."""
     if not surging.owns(job):
         return None
     heard = seen.heard
-    if heard is not None and heard.act is Act.UNSURGE and not heard.error:
-        return surging.forget(job, heard.lowered or None), Act.NONE
-    return job, Act.UNSURGE
+    if heard is not None and heard.act is JobAct.UNSURGE and not heard.error:
+        return surging.forget(job, heard.lowered or None), JobAct.NONE
+    return job, JobAct.UNSURGE
 
 
 def _with(job: Job, record: StepStatus, output: Mapping[str, str]) -> Job:

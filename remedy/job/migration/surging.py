@@ -27,7 +27,7 @@ PATIENCE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class SurgeDeployment:
     """A Deployment as surge sees it.
 
     added     replicas that our jobs have added, this one's in `mine`
@@ -53,7 +53,7 @@ class Controller:
         return self.set_to is not None and self.set_to != self.replicas
 
 
-def refusal(found: Controller, claims: bool) -> str:
+def refusal(found: SurgeDeployment, claims: bool) -> str:
     """Why its pods move without surge, "" if surge is safe.
 
     claims  whether its pods have PersistentVolumeClaims: a second one may not get the volume
@@ -73,17 +73,17 @@ def refusal(found: Controller, claims: bool) -> str:
     return ""
 
 
-def places(found: Controller) -> int:
+def places(found: SurgeDeployment) -> int:
     """How many pods may go because a replacement is ready for each."""
     return max(found.ready - (found.replicas - found.mine), 0)
 
 
-def raised(found: Controller, count: int) -> int:
+def raised(found: SurgeDeployment, count: int) -> int:
     """The replicas after `count` more; only for a Deployment without refusal."""
     return found.replicas + count
 
 
-def lowered(found: Controller) -> int | None:
+def lowered(found: SurgeDeployment) -> int | None:
     """The replicas without ours; None: they are somebody else's by now and stay."""
     return None if found.foreign else max(found.replicas - found.mine, 0)
 

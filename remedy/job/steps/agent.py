@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepBy,
     StepStatus,
 )
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import MESSAGE, Move
 from remedy.job.records import ask, begun, done, failed, unheard
 from remedy.job.steps.asking import decide_anew, free_to_ask, lacks_permit
@@ -18,13 +18,13 @@ ANSWER_GRACE = timedelta(seconds=5)
 """Past a request's expiry: an answer may still be on its way, and clocks differ."""
 
 
-def agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def agent(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     now, answer = seen.now, job.answer
     if record.asked_at is None:
         until = now + step.body.timeout
         return free_to_ask(job, seen, evidence=not begun(job)) or (
             ask(job, now, node, record, StepBy.AGENT, until),
-            Act.NONE,
+            JobAct.NONE,
         )
     expires = record.expires_at or now
     if answer is not None and lacks_permit(answer):

@@ -7,19 +7,21 @@ that make no sense are answered elsewhere (remedy.job.words).
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.model import Act, CloseReason, Job, NodeSeen, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, close, wait
 from remedy.job.records import done, failed, late
 from remedy.job.words import heard, word
 
 
-def wait_for_approval(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def wait_for_approval(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
     said = word(job)
     if said is not None:
         began = record.started_at or seen.now
         if said.at is not None and said.at < began:
             early = f"{said.decision} of {said.by} was given before this step began"
-            return heard(job).having(message=early), Act.NONE
+            return heard(job).having(message=early), JobAct.NONE
         about = f"by {said.by}" + (f": {said.note}" if said.note else "")
         if said.decision == "Deny":
             return close(heard(job), seen.now, CloseReason.DENIED, f"denied {about}")

@@ -22,7 +22,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from kubenode.runtime.disruption.request import WITHOUT_PERMIT
 from kubenode.runtime.patience import patience
 from remedy.job import silence
-from remedy.job.model import Act, Fault, Job, NodeSeen, Requested, Seen
+from remedy.job.model import FaultAssessment, Job, JobAct, JobObservation, NodeSeen, Requested
 from remedy.job.moves import Move, due, held_for, hold, may, stands, wait
 from remedy.job.noted import asked_earlier, to_note
 from remedy.job.power_record import (
@@ -38,7 +38,7 @@ from remedy.job.power_record import (
 )
 from remedy.job.records import ask, begun, put, unheard
 from remedy.job.silence import by_our_clock
-from remedy.power.seen import Outcome, PowerSeen
+from remedy.power.seen import PowerSeen, RequestOutcome
 from rules.truth import Truth
 
 TAKEN, UNCLEAR, LATER, GONE = "taken", "unclear", "later", "gone"
@@ -72,21 +72,21 @@ No = Callable[[str], Move]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ProviderRequest:
     """word   as it stands in the output
     state  whether it is one that may be wished for again
     """
 
     word: str
-    act: Act
+    act: JobAct
     state: bool
 
 
-OFF = Wish(OFF_WORD, Act.POWER_OFF, state=True)
-ON = Wish(ON_WORD, Act.POWER_ON, state=True)
-RESET = Wish("reset", Act.RESET, state=False)
-REPLACE = Wish("replace", Act.REPLACE, state=False)
-ROLL_BACK = Wish("rollback", Act.ROLL_BACK, state=False)
+OFF = ProviderRequest(OFF_WORD, JobAct.POWER_OFF, state=True)
+ON = ProviderRequest(ON_WORD, JobAct.POWER_ON, state=True)
+RESET = ProviderRequest("reset", JobAct.RESET, state=False)
+REPLACE = ProviderRequest("replace", JobAct.REPLACE, state=False)
+ROLL_BACK = ProviderRequest("rollback", JobAct.ROLL_BACK, state=False)
 GUARDED = (OFF, RESET, REPLACE)
 """They go through the guard of destructive acts, which refuses what comes later than it says."""
 
@@ -109,18 +109,18 @@ def deadline(step: Step, record: StepStatus) -> datetime | None:
     return end
 
 
-def over(step: Step, record: StepStatus, seen: Seen) -> bool:
+def over(step: Step, record: StepStatus, seen: JobObservation) -> bool:
     end = deadline(step, record)
     return end is not None and silence.over(seen, record.started_at, end)
 
 
-def ends_at(step: Step, record: StepStatus, seen: Seen) -> datetime:
+def ends_at(step: Step, record: StepStatus, seen: JobObservation) -> datetime:
     """`deadline`, by our clock: what is asked for now expires then."""
     end = deadline(step, record) or seen.now
     return by_our_clock(seen, record.started_at or seen.now, end)
 
 
-def never_shown(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Move:
+def never_shown(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
     """The end of a step that is over, whose effect only others can show."""
     return unheard(job, seen, step, record, deadline(step, record) or seen.now, why)
 
@@ -132,16 +132,22 @@ def proven_dark(job: Job, power: PowerSeen | None) -> bool:
     if power is None:
         return False
     known = any(WAS in record.output for record in job.status.steps)
-    return power.dark or (power.outcome is Outcome.GONE and known)
+    return power.dark or (power.outcome is RequestOutcome.GONE and known)
 
 
-def leave(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
+def leave(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
     """None when nothing speaks against asking."""
     return may(job, seen, evidence=evidence) or stands(job, seen)
 
 
 def write(
-    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, wish: Wish, **noted: str
+    job: Job,
+    seen: JobObservation,
+    node: NodeSeen,
+    step: Step,
+    record: StepStatus,
+    wish: ProviderRequest,
+    **noted: str,
 ) -> Move:
     """The request goes into the status; it is asked for by the round after that write. One that
     was asked for before the status was removed goes into it as it was, and is not asked for again.
@@ -154,8 +160,8 @@ def write(
     if wish is ON and seen.now >= end:
         end = seen.now + step.body.timeout
     if (earlier := asked_earlier(job, record, wish.word)) is not None:
-        return _as_before(job, noted_record, earlier, end), Act.NONE
-    return ask(job, seen.now, node, noted_record, StepBy.PROVIDER, end), Act.NONE
+        return _as_before(job, noted_record, earlier, end), JobAct.NONE
+    return ask(job, seen.now, node, noted_record, StepBy.PROVIDER, end), JobAct.NONE
 
 
 def _as_before(job: Job, record: StepStatus, earlier: Requested, end: datetime) -> Job:
@@ -176,9 +182,9 @@ def _as_before(job: Job, record: StepStatus, earlier: Requested, end: datetime) 
 
 def go_on(
     job: Job,
-    seen: Seen,
+    seen: JobObservation,
     record: StepStatus,
-    wish: Wish,
+    wish: ProviderRequest,
     no: No,
     *,
     check: bool = True,
@@ -205,13 +211,13 @@ def go_on(
         needs = not begun(free) if evidence is None else evidence
         if (stop := leave(free, seen, evidence=needs)) is not None:
             after, act = stop
-            return (job, act) if act is not Act.NONE else (after, act)
+            return (job, act) if act is not JobAct.NONE else (after, act)
     if wish in (RESET, REPLACE) and to_note(job) is not None:
-        return job, Act.NOTE_REQUEST
+        return job, JobAct.NOTE_REQUEST
     return job, wish.act
 
 
-def _of_another_boot(job: Job, seen: Seen, record: StepStatus) -> Move | None:
+def _of_another_boot(job: Job, seen: JobObservation, record: StepStatus) -> Move | None:
     """A host that has booted since it was to be switched off is judged anew: only the plain fault
     on the boot that it runs now lets it be asked for again. None: it runs the boot that is written.
     """
@@ -219,10 +225,12 @@ def _of_another_boot(job: Job, seen: Seen, record: StepStatus) -> Move | None:
     if not boot_id or not record.boot_id or boot_id == record.boot_id:
         return None
     decided = put(job, record.model_copy(update={"boot_id": boot_id}))
-    return leave(job, seen, evidence=True) or (decided, Act.NONE)
+    return leave(job, seen, evidence=True) or (decided, JobAct.NONE)
 
 
-def _of_another_time(job: Job, seen: Seen, record: StepStatus, wish: Wish) -> Move | None:
+def _of_another_time(
+    job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest
+) -> Move | None:
     """A request whose written time is over, while its step has more by our clock, gets that."""
     end, step = record.expires_at, job.step
     if wish not in GUARDED or step is None or end is None or seen.now < end:
@@ -230,14 +238,16 @@ def _of_another_time(job: Job, seen: Seen, record: StepStatus, wish: Wish) -> Mo
     later = ends_at(step, record, seen)
     if later <= seen.now:
         return wait(job)
-    return put(job, record.model_copy(update={"expires_at": later})), Act.NONE
+    return put(job, record.model_copy(update={"expires_at": later})), JobAct.NONE
 
 
 def _refused_lately(job: Job, now: datetime) -> bool:
     return held_for(job, HoldReason.ACT_REFUSED) and not due(job, now)
 
 
-def _due(job: Job, seen: Seen, record: StepStatus, repeats: bool, wish: Wish) -> bool:
+def _due(
+    job: Job, seen: JobObservation, record: StepStatus, repeats: bool, wish: ProviderRequest
+) -> bool:
     if seen.unasked:
         return True
     match record.output.get(HEARD, ""):
@@ -249,30 +259,34 @@ def _due(job: Job, seen: Seen, record: StepStatus, repeats: bool, wish: Wish) ->
             return repeats and due(job, seen.now)
 
 
-def _heed(job: Job, seen: Seen, record: StepStatus, wish: Wish, repeats: bool, no: No) -> Move:
+def _heed(
+    job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest, repeats: bool, no: No
+) -> Move:
     heard, now = seen.heard, seen.now
     assert heard is not None
     match heard.outcome:
-        case Outcome.TAKEN:
+        case RequestOutcome.TAKEN:
             at = {"asked_at": now} if wish.state else {}
-            return put(job, noted(record, TAKEN, **at)).having(hold=None), Act.NONE
-        case Outcome.GONE if wish in (OFF, REPLACE):
-            return put(job, noted(record, GONE)).having(hold=None), Act.NONE
-        case Outcome.UNCLEAR if not repeats:
+            return put(job, noted(record, TAKEN, **at)).having(hold=None), JobAct.NONE
+        case RequestOutcome.GONE if wish in (OFF, REPLACE):
+            return put(job, noted(record, GONE)).having(hold=None), JobAct.NONE
+        case RequestOutcome.UNCLEAR if not repeats:
             why = f"{heard.error}; it may have been taken, and is not asked for again"
-            return put(job, noted(record, UNCLEAR, message=why[:1024])).having(hold=None), Act.NONE
-        case Outcome.UNCLEAR:
+            return put(job, noted(record, UNCLEAR, message=why[:1024])).having(
+                hold=None
+            ), JobAct.NONE
+        case RequestOutcome.UNCLEAR:
             return away(put(job, noted(record, UNCLEAR)), seen, record, heard.error)
-        case Outcome.HELD:
+        case RequestOutcome.HELD:
             return _refused(job, seen, record, wish)
-        case Outcome.LATER:
+        case RequestOutcome.LATER:
             back = put(job, noted(record, LATER)) if wish.state else withdrawn(job, record)
             return away(back, seen, record, heard.error, heard.after)
         case _:
             return no(heard.error)
 
 
-def _refused(job: Job, seen: Seen, record: StepStatus, wish: Wish) -> Move:
+def _refused(job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest) -> Move:
     """Nobody was asked this time. What this process wrote and nobody was asked before is decided
     anew, and its step has its whole time again: a refusal leads to no other rung. What may have
     been asked stays written, and is asked for again. A reset of a host that has booted meanwhile
@@ -295,7 +309,7 @@ def lacks_permit(answer: AgentRequest | None) -> bool:
     return refused and answer is not None and answer.output.startswith(WITHOUT_PERMIT)
 
 
-def decide_anew(job: Job, seen: Seen, record: StepStatus, step: Step, why: str) -> Move:
+def decide_anew(job: Job, seen: JobObservation, record: StepStatus, step: Step, why: str) -> Move:
     """After a refusal of the agent for want of a permit: nobody was asked, and no time is lost."""
     now = seen.now
     times = {"started_at": now, "expires_at": now + step.body.timeout}
@@ -315,7 +329,7 @@ def withdrawn(job: Job, record: StepStatus) -> Job:
 
 
 def away(
-    job: Job, seen: Seen, record: StepStatus, why: str, after: timedelta | None = None
+    job: Job, seen: JobObservation, record: StepStatus, why: str, after: timedelta | None = None
 ) -> Move:
     """Wait for a provider that does not answer, or not now."""
     waited = seen.now - (record.started_at or seen.now)
@@ -329,26 +343,26 @@ def waits_for_provider(job: Job, now: datetime) -> bool:
     return held_for(job, *reasons) and not due(job, now)
 
 
-def free_to_ask(job: Job, seen: Seen, *, evidence: bool) -> Move | None:
+def free_to_ask(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
     """None when the provider may be asked for something new."""
     if waits_for_provider(job, seen.now):
         return wait(job)
     return leave(job, seen, evidence=evidence)
 
 
-def unread(job: Job, seen: Seen, record: StepStatus, no: No) -> Move:
+def unread(job: Job, seen: JobObservation, record: StepStatus, no: No) -> Move:
     """There is no reading of the machine's power: nothing is done to what is not seen."""
     power = seen.power
     if power is None:
         return wait(job)
-    if power.outcome in (Outcome.REFUSED, Outcome.GONE):
+    if power.outcome in (RequestOutcome.REFUSED, RequestOutcome.GONE):
         return no(power.why)
     if waits_for_provider(job, seen.now):
         return wait(job)
     return away(job, seen, record, power.why, power.after)
 
 
-def kept_dark(job: Job, fault: Fault, power: PowerSeen | None) -> Fault:
+def kept_dark(job: Job, fault: FaultAssessment, power: PowerSeen | None) -> FaultAssessment:
     """A machine that we switched off is not well, whatever its evidence says of a dark host: the
     ladder goes on, or a person finds the node cordoned and fenced.
     """

@@ -2,12 +2,12 @@
 
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move
 from remedy.job.records import disrupt, done, failed, late
 
 
-def cordon(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def cordon(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     timeline = job.status.timeline.model_copy(
         update={"cordoned": job.status.timeline.cordoned or seen.now}
     )
@@ -20,5 +20,5 @@ def cordon(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus)
     if late(record, seen):
         return failed(job, seen, step, record, "the node could not be cordoned in time")
     if not job.finalizer:
-        return job, Act.ADD_FINALIZER
-    return disrupt(job, seen, Act.CORDON)
+        return job, JobAct.ADD_FINALIZER
+    return disrupt(job, seen, JobAct.CORDON)

@@ -1,7 +1,7 @@
 """Steps `waitForEvent` and `approveEvent`: a cloud's planned act, waited for or let go ahead. Pure.
 
 Events are levels: one may be updated, put off, reported again or vanish while we look at it. What
-counts is how they stand now (`Seen.events`), and the host's boot ID, which nobody can take back.
+counts is their current state (`JobObservation.events`) and the host's boot ID, which is final.
 """
 
 from datetime import timedelta
@@ -10,7 +10,7 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepStatus
 from kubenode.runtime.patience import patience
-from remedy.job.model import Act, CloseReason, Heard, Job, NodeSeen, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobActResult, JobObservation, NodeSeen
 from remedy.job.moves import MESSAGE, Move, close, hold, wait
 from remedy.job.planned import WHY_CANCELLED, WHY_PUT_OFF, acted, put_off
 from remedy.job.records import ask, disrupt, done, failed, late, put, unheard
@@ -18,7 +18,7 @@ from remedy.job.silence import over
 from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.asking import deadline, ends_at, waits_for_provider
 from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
 NO_EVENT = "the job was made without a HostEvent: use this step in a rule whose `when` asks for one"
 ASKED, APPROVED, LATER = "Asked", "Approved", "Later"
@@ -31,7 +31,9 @@ LOOK = timedelta(seconds=30)
 """After this it is looked at again whether the other machines of an event are empty."""
 
 
-def wait_for_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def wait_for_event(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
     assert step.wait_for_event is not None
     until = step.wait_for_event.until
     if "NewBootID" in until and record.boot_id and node.boot_id not in ("", record.boot_id):
@@ -53,7 +55,7 @@ def wait_for_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Ste
     return wait(job)
 
 
-def _cancelled(job: Job, seen: Seen, step: Step, record: StepStatus) -> Move:
+def _cancelled(job: Job, seen: JobObservation, step: Step, record: StepStatus) -> Move:
     assert step.wait_for_event is not None
     if step.wait_for_event.on_cancel == "Release" and not acted(job):
         return close(job, seen.now, CloseReason.EVENT_CANCELLED, WHY_CANCELLED)
@@ -67,10 +69,12 @@ def _over(events: tuple[EventSeen, ...]) -> str:
     return f"the planned event is over ({', '.join(phases)})"
 
 
-def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def approve_event(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
     """Each event is told of once, or again where that does no harm, until its phase moves on."""
     heard = seen.heard
-    if heard is not None and heard.act is Act.APPROVE_EVENT:
+    if heard is not None and heard.act is JobAct.APPROVE_EVENT:
         return _heard(job, seen, step, record, heard)
     if record.by is StepBy.AGENT and record.asked_at is not None:
         return _answered(job, seen, step, record)
@@ -92,7 +96,7 @@ def approve_event(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
         return _intent(job, seen, node, step, record, event)
     if not (seen.unasked or event.repeatable):
         return wait(job)  # asked by a process that died since: the event's phase will tell
-    return disrupt(job, seen, Act.APPROVE_EVENT)
+    return disrupt(job, seen, JobAct.APPROVE_EVENT)
 
 
 def next_to_approve(job: Job, events: tuple[EventSeen, ...]) -> EventSeen | None:
@@ -105,25 +109,25 @@ def next_to_approve(job: Job, events: tuple[EventSeen, ...]) -> EventSeen | None
 
 
 def _intent(
-    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, event: EventSeen
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus, event: EventSeen
 ) -> Move:
     """Write down which event is asked for, before it is; nothing is, while anything speaks against
     it.
     """
-    stop, act = disrupt(job, seen, Act.APPROVE_EVENT)
-    if act is not Act.APPROVE_EVENT:
+    stop, act = disrupt(job, seen, JobAct.APPROVE_EVENT)
+    if act is not JobAct.APPROVE_EVENT:
         return stop, act
     output = {**record.output, event.name: ASKED}
     if event.inside:
         noted = record.model_copy(update={"output": {**output, EVENT: event.external_id}})
         until = min(ends_at(step, record, seen), seen.now + ANSWER)
-        return ask(job, seen.now, node, noted, StepBy.AGENT, until), Act.NONE
+        return ask(job, seen.now, node, noted, StepBy.AGENT, until), JobAct.NONE
     noted = record.model_copy(update={"output": output})
     expires = ends_at(step, record, seen)
-    return ask(job, seen.now, node, noted, StepBy.PROVIDER, expires), Act.NONE
+    return ask(job, seen.now, node, noted, StepBy.PROVIDER, expires), JobAct.NONE
 
 
-def _answered(job: Job, seen: Seen, step: Step, record: StepStatus) -> Move:
+def _answered(job: Job, seen: JobObservation, step: Step, record: StepStatus) -> Move:
     """The agent on the machine says it, once for each request, whatever becomes of us."""
     answer, expires = job.answer, record.expires_at or seen.now
     if answer is None or answer.state is RequestState.RUNNING:
@@ -141,10 +145,12 @@ def _answered(job: Job, seen: Seen, step: Step, record: StepStatus) -> Move:
     }
     changes = {"output": output, "asked_at": None, "expires_at": deadline(step, record)}
     told = record.model_copy(update=changes)
-    return put(job, told).having(hold=None), Act.NONE
+    return put(job, told).having(hold=None), JobAct.NONE
 
 
-def _heard(job: Job, seen: Seen, step: Step, record: StepStatus, heard: Heard) -> Move:
+def _heard(
+    job: Job, seen: JobObservation, step: Step, record: StepStatus, heard: JobActResult
+) -> Move:
     asked = next((name for name, note in record.output.items() if note == ASKED), "")
 
     def noted(note: str) -> Job:
@@ -152,12 +158,12 @@ def _heard(job: Job, seen: Seen, step: Step, record: StepStatus, heard: Heard) -
         return put(job, record.model_copy(update={"output": output, "asked_at": None}))
 
     match heard.outcome:
-        case Outcome.TAKEN:
-            return noted(APPROVED).having(hold=None), Act.NONE
-        case Outcome.REFUSED | Outcome.GONE | None:
+        case RequestOutcome.TAKEN:
+            return noted(APPROVED).having(hold=None), JobAct.NONE
+        case RequestOutcome.REFUSED | RequestOutcome.GONE | None:
             return failed(job, seen, step, record, heard.error[:MESSAGE])
-        case Outcome.LATER | Outcome.UNCLEAR | Outcome.HELD:
+        case RequestOutcome.LATER | RequestOutcome.UNCLEAR | RequestOutcome.HELD:
             waited = seen.now - (record.started_at or seen.now)
             until = seen.now + (heard.after or patience(waited))
-            kept = noted(LATER) if heard.outcome is Outcome.LATER else job
+            kept = noted(LATER) if heard.outcome is RequestOutcome.LATER else job
             return hold(kept, seen.now, HoldReason.PROVIDER_UNREACHABLE, heard.error, until=until)

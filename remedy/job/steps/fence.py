@@ -7,14 +7,14 @@ volume.
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import PowerState
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, wait
 from remedy.job.records import disrupt, done, failed, late
 from remedy.job.steps.asking import proven_dark, unread
 from remedy.job.undo import disowned
 
 
-def fence(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def fence(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)
 
@@ -36,14 +36,14 @@ def fence(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) 
             f"not fenced: {power.provider} does not prove that it is off, it says {power.told}"
         )
     if not job.finalizer:
-        return job, Act.ADD_FINALIZER
+        return job, JobAct.ADD_FINALIZER
     if not job.status.owned.fenced:
         owned = job.status.owned.model_copy(update={"fenced": True})
-        return job.having(owned=owned), Act.NONE
-    return disrupt(job, seen, Act.FENCE)
+        return job.having(owned=owned), JobAct.NONE
+    return disrupt(job, seen, JobAct.FENCE)
 
 
-def _until_free(job: Job, seen: Seen, record: StepStatus, ended: bool) -> Move:
+def _until_free(job: Job, seen: JobObservation, record: StepStatus, ended: bool) -> Move:
     """The next step may take the Node away, and with it what frees its volumes soon."""
     left = seen.pods.left if seen.pods is not None else 0
     if left and not ended:

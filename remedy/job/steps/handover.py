@@ -11,19 +11,19 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.runtime.patience import patience
 from remedy.handover.seen import Handed, HandedSeen
 from remedy.job.handing import MADE, PATH, TAKEN_BACK, YES
-from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
 from remedy.job.moves import Move, due, held_for, hold, wait
 from remedy.job.records import disrupt, done, failed, late, put
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
 
-def webhook(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def webhook(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     assert step.webhook is not None
     heard = seen.heard
-    if heard is not None and heard.act is Act.HAND_OVER:
-        if heard.outcome is Outcome.TAKEN:
+    if heard is not None and heard.act is JobAct.HAND_OVER:
+        if heard.outcome is RequestOutcome.TAKEN:
             return done(job, seen, record, f"{step.webhook.receiver} took it")
-        if heard.outcome is Outcome.REFUSED:
+        if heard.outcome is RequestOutcome.REFUSED:
             return failed(job, seen, step, record, heard.error)
         if not late(record, seen):
             return _again(job, seen, record, heard)
@@ -34,19 +34,21 @@ def webhook(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
         return failed(job, seen, step, record, f"{about}: {why}" if why else about)
     if held_for(job, HoldReason.RECEIVER_UNREACHABLE) and not due(job, seen.now):
         return wait(job)
-    return disrupt(job, seen, Act.HAND_OVER)
+    return disrupt(job, seen, JobAct.HAND_OVER)
 
 
-def create_object(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def create_object(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
     assert step.create_object is not None
     heard, there = seen.heard, seen.handed
-    if heard is not None and heard.act is Act.TAKE_BACK:
+    if heard is not None and heard.act is JobAct.TAKE_BACK:
         return _taken_back(job, seen, step, record, heard)
-    if heard is not None and heard.act is Act.HAND_OVER:
-        if heard.outcome is Outcome.REFUSED:
+    if heard is not None and heard.act is JobAct.HAND_OVER:
+        if heard.outcome is RequestOutcome.REFUSED:
             return _fail(job, seen, step, record, heard.error)
-        if heard.outcome is Outcome.TAKEN:
-            return _noted(job, record, **{MADE: YES}).having(hold=None), Act.NONE
+        if heard.outcome is RequestOutcome.TAKEN:
+            return _noted(job, record, **{MADE: YES}).having(hold=None), JobAct.NONE
         return _again(job, seen, record, heard)
     if there is not None and (end := _ended(job, seen, step, record, there)) is not None:
         return end
@@ -58,14 +60,16 @@ def create_object(job: Job, seen: Seen, node: NodeSeen, step: Step, record: Step
     if held_for(job, HoldReason.RECEIVER_UNREACHABLE) and not due(job, seen.now):
         return wait(job)
     if not job.finalizer:
-        return job, Act.ADD_FINALIZER
+        return job, JobAct.ADD_FINALIZER
     if PATH not in record.output:
         kept = {TAKEN_BACK: "kept"} if there.keep else {}
-        return _noted(job, record, **{PATH: there.path}, **kept), Act.NONE
-    return disrupt(job, seen, Act.HAND_OVER)
+        return _noted(job, record, **{PATH: there.path}, **kept), JobAct.NONE
+    return disrupt(job, seen, JobAct.HAND_OVER)
 
 
-def _ended(job: Job, seen: Seen, step: Step, record: StepStatus, there: HandedSeen) -> Move | None:
+def _ended(
+    job: Job, seen: JobObservation, step: Step, record: StepStatus, there: HandedSeen
+) -> Move | None:
     """What the object says; None: nothing yet."""
     match there.state:
         case Handed.DONE:
@@ -73,7 +77,7 @@ def _ended(job: Job, seen: Seen, step: Step, record: StepStatus, there: HandedSe
         case Handed.ABSENT if MADE in record.output:
             return done(job, seen, record, "its object is gone: the work is done")
         case Handed.GOING if MADE not in record.output:
-            return _noted(job, record, **{PATH: there.path, MADE: YES}), Act.NONE
+            return _noted(job, record, **{PATH: there.path, MADE: YES}), JobAct.NONE
         case Handed.FAILED:
             about = f": {there.why}" if there.why else ""
             return _fail(job, seen, step, record, f"its object says that it failed{about}")
@@ -86,24 +90,26 @@ def _ended(job: Job, seen: Seen, step: Step, record: StepStatus, there: HandedSe
             return None
 
 
-def _fail(job: Job, seen: Seen, step: Step, record: StepStatus, why: str) -> Move:
+def _fail(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
     """Two must not repair one node at once: what was made is taken back before anything follows."""
     if PATH in record.output and TAKEN_BACK not in record.output:
         if not record.message:
-            return put(job, record.model_copy(update={"message": why[:1024]})), Act.NONE
+            return put(job, record.model_copy(update={"message": why[:1024]})), JobAct.NONE
         held = held_for(job, HoldReason.RECEIVER_UNREACHABLE) and not due(job, seen.now)
-        return wait(job) if held else (job, Act.TAKE_BACK)
+        return wait(job) if held else (job, JobAct.TAKE_BACK)
     return failed(job, seen, step, record, why)
 
 
-def _taken_back(job: Job, seen: Seen, step: Step, record: StepStatus, heard: Heard) -> Move:
+def _taken_back(
+    job: Job, seen: JobObservation, step: Step, record: StepStatus, heard: JobActResult
+) -> Move:
     if heard.error:
         return _again(job, seen, record, heard)
     back = record.model_copy(update={"output": {**record.output, TAKEN_BACK: YES}})
     return failed(job, seen, step, back, record.message)
 
 
-def _again(job: Job, seen: Seen, record: StepStatus, heard: Heard) -> Move:
+def _again(job: Job, seen: JobObservation, record: StepStatus, heard: JobActResult) -> Move:
     until = seen.now + patience(seen.now - (record.started_at or seen.now))
     return hold(job, seen.now, HoldReason.RECEIVER_UNREACHABLE, heard.error, until=until)
 

@@ -15,13 +15,13 @@ from remedy.job.migration.cordoning import PATIENCE
 from remedy.job.migration.ending import drained, hangs, hopeless, too_late
 from remedy.job.migration.force import proven_off
 from remedy.job.migration.surge_step import surge
-from remedy.job.model import Act, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen, Pods
 from remedy.job.moves import MESSAGE, Move, due, healed, held_for, hold, wait
 from remedy.job.records import begun, disrupt, late, put
 from remedy.job.silence import already
 
 
-def migrate(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def migrate(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     now, heard, pods = seen.now, seen.heard, seen.pods
     if heard is not None and (after := _written(job, heard, seen, record)) is not None:
         return after
@@ -30,7 +30,7 @@ def migrate(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
     if pods.left == 0:
         return drained(job, seen, record, pods)
     if proven_off(seen):
-        return _once(job, seen, Act.DELETE_PODS)
+        return _once(job, seen, JobAct.DELETE_PODS)
     if (why := hopeless(node, pods, now)) and already(seen, record.started_at or now):
         return hangs(job, seen, step, record, why)
     if late(record, seen):
@@ -38,43 +38,46 @@ def migrate(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
     return surge(job, seen, record, pods.surges) or _next(job, seen, record, pods)
 
 
-def _next(job: Job, seen: Seen, record: StepStatus, pods: Pods) -> Move:
+def _next(job: Job, seen: JobObservation, record: StepStatus, pods: Pods) -> Move:
     """Whoever may leave now, else the reason for waiting."""
     now = seen.now
     if pods.overdue or pods.checkpoint:
         told = gangs.told(gangs.read(record.output), pods.checkpoint, now)
-        told = gangs.ended(told, dict.fromkeys(pods.overdue, gangs.Told.LATE), now)
+        told = gangs.ended(told, dict.fromkeys(pods.overdue, gangs.CheckpointAnswer.LATE), now)
         output = gangs.write(record.output, told)
         if output != record.output:
-            return put(job, record.model_copy(update={"output": output})), Act.NONE
-    if pods.checkpoint and not _just_did(seen, Act.CHECKPOINT):
-        return disrupt(job, seen, Act.CHECKPOINT)
-    if pods.delete and not _just_did(seen, Act.DELETE_PODS):
-        return disrupt(job, seen, Act.DELETE_PODS)
-    if pods.due and _all_cordoned(record, pods, seen) and not _just_did(seen, Act.EVICT):
-        return disrupt(job, seen, Act.EVICT)
+            return put(job, record.model_copy(update={"output": output})), JobAct.NONE
+    if pods.checkpoint and not _just_did(seen, JobAct.CHECKPOINT):
+        return disrupt(job, seen, JobAct.CHECKPOINT)
+    if pods.delete and not _just_did(seen, JobAct.DELETE_PODS):
+        return disrupt(job, seen, JobAct.DELETE_PODS)
+    if pods.due and _all_cordoned(record, pods, seen) and not _just_did(seen, JobAct.EVICT):
+        return disrupt(job, seen, JobAct.EVICT)
     return _waiting(job, seen, record, pods)
 
 
-def _just_did(seen: Seen, act: Act) -> bool:
+def _just_did(seen: JobObservation, act: JobAct) -> bool:
     return seen.heard is not None and seen.heard.act is act
 
 
-def _once(job: Job, seen: Seen, act: Act) -> Move:
+def _once(job: Job, seen: JobObservation, act: JobAct) -> Move:
     return wait(job) if _just_did(seen, act) else disrupt(job, seen, act)
 
 
-def _all_cordoned(record: StepStatus, pods: Pods, seen: Seen) -> bool:
+def _all_cordoned(record: StepStatus, pods: Pods, seen: JobObservation) -> bool:
     """Whether every job that may act has cordoned its node, or had the time to."""
     return pods.cordoning == 0 or seen.now >= (record.started_at or seen.now) + PATIENCE
 
 
-def _written(job: Job, heard: Heard, seen: Seen, record: StepStatus) -> Move | None:
+def _written(
+    job: Job, heard: JobActResult, seen: JobObservation, record: StepStatus
+) -> Move | None:
     """What the last act brought goes into the record; None if it brought nothing."""
     now = seen.now
     if heard.saved:
         ends = {
-            name: gangs.Told.LATE if why else gangs.Told.SAVED for name, why in heard.saved.items()
+            name: gangs.CheckpointAnswer.LATE if why else gangs.CheckpointAnswer.SAVED
+            for name, why in heard.saved.items()
         }
         states = gangs.ended(gangs.read(record.output), ends, now)
         output = gangs.write(record.output, states)
@@ -82,17 +85,17 @@ def _written(job: Job, heard: Heard, seen: Seen, record: StepStatus) -> Move | N
         record = record.model_copy(update={"output": output})
         if failed:
             record = record.model_copy(update={"message": f"not saved: {failed}"[:MESSAGE]})
-        return put(job, record), Act.NONE
+        return put(job, record), JobAct.NONE
     if not heard.evicted and heard.blocked is None:
         return None
     if heard.evicted:
         job = put(job, _counted(record, seen, len(heard.evicted), heard.moved))
     if heard.blocked is None:
-        return job, Act.NONE
+        return job, JobAct.NONE
     return _blocked(job, seen)
 
 
-def _counted(record: StepStatus, seen: Seen, evicted: int, moved: str) -> StepStatus:
+def _counted(record: StepStatus, seen: JobObservation, evicted: int, moved: str) -> StepStatus:
     """Progress for people, and the notes by which replacements are found."""
     total = int(record.output.get("evicted", "0")) + evicted
     output = {**add(record.output, moved), "evicted": str(total)}
@@ -101,7 +104,7 @@ def _counted(record: StepStatus, seen: Seen, evicted: int, moved: str) -> StepSt
     return record.model_copy(update={"output": output})
 
 
-def _blocked(job: Job, seen: Seen) -> Move:
+def _blocked(job: Job, seen: JobObservation) -> Move:
     heard, pods = seen.heard, seen.pods
     refused = pods.blocked if pods is not None else None
     blocked = refused or (heard.blocked if heard is not None else None)
@@ -111,7 +114,7 @@ def _blocked(job: Job, seen: Seen) -> Move:
     return hold(job, seen.now, HoldReason.PDB_BLOCKED, why, scope=blocked.budget, until=until)
 
 
-def _waiting(job: Job, seen: Seen, record: StepStatus, pods: Pods) -> Move:
+def _waiting(job: Job, seen: JobObservation, record: StepStatus, pods: Pods) -> Move:
     """Nothing can be done now: say why, as seldom as the reason changes."""
     if not begun(job) and (gone := healed(job, seen)) is not None:
         return gone
@@ -120,8 +123,8 @@ def _waiting(job: Job, seen: Seen, record: StepStatus, pods: Pods) -> Move:
             return wait(job)
         return _blocked(job, seen)
     if job.status.hold is not None:
-        return job.having(hold=None), Act.NONE
+        return job.having(hold=None), JobAct.NONE
     if pods.waiting and pods.waiting[:MESSAGE] != record.message:
         told = record.model_copy(update={"message": pods.waiting[:MESSAGE]})
-        return put(job, told), Act.NONE
+        return put(job, told), JobAct.NONE
     return wait(job)

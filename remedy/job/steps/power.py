@@ -8,7 +8,7 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import Can, PowerState
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move
 from remedy.job.power_record import HEARD, WAS
 from remedy.job.records import begun, done, failed, put
@@ -18,7 +18,7 @@ from remedy.job.steps.asking import (
     ON,
     RESET,
     No,
-    Wish,
+    ProviderRequest,
     asked,
     free_to_ask,
     go_on,
@@ -37,7 +37,9 @@ def rebooted(before: str, now: str) -> bool:
     return bool(before and now and before != now)
 
 
-def power_off(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def power_off(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)
 
@@ -53,13 +55,15 @@ def power_off(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStat
     if not power.can.off:
         return no(f"{power.provider} cannot switch this machine off")
     if not job.finalizer:  # else a job that is deleted would leave the machine off
-        return job, Act.ADD_FINALIZER
+        return job, JobAct.ADD_FINALIZER
     return free_to_ask(job, seen, evidence=not begun(job)) or write(
         job, seen, node, step, record, OFF, **{WAS: power.told}
     )
 
 
-def power_on(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def power_on(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)
 
@@ -81,7 +85,9 @@ def power_on(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatu
     )
 
 
-def power_cycle(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def power_cycle(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)
 
@@ -89,7 +95,14 @@ def power_cycle(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepSt
 
 
 def boot(
-    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, no: No, *, by_reset: bool
+    job: Job,
+    seen: JobObservation,
+    node: NodeSeen,
+    step: Step,
+    record: StepStatus,
+    no: No,
+    *,
+    by_reset: bool,
 ) -> Move:
     """Boot by the provider: off until proven dark, then on; or one reset.
 
@@ -116,7 +129,7 @@ def boot(
 
 
 def _dark_then_on(
-    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, no: No
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus, no: No
 ) -> Move:
     power = seen.power
     if proven_dark(job, power):
@@ -129,7 +142,9 @@ def _dark_then_on(
     return go_on(job, seen, record, OFF, _other_way(job, seen, record, OFF, no))
 
 
-def _other_way(job: Job, seen: Seen, record: StepStatus, refused: Wish, no: No) -> No:
+def _other_way(
+    job: Job, seen: JobObservation, record: StepStatus, refused: ProviderRequest, no: No
+) -> No:
     """A provider that refuses one way to boot a machine may know another: a group would replace
     one that is switched off, and takes a reset.
     """
@@ -145,13 +160,20 @@ def _other_way(job: Job, seen: Seen, record: StepStatus, refused: Wish, no: No) 
         spent = free.record
         assert spent is not None
         output = {**spent.output, refused.word: why[:1024]}
-        return put(free, spent.model_copy(update={"output": output})), Act.NONE
+        return put(free, spent.model_copy(update={"output": output})), JobAct.NONE
 
     return then
 
 
 def _begin(
-    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus, no: No, *, by_reset: bool
+    job: Job,
+    seen: JobObservation,
+    node: NodeSeen,
+    step: Step,
+    record: StepStatus,
+    no: No,
+    *,
+    by_reset: bool,
 ) -> Move:
     power = seen.power
     if power is None or power.power is None:
@@ -166,11 +188,11 @@ def _begin(
         return stop
     wish = ON if power.dark else _first_way(power.can, record, by_reset=by_reset)
     if wish is OFF and not job.finalizer:
-        return job, Act.ADD_FINALIZER
+        return job, JobAct.ADD_FINALIZER
     return unfenced(job, node) or write(job, seen, node, step, record, wish, **{WAS: power.told})
 
 
-def _first_way(can: Can, record: StepStatus, *, by_reset: bool) -> Wish:
+def _first_way(can: Can, record: StepStatus, *, by_reset: bool) -> ProviderRequest:
     """Of the ways that the provider has, one that it did not refuse yet if there is any."""
     able = [wish for wish, has in ((OFF, can.off), (RESET, can.reset)) if has]
     if by_reset:
@@ -183,11 +205,11 @@ def unfenced(job: Job, node: NodeSeen) -> Move | None:
     if not job.status.owned.fenced:
         return None
     if node.out_of_service and node.fenced_by == job.mark:
-        return job, Act.UNFENCE
-    return disowned(job, "fenced"), Act.NONE
+        return job, JobAct.UNFENCE
+    return disowned(job, "fenced"), JobAct.NONE
 
 
-def _not_in_time(job: Job, seen: Seen, step: Step, what: str) -> str:
+def _not_in_time(job: Job, seen: JobObservation, step: Step, what: str) -> str:
     why = f"not {what} within {format_duration(step.body.timeout)}"
     hold, power = job.status.hold, seen.power
     if hold is not None:

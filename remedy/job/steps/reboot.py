@@ -12,7 +12,7 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepStatus
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, wait
 from remedy.job.records import ask, begun, done, failed, put
 from remedy.job.silence import of_step
@@ -33,7 +33,7 @@ LONGEST = timedelta(minutes=3)
 """An agent that does not answer is waited for at most so long where there is another path."""
 
 
-def reboot(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def reboot(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     assert step.reboot is not None
     if record.by is StepBy.AGENT and record.asked_at is not None:
         return _by_agent(job, seen, node, step, record)
@@ -48,7 +48,9 @@ def reboot(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus)
     return _ask_agent(job, seen, node, step, record)
 
 
-def _ask_agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def _ask_agent(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
     if not node.boot_id:
         why = "the node reports no boot ID, so a boot could not be proven"
         return _give_way(job, seen, step, record, PowerPath.AGENT, why)
@@ -57,10 +59,12 @@ def _ask_agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepSta
     until = ends_at(step, record, seen)
     if _left(step, record, PowerPath.AGENT):
         until = min(until, seen.now + min(step.body.timeout / 3, LONGEST))
-    return ask(job, seen.now, node, record, StepBy.AGENT, until), Act.NONE
+    return ask(job, seen.now, node, record, StepBy.AGENT, until), JobAct.NONE
 
 
-def _by_agent(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def _by_agent(
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+) -> Move:
     answer, now = job.answer, seen.now
     done_by_it = answer is not None and answer.state is RequestState.DONE
     for boot_id in (node.boot_id, answer.boot_id if answer is not None and done_by_it else ""):
@@ -110,13 +114,13 @@ def _left(step: Step, record: StepStatus, path: PowerPath) -> list[PowerPath]:
 
 
 def _give_way(
-    job: Job, seen: Seen, step: Step, record: StepStatus, path: PowerPath, why: str
+    job: Job, seen: JobObservation, step: Step, record: StepStatus, path: PowerPath, why: str
 ) -> Move:
     """This path is spent: the next one, or the end."""
     output = {**record.output, path: why[:1024]}
     spent = record.model_copy(update={"by": StepBy.OPERATOR, "asked_at": None, "output": output})
     if _left(step, spent, path):
-        return put(job, spent).having(hold=None), Act.NONE
+        return put(job, spent).having(hold=None), JobAct.NONE
     assert step.reboot is not None
     reasons = "; ".join(output[p] for p in step.reboot.via if p in output)
     return failed(job, seen, step, record.model_copy(update={"output": output}), reasons)

@@ -11,7 +11,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, wait
 from remedy.job.power_record import WAS
 from remedy.job.records import begun, done, failed, put
@@ -27,15 +27,15 @@ from remedy.job.steps.asking import (
     waits_for_provider,
     write,
 )
-from remedy.power.seen import Outcome, ReplaceSeen
+from remedy.power.seen import ReplaceSeen, RequestOutcome
 
 PATH, TARGET, GROUP, NEWEST, GONE_AT = "path", "target", "group", "newest", "goneAt"
 ENOUGH = timedelta(minutes=1)
 """Who makes machines only when they are wanted has had the time to want one."""
 
 
-def replace(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
-    far = seen.replacing or ReplaceSeen(outcome=Outcome.UNCLEAR)
+def replace(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    far = seen.replacing or ReplaceSeen(outcome=RequestOutcome.UNCLEAR)
     if asked(record):
         return _asked(job, seen, step, record, far)
     if over(step, record, seen):
@@ -51,20 +51,24 @@ def replace(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
     return write(job, seen, node, step, record, REPLACE, **to)
 
 
-def _evidence(job: Job, seen: Seen) -> bool:
+def _evidence(job: Job, seen: JobObservation) -> bool:
     """Whether the fault must be plain true: not of a dark machine that this rung switched off."""
     return not (begun(job) and proven_dark(job, seen.power))
 
 
-def _nobody(job: Job, seen: Seen, step: Step, record: StepStatus, far: ReplaceSeen) -> Move:
-    if far.outcome in (Outcome.REFUSED, Outcome.GONE):
+def _nobody(
+    job: Job, seen: JobObservation, step: Step, record: StepStatus, far: ReplaceSeen
+) -> Move:
+    if far.outcome in (RequestOutcome.REFUSED, RequestOutcome.GONE):
         return failed(job, seen, step, record, f"nobody can replace the machine: {far.why}")
     if waits_for_provider(job, seen.now):
         return wait(job)
     return away(job, seen, record, far.why or "it is not known who can replace the machine")
 
 
-def _asked(job: Job, seen: Seen, step: Step, record: StepStatus, far: ReplaceSeen) -> Move:
+def _asked(
+    job: Job, seen: JobObservation, step: Step, record: StepStatus, far: ReplaceSeen
+) -> Move:
     gone = seen.node is None and far.gone
     since = record.output.get(GONE_AT, "")
     if far.renewed:
@@ -79,7 +83,7 @@ def _asked(job: Job, seen: Seen, step: Step, record: StepStatus, far: ReplaceSee
         return never_shown(job, seen, step, record, f"not replaced within {within}: {still}")
     if gone and not since:
         output = {**record.output, GONE_AT: format_time(seen.now)}
-        return put(job, record.model_copy(update={"output": output})), Act.NONE
+        return put(job, record.model_copy(update={"output": output})), JobAct.NONE
 
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)

@@ -7,7 +7,7 @@ under the permit of this job.
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.model import Job, NodeSeen, Seen
+from remedy.job.model import Job, JobObservation, NodeSeen
 from remedy.job.moves import Move, wait
 from remedy.job.records import begun, done, failed
 from remedy.job.steps.asking import (
@@ -28,7 +28,7 @@ FROM, TO, OF = "from", "to", "of"
 
 
 def rollback_component(
-    job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus
+    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
     far = seen.rollback or RollbackSeen(Back.UNKNOWN)
 

@@ -3,22 +3,22 @@
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.runtime.patience import patience
-from remedy.job.model import Act, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, due, held_for, hold
 from remedy.job.moves import wait as waits
 from remedy.job.records import done, failed, late
 from remedy.job.silence import over
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
 MINE = {
-    "uncordon": Act.UNCORDON,
-    "notify": Act.NOTIFY,
-    "label": Act.LABEL,
-    "annotate": Act.ANNOTATE,
+    "uncordon": JobAct.UNCORDON,
+    "notify": JobAct.NOTIFY,
+    "label": JobAct.LABEL,
+    "annotate": JobAct.ANNOTATE,
 }
 
 
-def wait(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def wait(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     assert step.wait is not None
     began = record.started_at or seen.now
     if over(seen, began, began + step.wait.for_):
@@ -26,13 +26,13 @@ def wait(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -
     return waits(job)
 
 
-def small(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def small(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
     if _shown(job, seen, node, step):
         owned = job.status.owned
         if step.name == "uncordon":
             owned = owned.model_copy(update={"cordon": False})
         return done(job, seen, record, "", owned=owned)
-    if seen.heard is not None and seen.heard.outcome is Outcome.REFUSED:
+    if seen.heard is not None and seen.heard.outcome is RequestOutcome.REFUSED:
         return failed(job, seen, step, record, seen.heard.error)
     if late(record, seen):
         error = seen.heard.error if seen.heard is not None else ""
@@ -45,7 +45,7 @@ def small(job: Job, seen: Seen, node: NodeSeen, step: Step, record: StepStatus) 
     return job, MINE[step.name]
 
 
-def _shown(job: Job, seen: Seen, node: NodeSeen, step: Step) -> bool:
+def _shown(job: Job, seen: JobObservation, node: NodeSeen, step: Step) -> bool:
     """Whether the effect of a small step is to be seen."""
     if step.label is not None:
         return node.labels.get(step.label.key) == step.label.value
@@ -53,4 +53,4 @@ def _shown(job: Job, seen: Seen, node: NodeSeen, step: Step) -> bool:
         return node.annotations.get(step.annotate.key) == step.annotate.value
     if step.uncordon is not None:
         return node.cordoned_by != job.mark
-    return seen.heard is not None and seen.heard.act is Act.NOTIFY and not seen.heard.error
+    return seen.heard is not None and seen.heard.act is JobAct.NOTIFY and not seen.heard.error

@@ -21,7 +21,7 @@ from agent.probes.host import HostProbes
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.hashes import config_hash, revision, text_digests
-from kubenode.runtime.components.render import Text, TextRef, rendered
+from kubenode.runtime.components.render import KeyText, TextRef, rendered
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from simulation.hosts.components import SimulatedComponents
@@ -71,7 +71,7 @@ def assign(cp: ControlPlane, made: dict[str, Any], most: str = "") -> None:
     """As a set does: once made, the component, its assignment, and a permit up to class `most`."""
     spec = wire.spec_of(made["spec"])
     uid = cp.get(f"/api/v1/namespaces/kubenode-components/secrets/{SECRET}")["metadata"]["uid"]
-    texts = {TextRef("Secret", SECRET, "password"): Text(PASSWORD, uid)}
+    texts = {TextRef("Secret", SECRET, "password"): KeyText(PASSWORD, uid)}
     entry = {
         "name": "containerd",
         "component": made["metadata"]["name"],

@@ -23,10 +23,10 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.tls.peer import SCOPE_KEY, Peer
 from remedy.bundles.folder import FolderStore
 from remedy.bundles.routes import BundleRoutes
-from remedy.hostdoctor.app import Endpoints
-from remedy.hostdoctor.desk import Desk
-from remedy.hostdoctor.gate import Gate, GateSettings
-from remedy.hostdoctor.metrics import Metrics
+from remedy.hostdoctor.app import DeliveryEndpoints
+from remedy.hostdoctor.desk import HostEventService
+from remedy.hostdoctor.gate import DeliveryAuthenticator, DeliveryAuthenticatorSettings
+from remedy.hostdoctor.metrics import HostDoctorMetrics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -83,8 +83,14 @@ def server(kube: Kube, folder: Path, peer: Peer | None = None) -> ASGIApp:
         (folder / "kept" / host / "a.tar.gz").write_bytes(gzip.compress(b"diagnostics"))
     tokens = folder / "alertmanager"
     tokens.write_text(f"{ALERTMANAGER}\n")
-    gate = Gate(FakeClock(), GateSettings((tokens,)))
-    ends = Endpoints(Desk.__new__(Desk), gate, FakeClock(), Metrics(CollectorRegistry()), SILENT)
+    gate = DeliveryAuthenticator(FakeClock(), DeliveryAuthenticatorSettings((tokens,)))
+    ends = DeliveryEndpoints(
+        HostEventService.__new__(HostEventService),
+        gate,
+        FakeClock(),
+        HostDoctorMetrics(CollectorRegistry()),
+        SILENT,
+    )
     access = BundleAccess(kube, SystemClock(), SILENT, AUDIENCE)
     store = FolderStore(folder / "kept")
     app = ends.app(BundleRoutes(store, ends.may_hand_in, access.check).routes)

@@ -23,10 +23,10 @@ from remedy.bundles.places import BadPlace, store_at
 from remedy.bundles.port import BundleStore, NoBundle, StoreFailed, fits
 from remedy.bundles.routes import BundleRoutes
 from remedy.bundles.s3 import S3Store
-from remedy.hostdoctor.app import Endpoints
-from remedy.hostdoctor.desk import Desk
-from remedy.hostdoctor.gate import Gate, GateSettings
-from remedy.hostdoctor.metrics import Metrics
+from remedy.hostdoctor.app import DeliveryEndpoints
+from remedy.hostdoctor.desk import HostEventService
+from remedy.hostdoctor.gate import DeliveryAuthenticator, DeliveryAuthenticatorSettings
+from remedy.hostdoctor.metrics import HostDoctorMetrics
 
 pytestmark = pytest.mark.integration
 BUCKET = "bundles"
@@ -133,8 +133,14 @@ def a_server(
     store: BundleStore, peer: Peer | None = None, may_read: http.Guard = refuse_all
 ) -> ASGIApp:
     """Host Doctor's listener behind a connection that shows this certificate."""
-    gate = Gate(FakeClock(), GateSettings())
-    ends = Endpoints(Desk.__new__(Desk), gate, FakeClock(), Metrics(CollectorRegistry()), SILENT)
+    gate = DeliveryAuthenticator(FakeClock(), DeliveryAuthenticatorSettings())
+    ends = DeliveryEndpoints(
+        HostEventService.__new__(HostEventService),
+        gate,
+        FakeClock(),
+        HostDoctorMetrics(CollectorRegistry()),
+        SILENT,
+    )
     app = ends.app(BundleRoutes(store, ends.may_hand_in, may_read).routes)
 
     async def with_peer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -28,7 +28,7 @@ from support.machine_requests import REQUESTS, a_key, a_request, as_object
 from support.machine_world import MACHINES, a_machine, closing
 from support.rights import wrong
 
-from defender.auth.reviews import Reviews
+from defender.auth.reviews import AccessReviews
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -582,9 +582,9 @@ async def test_a_token_that_a_caller_shows_is_refused_by_the_api_server(
     assert "Unauthorized" in said.stderr or "logged in" in said.stderr
     async with closing(rights.client(DEFENDER)) as kube:
         clock = SystemClock()
-        user = await Reviews(kube, clock, audience).user(token)
+        user = await AccessReviews(kube, clock, audience).user(token)
         assert user is not None
         assert user.name == f"system:serviceaccount:{namespace}:{name}"
-        assert await Reviews(kube, clock, "another").user(token) is None
+        assert await AccessReviews(kube, clock, "another").user(token) is None
         full = cp.kubectl("create", "token", name, "-n", namespace).stdout.strip()
-        assert await Reviews(kube, clock, audience).user(full) is None
+        assert await AccessReviews(kube, clock, audience).user(full) is None

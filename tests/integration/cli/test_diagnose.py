@@ -13,7 +13,7 @@ from support.embedded import EmbeddedPlane
 from support.remedy_cluster import Cluster, connected
 
 from agent.diagnostics.bundles import Bundles
-from agent.diagnostics.collecting import Collector
+from agent.diagnostics.collecting import DiagnosticsCollector
 from agent.prober import PLURAL, Prober
 from agent.probes.diagnostics import Diagnostics
 from agent.probes.host import HostProbes
@@ -37,7 +37,7 @@ async def answering(cluster: Cluster, folder: Path) -> AsyncIterator[None]:
     """The part of an agent that answers questions, for the node `w1`."""
     clock = SystemClock()
     host = World(folder / "requests")
-    collector = Collector(Bundles(folder / "diagnostics"), clock)
+    collector = DiagnosticsCollector(Bundles(folder / "diagnostics"), clock)
     probes = HostProbes(host, str(folder), diagnostics=Diagnostics(collector, host, "w1", "w1"))
     prober = Prober(cluster.kube, probes, "w1", clock)
     questions = Informer(cluster.kube, custom(PLURAL), decode_probe, clock=clock)

@@ -8,7 +8,7 @@ from support.defender_core import a_policy
 from support.running import running, until
 
 from defender.calendar import Calendar
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.integration
@@ -20,7 +20,7 @@ async def test_whoever_waits_is_called_when_a_pause_ends_also_one_that_is_new(
     caplog.set_level(logging.INFO, "defender.calendar")
     clock, woken = SystemClock(), list[float]()
 
-    def paused(seconds: float) -> Policy:
+    def paused(seconds: float) -> LoadedPolicy:
         at = (clock.now() + timedelta(seconds=seconds)).isoformat()
         return a_policy(limits=[{"scope": "Cluster", "maxConcurrent": 1}], pauses=[{"until": at}])
 

@@ -14,7 +14,7 @@ from support.dashboard_running import Running, dashboard_over
 from support.dashboard_world import JOBS, POLICIES, a_job, put
 from support.remedy_cluster import install_crds
 
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.auth.identity import Identity
 from defender.dashboard.people import Person, Proxy, Via, Writers, networks
 from kubenode.api.v1alpha1 import default_policy
@@ -81,7 +81,9 @@ async def world(kube: Kube, writers: Writers, tokens: dict[str, str]) -> AsyncIt
     except AlreadyExists:
         await kube.patch(f"{POLICIES}/default", {"spec": {"pauses": []}})
     await put(kube, JOBS, a_job("n1", "AwaitingApproval", name="decide-me"))
-    gate = Gate(kube, SystemClock(), GateSettings(review_tokens=True))
+    gate = RequestAuthenticator(
+        kube, SystemClock(), RequestAuthenticatorSettings(review_tokens=True)
+    )
     proxy = Proxy("X-User", "X-Groups", within=networks(("127.0.0.1",)), prefix="oidc:")
     async with dashboard_over(None, kube, gate, writers, link="", proxy=proxy) as running:
         yield running

@@ -11,7 +11,7 @@ from support.defender_world import Fate, a_policy
 from support.redis_fleet import NAMESPACE, Cluster, Fleet
 from support.redis_server import RedisServer
 
-from defender.charge.note import Note
+from defender.charge.note import NoteStore
 from defender.fleet.departure import ANNOTATION, Answered, Departure
 from defender.fleet.sharing import NAME
 from kubenode.api.v1alpha1 import Operation, Reason
@@ -320,7 +320,7 @@ async def test_a_cluster_that_a_person_says_is_gone_frees_what_it_held(server: R
     async with a_fleet(server, a_limit(on_unreachable="Closed")) as fleet:
         await gone(fleet)
         first, second = fleet.clusters
-        note = Note(first.api, NAMESPACE, NAME, ANNOTATION)
+        note = NoteStore(first.api, NAMESPACE, NAME, ANNOTATION)
         await note.read()
         await note.write(Departure("c2", "ada", "the site was sold").text)
         await fleet.beats(15)
@@ -342,7 +342,7 @@ async def test_a_cluster_that_is_heard_is_not_forgotten(server: RedisServer) -> 
         first = fleet.clusters[0]
         told: list[Answered] = []
         first.sharing.on_departure = told.append
-        note = Note(first.api, NAMESPACE, NAME, ANNOTATION)
+        note = NoteStore(first.api, NAMESPACE, NAME, ANNOTATION)
         await note.read()
         await note.write(Departure("c2", "ada", "a mistake").text)
         await fleet.beats(15)
@@ -356,7 +356,7 @@ async def test_a_forgotten_cluster_that_comes_back_is_one_of_them_again(
     async with a_fleet(server, a_limit(on_unreachable="Closed")) as fleet:
         first, last = fleet.clusters[0], fleet.clusters[-1]
         await gone(fleet)
-        note = Note(first.api, NAMESPACE, NAME, ANNOTATION)
+        note = NoteStore(first.api, NAMESPACE, NAME, ANNOTATION)
         await note.read()
         await note.write(Departure("c2", "ada", "believed to be gone").text)
         await fleet.beats(15)

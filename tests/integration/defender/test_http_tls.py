@@ -14,7 +14,7 @@ from support.pki import Authority, Identity
 from support.running import running, until
 
 from defender import connection
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.auth.identity import AUTHENTICATED, Proof
 from defender.auth.identity import Identity as Caller
 from defender.client import ClientTls, DefenderUnreachable, HttpPermits
@@ -25,18 +25,18 @@ from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.tls.certificates import Pair
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 from kubenode.runtime.tls.peer import Peer
 
 pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
 
 
-class Open(Gate):
+class Open(RequestAuthenticator):
     """Whoever has a certificate may do everything; who came is kept."""
 
     def __init__(self) -> None:
-        super().__init__(None, CLOCK, GateSettings())
+        super().__init__(None, CLOCK, RequestAuthenticatorSettings())
         self.came: list[Caller | None] = []
 
     async def identify(self, token: str, peer: Peer | None = None) -> Caller | None:
@@ -55,7 +55,7 @@ class World:
         self.servers, self.clients = self.authority("servers"), self.authority("clients")
         self.serving = self.servers.issue("serving", "defender", sans=["127.0.0.1", "localhost"])
         self.context = LiveContext()
-        files = Files(self.serving.cert_file, self.serving.key_file, self.clients.cert_file)
+        files = PemFiles(self.serving.cert_file, self.serving.key_file, self.clients.cert_file)
         self.keeper = FileKeeper(CLOCK, self.context, files)
         self.keeper.start("--tls-cert-file")
         self.gate, self.port = Open(), Recording()
@@ -158,9 +158,9 @@ def test_files_that_cannot_be_used_are_told_at_the_start(tmp_path: Path) -> None
     serving = authority.issue("serving", "x", sans=["127.0.0.1"])
     other = authority.issue("other", "x", sans=["127.0.0.1"])
     broken = [
-        Files(tmp_path / "none.crt", serving.key_file),
-        Files(serving.cert_file, other.key_file),
-        Files(serving.cert_file, serving.key_file, serving.key_file),
+        PemFiles(tmp_path / "none.crt", serving.key_file),
+        PemFiles(serving.cert_file, other.key_file),
+        PemFiles(serving.cert_file, serving.key_file, serving.key_file),
     ]
     for files in broken:
         with pytest.raises(CannotStart, match="--tls-cert-file"):
@@ -184,7 +184,7 @@ async def test_a_client_whose_certificate_was_renewed_shows_the_new_one(
 
 @asynccontextmanager
 async def replica(port: Recording) -> AsyncIterator[str]:
-    gate = Gate(None, CLOCK, GateSettings(anyone=True))
+    gate = RequestAuthenticator(None, CLOCK, RequestAuthenticatorSettings(anyone=True))
     server = DefenderServer(create_app(port, Nothing(), gate))
     async with running(server.run()):
         await server.listening.wait()
@@ -278,7 +278,7 @@ async def test_a_server_that_stops_does_not_wait_for_its_streams() -> None:
 
 async def test_only_so_many_may_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     port = Recording(woken=[an_ask().holder])
-    gate = Gate(None, CLOCK, GateSettings(anyone=True))
+    gate = RequestAuthenticator(None, CLOCK, RequestAuthenticatorSettings(anyone=True))
     app = create_app(port, Nothing(), gate)
     app.streams._most = 2
     server = DefenderServer(app)

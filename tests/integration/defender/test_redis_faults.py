@@ -13,7 +13,7 @@ from support.defender_world import a_policy, an_ask
 from support.redis_server import RedisServer
 from support.redis_world import SharedWorld
 
-from defender.charge.step import Answers
+from defender.charge.step import AnswerSource
 from defender.client import DefenderUnreachable
 from defender.store import UNCLEAR
 from kubenode.api.v1alpha1 import Reason
@@ -35,7 +35,7 @@ async def server(tmp_path: Path) -> AsyncIterator[RedisServer]:
 @pytest.fixture
 async def world(server: RedisServer) -> AsyncIterator[SharedWorld]:
     made = SharedWorld(server.url, REPLICAS, NODES, [POLICY])
-    await made.until(Answers.REDIS)
+    await made.until(AnswerSource.REDIS)
     yield made
     await made.close()
 
@@ -82,7 +82,7 @@ class Life:
 
     async def ends_well(self) -> None:
         """Everybody answers by Redis, what is held is valid everywhere, all can be given back."""
-        await self.world.until(Answers.REDIS)
+        await self.world.until(AnswerSource.REDIS)
         for defender in self.world.defenders:
             for permit in self.held:
                 assert (await defender.check(permit, 0)).allowed
@@ -105,7 +105,7 @@ class Life:
         for _ in range(2):
             await self.world.defenders[leader]._keep()
             self.world.step(seconds=UNCLEAR.total_seconds() + 1)
-            await self.world.until(Answers.REDIS)
+            await self.world.until(AnswerSource.REDIS)
 
 
 def restarted(server: RedisServer) -> None:
@@ -141,8 +141,8 @@ async def test_while_redis_is_away_the_holder_of_the_lease_goes_on_alone(
     life = Life(world)
     await life.through(2)
     server.kill()
-    await world.until(Answers.PERMITS, 0)
-    assert [c.answers() for c in world.charges[1:]] == [Answers.NOTHING] * (REPLICAS - 1)
+    await world.until(AnswerSource.PERMITS, 0)
+    assert [c.answers() for c in world.charges[1:]] == [AnswerSource.NOTHING] * (REPLICAS - 1)
     life.answers.clear()
     await life.through(5)
     assert life.answers == {True, False}
@@ -171,7 +171,7 @@ async def test_a_full_redis_is_away_until_it_has_room(
     life = Life(world)
     await life.through(2)
     server.do("CONFIG", "SET", "maxmemory", "1")
-    await world.until(Answers.PERMITS, 0)
+    await world.until(AnswerSource.PERMITS, 0)
     life.answers.clear()
     await life.through(3)
     assert life.answers == {True, False}
@@ -188,8 +188,8 @@ async def test_a_leader_that_is_lost_with_redis_leaves_nothing_behind(
     await world.rounds(3)  # the leader has claimed, and goes
     world.replica(0)
     world.leads(1)
-    await world.until(Answers.PERMITS, 1)
-    assert world.charges[0].answers() is Answers.NOTHING
+    await world.until(AnswerSource.PERMITS, 1)
+    assert world.charges[0].answers() is AnswerSource.NOTHING
     await life.through(3)
     server.start()
     await life.ends_well()
@@ -205,8 +205,8 @@ async def test_replicas_that_cannot_read_who_answers_stop_before_anybody_answers
     world.charges[0]._log = Unreachable()  # type: ignore[assignment]
     for _ in range(60):
         await world.rounds(0.5)
-        alone = world.charges[0].answers() is Answers.PERMITS
-        assert not alone or all(c.answers() is Answers.NOTHING for c in cut_off)
+        alone = world.charges[0].answers() is AnswerSource.PERMITS
+        assert not alone or all(c.answers() is AnswerSource.NOTHING for c in cut_off)
         if alone:
             return
     raise AssertionError("nobody answers")
@@ -295,7 +295,7 @@ async def test_a_failover_that_loses_writes_breaks_no_limit(tmp_path: Path) -> N
     """The new master has not seen the last takes: it is a stranger, however alike it looks."""
     with Sentinels(tmp_path) as sentinels:
         world = SharedWorld(sentinels.url, REPLICAS, NODES, [POLICY])
-        await world.until(Answers.REDIS)
+        await world.until(AnswerSource.REDIS)
         life = Life(world)
         await life.through(1)
         sentinels.replica.do("REPLICAOF", "NO", "ONE")  # it hears no more ...

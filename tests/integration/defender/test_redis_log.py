@@ -7,8 +7,8 @@ import pytest
 from redis.asyncio import Redis
 from support.redis_server import RedisServer
 
-from defender.redis.client import Address, connect
-from defender.redis.log import Away, Entry, Reign, SharedLog, Strange, Unfit
+from defender.redis.client import RedisAddress, connect
+from defender.redis.log import Away, LogEntry, RedisEpoch, SharedLog, Strange, Unfit
 
 pytestmark = pytest.mark.integration
 
@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 async def redis(server: RedisServer) -> AsyncIterator[Redis]:
     server.do("FLUSHALL")
     server.do("SCRIPT", "FLUSH")  # as after a restart: every script is sent again
-    client = connect(Address(server.url, seconds=2.0))
+    client = connect(RedisAddress(server.url, seconds=2.0))
     yield client
     await client.aclose()
 
@@ -39,9 +39,9 @@ async def test_only_who_has_seen_every_take_may_take(log: SharedLog) -> None:
     assert (first.full, first.floor, first.entries) == (True, 7, [])
     number, changes = await log.take(reign, first.version, {"a": "A"})
     assert number == changes.version
-    assert changes.entries == [Entry("a", number, "A")]
+    assert changes.entries == [LogEntry("a", number, "A")]
     refused, changes = await log.take(reign, first.version, {"b": "B"})
-    assert (refused, changes.entries) == (0, [Entry("a", number, "A")])
+    assert (refused, changes.entries) == (0, [LogEntry("a", number, "A")])
     again, _ = await log.take(reign, changes.version, {"b": "B"})
     assert again > number
 
@@ -49,7 +49,7 @@ async def test_only_who_has_seen_every_take_may_take(log: SharedLog) -> None:
 async def test_what_loosens_makes_nobody_judge_again(log: SharedLog) -> None:
     reign = await log.begin("e1", 0, {})
     number, changes = await log.take(reign, 1, {"a": "A"})
-    assert await log.put(reign, [Entry("a", number, "")]) == 1
+    assert await log.put(reign, [LogEntry("a", number, "")]) == 1
     later, _ = await log.take(reign, changes.version, {"b": "B"})
     assert later
 
@@ -59,20 +59,20 @@ async def test_what_came_to_nothing_stays_nothing_however_late_its_confirmation(
 ) -> None:
     reign = await log.begin("e1", 0, {})
     number, _ = await log.take(reign, 1, {"a": "A"})
-    await log.put(reign, [Entry("a", number, "")])
-    assert await log.put(reign, [Entry("a", number, "A!")], known=True) == 0
-    assert await log.put(reign, [Entry("a", number, "A!")]) == 0
+    await log.put(reign, [LogEntry("a", number, "")])
+    assert await log.put(reign, [LogEntry("a", number, "A!")], known=True) == 0
+    assert await log.put(reign, [LogEntry("a", number, "A!")]) == 0
     (entry,) = (await log.sync(reign, -1)).entries
-    assert entry == Entry("a", number, "")
+    assert entry == LogEntry("a", number, "")
 
 
 async def test_a_late_word_about_an_earlier_take_of_a_name_changes_nothing(log: SharedLog) -> None:
     reign = await log.begin("e1", 0, {})
     first, changes = await log.take(reign, 1, {"a": "A"})
     second, _ = await log.take(reign, changes.version, {"a": "A2"})
-    assert await log.put(reign, [Entry("a", first, "")]) == 0
+    assert await log.put(reign, [LogEntry("a", first, "")]) == 0
     (entry,) = (await log.sync(reign, -1)).entries
-    assert entry == Entry("a", second, "A2")
+    assert entry == LogEntry("a", second, "A2")
 
 
 async def test_who_was_away_while_the_log_was_trimmed_gets_all_of_it(log: SharedLog) -> None:
@@ -92,7 +92,7 @@ async def test_who_was_away_while_the_log_was_trimmed_gets_all_of_it(log: Shared
 @pytest.mark.parametrize("call", ["sync", "take", "put", "trim"])
 async def test_another_epoch_or_another_reign_is_never_believed(log: SharedLog, call: str) -> None:
     reign = await log.begin("e1", 0, {})
-    for wrong in (Reign("e2", reign.replid), Reign("e1", "0" * 40)):
+    for wrong in (RedisEpoch("e2", reign.replid), RedisEpoch("e1", "0" * 40)):
         with pytest.raises(Strange):
             match call:
                 case "sync":
@@ -100,7 +100,7 @@ async def test_another_epoch_or_another_reign_is_never_believed(log: SharedLog, 
                 case "take":
                     await log.take(wrong, 1, {"a": "A"})
                 case "put":
-                    await log.put(wrong, [Entry("a", 1, "A")])
+                    await log.put(wrong, [LogEntry("a", 1, "A")])
                 case _:
                     await log.trim(wrong, 1, {"a": 1})
     assert (await log.sync(reign, -1)).entries == []
@@ -111,7 +111,7 @@ async def test_a_wiped_redis_is_a_stranger(log: SharedLog, server: RedisServer) 
     server.do("FLUSHALL")
     with pytest.raises(Strange):
         await log.sync(reign, 1)
-    assert (await log.probe("x")).reign == Reign("", reign.replid)
+    assert (await log.probe("x")).reign == RedisEpoch("", reign.replid)
 
 
 async def test_thousands_of_changes_come_in_one_answer(log: SharedLog) -> None:
@@ -136,7 +136,7 @@ async def test_a_redis_that_restarted_has_another_reign_though_it_kept_everythin
     tmp_path: Path,
 ) -> None:
     with RedisServer(tmp_path) as server:
-        client = connect(Address(server.url))
+        client = connect(RedisAddress(server.url))
         log = SharedLog(client, "test")
         reign = await log.begin("e1", 0, {"a": "A"})
         server.kill()
@@ -153,7 +153,7 @@ async def test_a_redis_that_restarted_has_another_reign_though_it_kept_everythin
 
 async def test_a_frozen_redis_and_a_full_one_are_away_at_once(tmp_path: Path) -> None:
     with RedisServer(tmp_path) as server:
-        client = connect(Address(server.url, seconds=0.2))
+        client = connect(RedisAddress(server.url, seconds=0.2))
         log = SharedLog(client, "test")
         reign = await log.begin("e1", 0, {})
         server.freeze()

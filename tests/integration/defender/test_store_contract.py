@@ -17,7 +17,7 @@ from support.defender_world import PERMITS, Fate, World, a_policy, an_ask
 from support.redis_server import RedisServer
 from support.redis_world import SharedWorld
 
-from defender.charge.step import Answers
+from defender.charge.step import AnswerSource
 from defender.client import DefenderUnreachable
 from defender.service import Defender
 from defender.store import UNCLEAR
@@ -60,7 +60,7 @@ class Stores:
     async def later(self, **time: float) -> None:
         self.world.step(**time)
         if isinstance(self.world, SharedWorld):
-            await self.world.until(Answers.REDIS)
+            await self.world.until(AnswerSource.REDIS)
 
     async def keep(self) -> None:
         """A round of housekeeping, by who leads."""
@@ -73,7 +73,7 @@ class Stores:
             for number in range(len(world.defenders)):
                 world.replica(number)
             world.leads(0)
-            await world.until(Answers.REDIS)
+            await world.until(AnswerSource.REDIS)
         else:
             await world.restart(behind=True)
 
@@ -108,7 +108,7 @@ class Made:
         self._server.do("FLUSHALL")
         shared = SharedWorld(self._server.url, 2, nodes, [policy])
         self.worlds.append(shared)
-        await shared.until(Answers.REDIS)
+        await shared.until(AnswerSource.REDIS)
         return Stores(shared)
 
 
@@ -235,7 +235,7 @@ async def test_what_was_taken_by_a_process_that_died_before_the_write_is_freed(m
     assert not (await dying.ask(an_ask("n0", kind="Test"))).allowed
     if isinstance(stores.world, SharedWorld):
         stores.world.replica(1)
-        await stores.world.until(Answers.REDIS)
+        await stores.world.until(AnswerSource.REDIS)
         assert not (await stores.ask("n1")).allowed  # it may still be written
     await stores.keep()
     assert not (await stores.ask("n1")).allowed

@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventPhase
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from remedy.hostdoctor.gate import GateSettings
+from remedy.hostdoctor.gate import DeliveryAuthenticatorSettings
 from remedy.hostdoctor.parsers.about import ABOUT
 from remedy.hostdoctor.server import SECRET, HostDoctorSettings
 
@@ -27,7 +27,7 @@ SYSTEM = "host-doctor-of-tests"
 
 
 def settings(port: int, token: Path) -> HostDoctorSettings:
-    return HostDoctorSettings(port, tls=False, gate=GateSettings((token,)))
+    return HostDoctorSettings(port, tls=False, gate=DeliveryAuthenticatorSettings((token,)))
 
 
 def token_file(folder: Path, text: str = TOKEN) -> Path:
@@ -82,7 +82,9 @@ async def test_what_the_api_server_does_not_take_is_sent_again(
     """Over HTTPS, by the certificate that Host Doctor keeps in a Secret."""
     token, name = token_file(tmp_path), "kubenode-host-doctor.kubenode-system.svc"
     await real_kube.create(paths.namespaces(), {"metadata": {"name": SYSTEM}})
-    own = HostDoctorSettings(0, namespace=SYSTEM, names=(name,), gate=GateSettings((token,)))
+    own = HostDoctorSettings(
+        0, namespace=SYSTEM, names=(name,), gate=DeliveryAuthenticatorSettings((token,))
+    )
     async with doctoring(real_kube, tmp_path, settings=own) as doctor:
         secrets = paths.resource("/api/v1", "secrets", namespace=SYSTEM, name=SECRET)
         kept = (await real_kube.get(secrets))["data"]

@@ -16,7 +16,7 @@ from kubenode.runtime.httplimits import HttpLimits
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Unreachable
 from remedy.hostdoctor import app, desk, limits
-from remedy.hostdoctor.gate import GateSettings
+from remedy.hostdoctor.gate import DeliveryAuthenticatorSettings
 from remedy.hostdoctor.lifecycle import KEPT
 from remedy.hostdoctor.server import HostDoctorSettings
 
@@ -176,7 +176,9 @@ async def test_a_slow_head_and_a_slow_body_hold_nothing(kube: Kube, tmp_path: Pa
     file = tmp_path / "tokens"
     file.write_text(f"{TOKEN}\n")
     quick = HttpLimits(read_seconds=0.3)
-    settings = HostDoctorSettings(0, tls=False, gate=GateSettings((file,)), limits=quick)
+    settings = HostDoctorSettings(
+        0, tls=False, gate=DeliveryAuthenticatorSettings((file,)), limits=quick
+    )
     async with doctoring(kube, tmp_path, settings=settings) as doctor:
         head = f"POST {AM} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
         whole = f"{head}Content-Length: 100\r\n\r\n"
@@ -211,7 +213,7 @@ async def test_alibaba_clouds_notification_is_taken_with_its_own_token_alone(
     cloud, others = tmp_path / "alibaba", tmp_path / "alertmanager"
     cloud.write_text("of-the-cloud-0123456789\n")
     others.write_text(f"{TOKEN}\n")
-    settings = HostDoctorSettings(0, tls=False, gate=GateSettings((cloud, others)))
+    settings = HostDoctorSettings(0, tls=False, gate=DeliveryAuthenticatorSettings((cloud, others)))
     await make_node(kube, "a", provider="cn-hangzhou.i-bp1ecr5go2go0001")
     about = {
         "eventId": "e-1",

@@ -17,7 +17,7 @@ from kubenode.cli.events_listing import list_events
 from kubenode.cli.exits import Refusal
 from kubenode.cli.options import Listing
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.tls.files import Files
+from kubenode.runtime.tls.files import PemFiles
 from remedy.hostdoctor.server import HostDoctorSettings
 
 pytestmark = pytest.mark.integration
@@ -80,7 +80,7 @@ async def test_an_agent_tells_of_its_own_machine_alone(kube: Kube, tmp_path: Pat
     authority = Authority(tmp_path)
     server = authority.issue("server", "host-doctor", sans=["127.0.0.1"])
     agent = authority.issue("agent", "kubenode:agent:a", ["kubenode:agents"])
-    files = Files(server.cert_file, server.key_file, authority.cert_file)
+    files = PemFiles(server.cert_file, server.key_file, authority.cert_file)
     await make_node(kube, "a", provider=f"{VMSS}1")
     await make_node(kube, "b", provider=f"{VMSS}2")
     context = ssl.create_default_context(cafile=str(authority.cert_file))

@@ -18,7 +18,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, Unauthorized, Unreachable
 from kubenode.runtime.tls.certificates import ends_at
 from machine.bootstrap.tokens import new_id, secret
-from machine.certificates.case import Reason
+from machine.certificates.case import DenialReason
 from machine.certificates.checks import MOST_REQUESTS
 from machine.names import MACHINE_UID, agent_user, secret_name
 
@@ -50,7 +50,7 @@ async def test_a_token_gives_one_certificate_and_the_certificate_the_next(
             await until(remembered, "the end of the certificate is not in the status")
             await host.create(REQUESTS, as_object("one-2", a_request(agent_user("one"))))
             no = (await world.decided("one-2"))["Denied"]
-            assert no["reason"] == Reason.LIVE
+            assert no["reason"] == DenialReason.LIVE
             assert "kubenode machine reissue one" in no["message"]
             assert "CertificateIsLive" in await world.condition("one", "CertificateDenied")
         async with closing(world.agent("one")) as agent:
@@ -61,30 +61,34 @@ async def test_a_token_gives_one_certificate_and_the_certificate_the_next(
 
 
 HONEST = agent_user("asked")
-WRONG: dict[str, tuple[Reason, dict[str, Any], dict[str, Any]]] = {
+WRONG: dict[str, tuple[DenialReason, dict[str, Any], dict[str, Any]]] = {
     "name of a kubelet": (
-        Reason.COMMON_NAME,
+        DenialReason.COMMON_NAME,
         {"cn": "system:node:asked", "organizations": ["system:nodes"]},
         {},
     ),
     "small RSA key": (
-        Reason.KEY,
+        DenialReason.KEY,
         {"key": rsa.generate_private_key(public_exponent=65537, key_size=1024)},
         {},
     ),
-    "key of another curve": (Reason.KEY, {"key": ec.generate_private_key(ec.SECP384R1())}, {}),
-    "name of a user": (Reason.COMMON_NAME, {"cn": "admin"}, {}),
-    "no name": (Reason.COMMON_NAME, {"cn": ""}, {}),
-    "more groups": (Reason.ORGANIZATION, {"organizations": ["kubenode:agents", "x"]}, {}),
-    "no group": (Reason.ORGANIZATION, {"organizations": []}, {}),
-    "further names": (Reason.NAMES, {"san": "kubernetes.default"}, {}),
-    "further parts of the subject": (Reason.NAMES, {"unit": "x"}, {}),
-    "too long": (Reason.LIFE, {}, {"expirationSeconds": 30 * 86400 + 1}),
-    "no end": (Reason.LIFE, {}, {"expirationSeconds": None}),
-    "another usage": (Reason.USAGES, {}, {"usages": ["client auth", "signing"]}),
-    "not for clients": (Reason.USAGES, {}, {"usages": ["digital signature"]}),
-    "no such Machine": (Reason.MACHINE, {"cn": agent_user("nobody")}, {}),
-    "another Machine": (Reason.TOKEN, {"cn": agent_user("other")}, {}),
+    "key of another curve": (
+        DenialReason.KEY,
+        {"key": ec.generate_private_key(ec.SECP384R1())},
+        {},
+    ),
+    "name of a user": (DenialReason.COMMON_NAME, {"cn": "admin"}, {}),
+    "no name": (DenialReason.COMMON_NAME, {"cn": ""}, {}),
+    "more groups": (DenialReason.ORGANIZATION, {"organizations": ["kubenode:agents", "x"]}, {}),
+    "no group": (DenialReason.ORGANIZATION, {"organizations": []}, {}),
+    "further names": (DenialReason.NAMES, {"san": "kubernetes.default"}, {}),
+    "further parts of the subject": (DenialReason.NAMES, {"unit": "x"}, {}),
+    "too long": (DenialReason.LIFE, {}, {"expirationSeconds": 30 * 86400 + 1}),
+    "no end": (DenialReason.LIFE, {}, {"expirationSeconds": None}),
+    "another usage": (DenialReason.USAGES, {}, {"usages": ["client auth", "signing"]}),
+    "not for clients": (DenialReason.USAGES, {}, {"usages": ["digital signature"]}),
+    "no such Machine": (DenialReason.MACHINE, {"cn": agent_user("nobody")}, {}),
+    "another Machine": (DenialReason.TOKEN, {"cn": agent_user("other")}, {}),
 }
 """What is wrong: the reason of the no, what the request says instead, and its object."""
 
@@ -120,7 +124,7 @@ async def test_who_is_neither_its_token_nor_the_same_agent_is_denied(
             await other.create(REQUESTS, as_object("stolen-1", a_request(agent_user("mine"))))
         await world.kube.create(REQUESTS, as_object("stolen-2", a_request(agent_user("mine"))))
         for name in ("stolen-1", "stolen-2"):
-            assert (await world.decided(name))["Denied"]["reason"] == Reason.REQUESTER
+            assert (await world.decided(name))["Denied"]["reason"] == DenialReason.REQUESTER
 
 
 async def test_an_agent_that_floods_requests_gets_few_certificates_and_a_reason(
@@ -145,7 +149,7 @@ async def test_an_agent_that_floods_requests_gets_few_certificates_and_a_reason(
         decided = [await world.decided(f"flood-{number:03}") for number in range(count)]
         denied = [found["Denied"] for found in decided if "Denied" in found]
         assert len(denied) == count - MOST_REQUESTS
-        assert {no["reason"] for no in denied} == {Reason.TOO_MANY}
+        assert {no["reason"] for no in denied} == {DenialReason.TOO_MANY}
         assert "find out what makes them" in denied[0]["message"]
 
 
@@ -167,7 +171,7 @@ async def test_a_renewal_needs_a_certificate_that_was_granted_to_this_machine(
         await world.token("anew")
         async with closing(world.agent("anew")) as before:
             await before.create(REQUESTS, as_object("anew-1", a_request(agent_user("anew"))))
-        assert (await world.decided("anew-1"))["Denied"]["reason"] == Reason.UNKNOWN
+        assert (await world.decided("anew-1"))["Denied"]["reason"] == DenialReason.UNKNOWN
 
 
 async def test_a_token_of_a_machine_that_is_gone_is_revoked_and_refused(
@@ -212,7 +216,7 @@ async def test_a_token_of_another_machine_of_the_same_name_gives_nothing(
         await world.kube.patch(path, forged)
         async with closing(world.bearer(token.text)) as host:
             await host.create(REQUESTS, as_object("bound-1", a_request(agent_user("bound"))))
-            assert (await world.decided("bound-1"))["Denied"]["reason"] == Reason.TOKEN
+            assert (await world.decided("bound-1"))["Denied"]["reason"] == DenialReason.TOKEN
 
 
 async def test_an_expired_token_is_refused(cluster: ControlPlane, tmp_path: Path) -> None:
@@ -237,7 +241,7 @@ async def test_reissue_lets_one_more_certificate_through(
             await host.create(REQUESTS, as_object("again-2", a_request(agent_user("again"))))
             assert set(await world.decided("again-2")) == {"Approved"}
             await host.create(REQUESTS, as_object("again-3", a_request(agent_user("again"))))
-            assert (await world.decided("again-3"))["Denied"]["reason"] == Reason.LIVE
+            assert (await world.decided("again-3"))["Denied"]["reason"] == DenialReason.LIVE
 
 
 def losing(number: int, *, applied: bool) -> type[Kube]:

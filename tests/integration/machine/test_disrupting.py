@@ -29,7 +29,7 @@ from kubenode.runtime.kube.errors import Conflict, NotFound
 from kubenode.runtime.kube.paths import custom
 from machine.disruption.cordon import CORDONED_BY, mark_of
 from machine.disruption.disruptions import NodeDisruptions
-from machine.disruption.port import Prepared, State, Why, Wish
+from machine.disruption.port import DisruptionHold, DisruptionRequest, DisruptionState, Prepared
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 
@@ -114,11 +114,11 @@ class World:
         found = (await self.kube.get(PERMITS))["items"]
         return [p["metadata"]["name"] for p in found if p["status"].get("state") != "Released"]
 
-    async def ready(self, wish: Wish) -> Prepared:
+    async def ready(self, wish: DisruptionRequest) -> Prepared:
         async def look() -> Prepared | None:
             with suppress(Conflict):
                 prepared = await self.disruptions.prepare(wish)
-                return prepared if prepared.state is State.READY else None
+                return prepared if prepared.state is DisruptionState.READY else None
             return None  # somebody wrote to the node: a controller looks again, too
 
         return await until(look, f"{wish.holder.name} does not get {wish.node}", TURN)
@@ -173,8 +173,10 @@ async def _is(value: bool) -> bool:
     return value
 
 
-def rollout(node: str, holder: Holder, class_: ChangeClass = ChangeClass.DRAIN) -> Wish:
-    return Wish(node, holder, Operation.ROLLOUT, class_)
+def rollout(
+    node: str, holder: Holder, class_: ChangeClass = ChangeClass.DRAIN
+) -> DisruptionRequest:
+    return DisruptionRequest(node, holder, Operation.ROLLOUT, class_)
 
 
 async def test_a_budget_is_honoured_and_named_with_the_pod_and_the_node_given_back(
@@ -189,10 +191,10 @@ async def test_a_budget_is_honoured_and_named_with_the_pod_and_the_node_given_ba
 
     async def held() -> Prepared | None:
         prepared = await world.disruptions.prepare(rollout("dis-0", holder))
-        return prepared if prepared.reason == Why.PDB_BLOCKED else None
+        return prepared if prepared.reason == DisruptionHold.PDB_BLOCKED else None
 
     blocked = await until(held, "no budget holds the drain")
-    assert blocked.state is State.DRAINING and blocked.permit
+    assert blocked.state is DisruptionState.DRAINING and blocked.permit
     assert f"{SPACE}/db" in blocked.message and f"PDB {SPACE}/keep" in blocked.message
     assert await world.pods("dis-0") == ["db"]
     assert await world.cordoned("dis-0") == (True, mark_of(holder))
@@ -215,7 +217,7 @@ async def test_f19_a_persons_cordon_stays_and_a_persons_uncordon_cancels(world: 
 
     async def cancelled() -> bool:
         prepared = await world.disruptions.prepare(rollout("dis-2", holder))
-        return prepared.reason == Why.PERSON_UNCORDONED
+        return prepared.reason == DisruptionHold.PERSON_UNCORDONED
 
     await until(cancelled, "the uncordon is not seen")
     await world.ended("dis-2", holder)

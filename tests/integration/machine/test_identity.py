@@ -18,7 +18,7 @@ from agent.heartbeat import Heartbeat
 from agent.host.systemd import SystemdHost
 from agent.identity import making, pem
 from agent.identity.pem import BadPem
-from agent.identity.store import Store
+from agent.identity.store import IdentityStore
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import custom
@@ -156,7 +156,7 @@ async def test_invariant_14_certificates_outlive_pause_observation_and_another_a
         assert host.store.read_current() != first
 
 
-class Dying(Store):
+class Dying(IdentityStore):
     """The agent is killed at its write of this number, before or after it is on disk."""
 
     def __init__(self, folder: Path, number: int, *, applied: bool) -> None:
@@ -173,16 +173,16 @@ class Dying(Store):
         raise Killed
 
     def keep_key(self, key: bytes) -> None:
-        self._dies(lambda: Store.keep_key(self, key))
+        self._dies(lambda: IdentityStore.keep_key(self, key))
 
     def keep_next(self, pair: bytes) -> None:
-        self._dies(lambda: Store.keep_next(self, pair))
+        self._dies(lambda: IdentityStore.keep_next(self, pair))
 
     def adopt(self) -> None:
-        self._dies(lambda: Store.adopt(self))
+        self._dies(lambda: IdentityStore.adopt(self))
 
     def drop(self) -> None:
-        self._dies(lambda: Store.drop(self))
+        self._dies(lambda: IdentityStore.drop(self))
 
 
 class Killed(BaseException):

@@ -24,7 +24,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.machine_export import Exporter
 from kubenode.cli.machine_import_cluster import Cluster, cluster_findings
 from kubenode.cli.machine_import_rows import ImportRow, row_of
-from kubenode.cli.machine_importing import Importer, Outcome, Result, import_all
+from kubenode.cli.machine_importing import Importer, ImportOutcome, ImportResult, import_all
 from kubenode.cli.machine_ssh import over_ssh
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
@@ -77,7 +77,7 @@ class Site:
         cluster = Cluster(self.world.cp.server, CA)
         return Importer(self.kube, cluster, over_ssh, self.told.append, seconds=seconds)
 
-    async def run(self, name: str, seconds: float = PATIENCE, **more: object) -> Outcome:
+    async def run(self, name: str, seconds: float = PATIENCE, **more: object) -> ImportOutcome:
         return await self.importer(seconds).run(self.row(name, **more))
 
     async def there(self, name: str) -> bool:
@@ -128,7 +128,7 @@ async def test_a_host_is_imported_to_running_and_no_command_shows_its_token(
         host = site.hosts.add("goes-well")
         site.becomes("goes-well")
         outcome = await site.run("goes-well", labels={"pool": "edge"})
-        assert outcome.result is Result.RUNNING, outcome
+        assert outcome.result is ImportResult.RUNNING, outcome
         machine = await site.world.machine("goes-well")
         assert machine.metadata.labels == {"pool": "edge"}
         (token,) = {s.decode().strip() for c, s in host.asked if "join.sh" in c and len(s) == 24}
@@ -138,7 +138,7 @@ async def test_a_host_is_imported_to_running_and_no_command_shows_its_token(
         assert "rm -f /etc/kubenode/bootstrap-token" in last
 
         again = await site.run("goes-well", addresses=["10.9.0.1"])
-        assert again.result is Result.RUNNING
+        assert again.result is ImportResult.RUNNING
         assert host.joins == 1, "an agent that is in is not installed again"
         assert (await site.world.machine("goes-well")).metadata.uid == machine.metadata.uid
 
@@ -149,7 +149,7 @@ async def test_what_is_refused_has_changed_nothing(
     async with a_site(cluster, people, tmp_path) as site:
         host = site.hosts.add("refused", says={"systemd": None, "uid": "1000"})
         outcome = await site.run("refused")
-        assert outcome.result is Result.REFUSED and outcome.step == "preflight"
+        assert outcome.result is ImportResult.REFUSED and outcome.step == "preflight"
         assert "systemd: it does not run" in outcome.why and "sudo" in outcome.why
         assert not await site.there("refused") and host.joins == 0
         assert len(host.asked) == 2, "the clock and the probe"
@@ -166,13 +166,13 @@ async def test_an_import_that_was_cut_off_is_continued(
         for cut_at in ("date", "sh -s", "mkdir -p", "cat > ", "sh /var/lib/kubenode-import/join"):
             host.cut_at = cut_at
             outcome = await site.run("cut-off", addresses=["10.9.0.1"])
-            assert outcome.result is Result.FAILED, outcome
+            assert outcome.result is ImportResult.FAILED, outcome
             assert "SSH connection broke" in outcome.why and "run it again" in outcome.why
             if await site.there("cut-off"):
                 uids.add((await site.world.machine("cut-off")).metadata.uid)
         host.cut_at = ""
         outcome = await site.run("cut-off", addresses=["10.9.0.1"])
-        assert outcome.result is Result.RUNNING, outcome
+        assert outcome.result is ImportResult.RUNNING, outcome
         assert uids == {(await site.world.machine("cut-off")).metadata.uid}
 
 
@@ -182,7 +182,7 @@ async def test_an_agent_that_does_not_come_is_named_when_the_time_is_over(
     async with a_site(cluster, people, tmp_path) as site:
         site.hosts.add("silent")
         outcome = await site.run("silent", seconds=0.0)
-        assert (outcome.result, outcome.step) == (Result.TIMED_OUT, "certificate")
+        assert (outcome.result, outcome.step) == (ImportResult.TIMED_OUT, "certificate")
         assert "journalctl -u kubenode-agent" in outcome.why
         found = [line for line in site.told if "certificate" in line]
         assert len(found) == 1, "what does not change is told once"
@@ -195,7 +195,7 @@ async def test_a_machine_of_another_host_is_not_taken_over(
         host = site.hosts.add("taken")
         await site.world.make("taken", addresses=["10.7.7.7"])
         outcome = await site.run("taken")
-        assert outcome.result is Result.FAILED and host.joins == 0
+        assert outcome.result is ImportResult.FAILED and host.joins == 0
         assert "has addresses 10.7.7.7, and taken is 10.9.0.1" in outcome.why
 
 
@@ -217,7 +217,7 @@ async def test_a_machine_that_gave_up_on_its_host_waits_for_it_anew(
         await until(partial(site.failed, "too-late"), "it has not failed")
         site.becomes("too-late")
         outcome = await site.run("too-late")
-        assert outcome.result is Result.RUNNING, outcome
+        assert outcome.result is ImportResult.RUNNING, outcome
         assert host.joins == 1
 
 
@@ -231,7 +231,7 @@ async def test_a_host_of_an_unknown_key_is_not_talked_to(
         for text in ("", other + "\n"):
             site.hosts.known_hosts.write_text(text)
             outcome = await site.run("stranger")
-            assert outcome.result is Result.FAILED
+            assert outcome.result is ImportResult.FAILED
             assert "it shows ssh-ed25519 SHA256:" in outcome.why
             assert f"ssh-keyscan -p {site.hosts.port} 127.0.0.1" in outcome.why
         assert host.asked == [] and not await site.there("stranger")
@@ -247,7 +247,7 @@ async def test_who_is_not_let_in_by_ssh_is_told_what_to_name(
 
         asyncssh.generate_private_key("ssh-ed25519").write_private_key(other)
         outcome = await site.run("locked", identity=str(other))
-        assert outcome.result is Result.FAILED and "--identity" in outcome.why
+        assert outcome.result is ImportResult.FAILED and "--identity" in outcome.why
         outcome = await site.run("locked", identity=str(tmp_path / "none"))
         assert "no such file; name a private key" in outcome.why
         outcome = await site.run("locked", ssh="locked@127.0.0.1:1")
@@ -267,9 +267,14 @@ async def test_of_many_hosts_one_that_fails_does_not_hold_the_others(
         outcomes = await import_all(site.importer(), rows, 2)
         assert [one.host for one in outcomes] == [f"many-{n}" for n in range(4)]
         results = [one.result for one in outcomes]
-        assert results == [Result.RUNNING, Result.REFUSED, Result.RUNNING, Result.RUNNING]
+        assert results == [
+            ImportResult.RUNNING,
+            ImportResult.REFUSED,
+            ImportResult.RUNNING,
+            ImportResult.RUNNING,
+        ]
         again = await import_all(site.importer(), [rows[0], rows[3]], 2)
-        assert {one.result for one in again} == {Result.RUNNING}
+        assert {one.result for one in again} == {ImportResult.RUNNING}
         assert [host.joins for host in site.hosts.hosts.values()] == [1, 0, 1, 1]
 
 

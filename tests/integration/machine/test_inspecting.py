@@ -15,9 +15,9 @@ from kubenode.api.v1alpha1.machinecomponentset import InspectionCheck
 from kubenode.runtime.kube import paths
 from machine.ground import MachineSettings
 from machine.inspection.jobs import job_name
-from machine.inspection.port import Answer, Inspected, Judged
+from machine.inspection.port import Inspected, InspectionAnswer, InspectionResult
 from machine.inspection.prometheus import Prometheus as Asker
-from machine.inspection.prometheus import Unanswered
+from machine.inspection.prometheus import PrometheusUnanswered
 from machine.names import COMPONENTS
 from machine.operator import MachineOperator
 
@@ -73,10 +73,12 @@ def a_job(name: str, ref: str, timeout: str) -> InspectionCheck:
     return InspectionCheck.model_validate({"name": name, "type": "Job", "job": given})
 
 
-async def ended(operator: MachineOperator, check: InspectionCheck, what: Inspected) -> Answer:
-    async def look() -> Answer | None:
+async def ended(
+    operator: MachineOperator, check: InspectionCheck, what: Inspected
+) -> InspectionAnswer:
+    async def look() -> InspectionAnswer | None:
         answer = await operator.inspector.inspect([check], what)
-        return answer if answer.judged is not Judged.PENDING else None
+        return answer if answer.judged is not InspectionResult.PENDING else None
 
     return await until(look, f"{check.name} does not end", 180)
 
@@ -98,20 +100,20 @@ async def test_a_real_prometheus_answers_for_the_nodes_of_the_batch(
     what = Inspected("containerd", "u", "r", ["sh-1.example", "sh-2"])
     inspect = operator.inspector.inspect
     one = 'label_replace(vector(1), "node", "${nodes}", "", "")'
-    assert (await inspect([asks(one, "== 1")], what)).judged is Judged.PASSED
+    assert (await inspect([asks(one, "== 1")], what)).judged is InspectionResult.PASSED
     failed = await inspect([asks(one, "> 1")], what)
-    assert failed.judged is Judged.FAILED and "sh-1[.]example|sh-2" in failed.message
+    assert failed.judged is InspectionResult.FAILED and "sh-1[.]example|sh-2" in failed.message
     selected = 'up{job="kubenode",node=~"${nodes}"}'
     nothing = await inspect([asks(selected, "> 0")], what)
-    assert nothing.judged is Judged.INCONCLUSIVE and "finds nothing" in nothing.message
+    assert nothing.judged is InspectionResult.INCONCLUSIVE and "finds nothing" in nothing.message
     broken = await inspect([asks('up{node=~"${nodes}"', "> 0")], what)
-    assert broken.judged is Judged.INCONCLUSIVE and "parse error" in broken.message
+    assert broken.judged is InspectionResult.INCONCLUSIVE and "parse error" in broken.message
 
 
 async def test_without_a_prometheus_there_is_no_answer() -> None:
     gone = f"http://127.0.0.1:{free_port()}"
     for url, says in (("", "--prometheus-url"), (gone, "cannot be reached")):
-        with pytest.raises(Unanswered, match=says):
+        with pytest.raises(PrometheusUnanswered, match=says):
             await Asker(url).ask("up")
 
 
@@ -126,7 +128,7 @@ async def test_a_job_runs_once_and_its_end_is_the_answer(
     try:
         for _ in range(3):
             answer = await operator.inspector.inspect([good], what)
-            assert answer.judged is Judged.PENDING
+            assert answer.judged is InspectionResult.PENDING
         assert len((await hands.kube.get(jobs))["items"]) == 1
         name = job_name("good", what)
 
@@ -137,11 +139,11 @@ async def test_a_job_runs_once_and_its_end_is_the_answer(
 
         path = paths.pod(COMPONENTS, await until(pod, "the Job has no pod"), "status")
         await hands.kube.patch(path, {"status": {"phase": "Succeeded"}})
-        assert (await ended(operator, good, what)).judged is Judged.PASSED
+        assert (await ended(operator, good, what)).judged is InspectionResult.PASSED
         failed = await ended(operator, late, what)
-        assert failed.judged is Judged.FAILED and job_name("late", what) in failed.message
+        assert failed.judged is InspectionResult.FAILED and job_name("late", what) in failed.message
         absent = await operator.inspector.inspect([a_job("x", "absent", "5m")], what)
-        assert absent.judged is Judged.INCONCLUSIVE
+        assert absent.judged is InspectionResult.INCONCLUSIVE
         assert f"there is no ConfigMap {COMPONENTS}/absent" in absent.message
     finally:
         await hands.kube.delete(f"{maps}/smoke")

@@ -16,7 +16,7 @@ from support.machine_world import closing, machine_world, until
 
 from kubenode.runtime.kube.errors import Forbidden
 from kubenode.runtime.tls.certificates import ends_at
-from machine.certificates.case import Reason
+from machine.certificates.case import DenialReason
 from machine.certificates.kinds import KUBELET, SERVING
 from machine.names import NODE_GROUP, NODE_USER, agent_user
 
@@ -66,7 +66,7 @@ async def test_a_kubelet_gets_its_first_by_token_and_the_next_and_its_servers_it
 
             await until(remembered, "the end of the certificate is not in the status")
             await host.create(REQUESTS, as_object("box-2", of_node("box-node"), **CLIENT))
-            assert (await world.decided("box-2"))["Denied"]["reason"] == Reason.LIVE
+            assert (await world.decided("box-2"))["Denied"]["reason"] == DenialReason.LIVE
             agent = as_object("box-3", a_request(agent_user("box")))
             await host.create(REQUESTS, agent)
             assert set(await world.decided("box-3")) == {"Approved"}, "one for each kind"
@@ -108,33 +108,37 @@ async def test_a_token_gets_nobody_into_a_node_that_was_there_before_its_machine
             async with closing(world.bearer((await world.token("taker")).text)) as host:
                 await host.create(REQUESTS, as_object("taker-1", of_node("lives"), **CLIENT))
                 denied = (await world.decided("taker-1"))["Denied"]
-        assert denied["reason"] == Reason.OLDER_NODE
+        assert denied["reason"] == DenialReason.OLDER_NODE
         assert "kubenode machine reissue taker" in denied["message"]
 
 
-BY_TOKEN: dict[str, tuple[Reason, dict[str, Any], dict[str, Any]]] = {
-    "an agent's": (Reason.SIGNER, {"cn": agent_user("kubelets"), "organizations": []}, CLIENT),
-    "a server's": (Reason.REQUESTER, {"san": ["kubelets"]}, SERVER),
-    "of no Machine": (Reason.MACHINE, {"cn": f"{NODE_USER}nowhere"}, CLIENT),
-    "of another Machine": (Reason.TOKEN, {"cn": f"{NODE_USER}neighbour"}, CLIENT),
-    "an administrator's": (Reason.COMMON_NAME, {"cn": "admin"}, CLIENT),
+BY_TOKEN: dict[str, tuple[DenialReason, dict[str, Any], dict[str, Any]]] = {
+    "an agent's": (
+        DenialReason.SIGNER,
+        {"cn": agent_user("kubelets"), "organizations": []},
+        CLIENT,
+    ),
+    "a server's": (DenialReason.REQUESTER, {"san": ["kubelets"]}, SERVER),
+    "of no Machine": (DenialReason.MACHINE, {"cn": f"{NODE_USER}nowhere"}, CLIENT),
+    "of another Machine": (DenialReason.TOKEN, {"cn": f"{NODE_USER}neighbour"}, CLIENT),
+    "an administrator's": (DenialReason.COMMON_NAME, {"cn": "admin"}, CLIENT),
 }
-BY_NODE: dict[str, tuple[Reason, dict[str, Any], dict[str, Any]]] = {
-    "weak key": (Reason.KEY, {"key": ec.generate_private_key(ec.SECP384R1())}, CLIENT),
-    "more groups": (Reason.ORGANIZATION, {"organizations": [NODE_GROUP, "x"]}, CLIENT),
-    "client with names": (Reason.NAMES, {"san": ["kubelets"]}, CLIENT),
-    "client for servers": (Reason.USAGES, {}, {**CLIENT, "usages": ["server auth"]}),
-    "too long": (Reason.LIFE, {}, {**CLIENT, "expirationSeconds": 365 * 86400 + 1}),
+BY_NODE: dict[str, tuple[DenialReason, dict[str, Any], dict[str, Any]]] = {
+    "weak key": (DenialReason.KEY, {"key": ec.generate_private_key(ec.SECP384R1())}, CLIENT),
+    "more groups": (DenialReason.ORGANIZATION, {"organizations": [NODE_GROUP, "x"]}, CLIENT),
+    "client with names": (DenialReason.NAMES, {"san": ["kubelets"]}, CLIENT),
+    "client for servers": (DenialReason.USAGES, {}, {**CLIENT, "usages": ["server auth"]}),
+    "too long": (DenialReason.LIFE, {}, {**CLIENT, "expirationSeconds": 365 * 86400 + 1}),
     "server for clients": (
-        Reason.USAGES,
+        DenialReason.USAGES,
         {"san": ["kubelets"]},
         {**SERVER, "usages": ["server auth", "client auth"]},
     ),
-    "server of no name": (Reason.ADDRESS, {}, SERVER),
-    "server of another address": (Reason.ADDRESS, {"san": ["kubelets", "10.0.0.8"]}, SERVER),
-    "server of another name": (Reason.ADDRESS, {"san": ["kubernetes.default"]}, SERVER),
-    "server by e-mail": (Reason.NAMES, {"san": ["kubelets", "root@kubelets"]}, SERVER),
-    "server with a unit": (Reason.NAMES, {"san": ["kubelets"], "unit": "x"}, SERVER),
+    "server of no name": (DenialReason.ADDRESS, {}, SERVER),
+    "server of another address": (DenialReason.ADDRESS, {"san": ["kubelets", "10.0.0.8"]}, SERVER),
+    "server of another name": (DenialReason.ADDRESS, {"san": ["kubernetes.default"]}, SERVER),
+    "server by e-mail": (DenialReason.NAMES, {"san": ["kubelets", "root@kubelets"]}, SERVER),
+    "server with a unit": (DenialReason.NAMES, {"san": ["kubelets"], "unit": "x"}, SERVER),
 }
 
 
@@ -175,7 +179,7 @@ async def test_two_machines_of_one_node_get_it_nothing(
         await world.token("twin-2")
         async with closing(world.node("twin")) as kubelet:
             await kubelet.create(REQUESTS, as_object("twin-1", of_node("twin"), **CLIENT))
-        assert (await world.decided("twin-1"))["Denied"]["reason"] == Reason.NODE
+        assert (await world.decided("twin-1"))["Denied"]["reason"] == DenialReason.NODE
 
 
 async def test_who_is_neither_its_token_nor_the_kubelet_is_denied(
@@ -187,7 +191,7 @@ async def test_who_is_neither_its_token_nor_the_kubelet_is_denied(
         await world.token("wanted")
         async with closing(world.agent("wanted")) as agent:
             await agent.create(REQUESTS, as_object("wanted-1", of_node("wanted"), **CLIENT))
-        assert (await world.decided("wanted-1"))["Denied"]["reason"] == Reason.REQUESTER
+        assert (await world.decided("wanted-1"))["Denied"]["reason"] == DenialReason.REQUESTER
         async with closing(world.node("thief")) as thief:
             with pytest.raises(Forbidden):
                 await thief.create(REQUESTS, as_object("wanted-2", of_node("wanted"), **CLIENT))

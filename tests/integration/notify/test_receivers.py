@@ -18,7 +18,7 @@ from support.running import running, until
 
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.process import serve
-from remedy.notify.direct import Direct
+from remedy.notify.direct import DirectNotifier
 from remedy.notify.message import NotDelivered
 from remedy.notify.notice import STEP
 from remedy.notify.notifier import Notifier
@@ -155,7 +155,7 @@ async def test_a_program_that_is_asked_directly_answers_or_says_why_not() -> Non
             tool={"webhook": {"url": server.url}, "timeout": "1s"},
             people={"apprise": {"urls": ["mailto://mail.example.com"]}},
         )
-        direct = Direct(known, "prod-1")
+        direct = DirectNotifier(known, "prod-1")
         try:
             await direct.tell("tool", a_notice(kind=STEP))
             reply = await direct.ask("tool", {"gang": "a"}, "key-1")

@@ -13,7 +13,7 @@ from support.prometheus import Prometheus, metrics_in, promtool
 
 from devtools.metrics_reference.bounds import bound_of
 from devtools.metrics_reference.registered import registered
-from remedy.hostdoctor.pollers.metrics import Metrics
+from remedy.hostdoctor.pollers.metrics import PollerMetrics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[3]
@@ -426,7 +426,7 @@ def test_the_watchdog_that_was_never_heard_is_missed_where_alerts_are_delivered(
 
 def test_what_sources_count_begins_with_their_configuration() -> None:
     registry = CollectorRegistry()
-    Metrics(registry).announce("aws", queue=False)
+    PollerMetrics(registry).announce("aws", queue=False)
     page = generate_latest(registry).decode()
     assert all(f'{name}{{result="ok",source="aws"}} 0.0' in page for name in OF_SOURCES)
 

@@ -15,7 +15,7 @@ from support.served_provider import ServedWorld
 
 from kubenode.providers.alibaba import Alibaba
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import AlibabaSettings, StopInGroup
 from kubenode.providers.threaded import Threaded
 
@@ -33,9 +33,9 @@ class AlibabaWorld(ServedWorld):
     def __init__(self, cloud: FakeAlibaba, **settings: Any) -> None:
         self.cloud = cloud
         self.clock = FakeClock()
-        self.machine = Machine(f"{REGION}.{INSTANCE}", f"{REGION}.192.168.7.21")
-        self.unknown = Machine(f"alicloud://{REGION}.i-bp67acfmxazb4ph00009", "worker-9")
-        self.foreign = Machine(f"cn-shanghai.{INSTANCE}", "worker-7")
+        self.machine = ProviderMachine(f"{REGION}.{INSTANCE}", f"{REGION}.192.168.7.21")
+        self.unknown = ProviderMachine(f"alicloud://{REGION}.i-bp67acfmxazb4ph00009", "worker-9")
+        self.foreign = ProviderMachine(f"cn-shanghai.{INSTANCE}", "worker-7")
         self._given: dict[str, Any] = {
             "type": "alibaba",
             "region": REGION,

@@ -17,7 +17,7 @@ from support.served_instances import ServedInstances
 from kubenode.api.v1alpha1.machinework import MachineOperationType
 from kubenode.providers.alibaba_instances import MOST_USER_DATA, AlibabaInstances, explain
 from kubenode.providers.instance_errors import coded
-from kubenode.providers.instances import Code, InstanceError
+from kubenode.providers.instances import ErrorCode, InstanceError
 from kubenode.providers.settings import AlibabaSettings
 from kubenode.providers.threaded_instances import ThreadedInstances
 
@@ -96,7 +96,7 @@ class TestAlibabaInstances(InstanceContract):
         world.cloud.under_way = True
         with pytest.raises(InstanceError, match="LastTokenProcessing") as told:
             await world.instances.create(an_order(world))
-        assert told.value.code is Code.ABORTED
+        assert told.value.code is ErrorCode.ABORTED
 
     @pytest.mark.parametrize("field", ["imageID", "vSwitchID"])
     async def test_what_the_class_names_and_is_not_there_is_final(
@@ -105,13 +105,13 @@ class TestAlibabaInstances(InstanceContract):
         wrong = world.config | {field: f"{world.config[field]}9"}
         with pytest.raises(InstanceError) as told:
             await world.instances.create(an_order(world, config=wrong))
-        assert told.value.code is Code.NOT_FOUND
+        assert told.value.code is ErrorCode.NOT_FOUND
 
     async def test_too_much_user_data_is_refused_with_its_size(self, world: AlibabaWorld) -> None:
         order = an_order(world, user_data="#!/bin/sh\n" + "#" * MOST_USER_DATA)
         with pytest.raises(InstanceError, match=f"ECS takes {MOST_USER_DATA}") as told:
             await world.instances.create(order)
-        assert told.value.code is Code.INVALID_ARGUMENT
+        assert told.value.code is ErrorCode.INVALID_ARGUMENT
 
     async def test_redeploying_is_asked_of_instances_of_ours(self, world: AlibabaWorld) -> None:
         made = await world.instances.create(an_order(world))
@@ -120,8 +120,8 @@ class TestAlibabaInstances(InstanceContract):
         await world.instances.operate(made.provider_id, CLUSTER, redeploy, "job-1")
         assert world.cloud.redeployed[-1:] == [made.provider_id.removeprefix(f"{REGION}.")]
         for wrong, code in (
-            (world.stranger, Code.FAILED_PRECONDITION),
-            (world.missing, Code.NOT_FOUND),
+            (world.stranger, ErrorCode.FAILED_PRECONDITION),
+            (world.missing, ErrorCode.NOT_FOUND),
         ):
             with pytest.raises(InstanceError) as told:
                 await world.instances.operate(wrong, CLUSTER, redeploy, "job-1")
@@ -131,22 +131,22 @@ class TestAlibabaInstances(InstanceContract):
 @pytest.mark.parametrize(
     ("said", "status", "code"),
     [
-        ("OperationDenied.NoStock", 403, Code.RESOURCE_EXHAUSTED),
-        ("QuotaExceed.ElasticQuota", 403, Code.RESOURCE_EXHAUSTED),
-        ("InvalidVSwitchId.IpNotEnough", 400, Code.RESOURCE_EXHAUSTED),
-        ("Throttling.User", 400, Code.UNAVAILABLE),
-        ("Throttling", 503, Code.UNAVAILABLE),
-        ("InvalidImageId.NotFound", 404, Code.NOT_FOUND),
-        ("InvalidInstanceType.ValueNotSupported", 400, Code.INVALID_ARGUMENT),
-        ("MissingParameter", 400, Code.INVALID_ARGUMENT),
-        ("InvalidAccessKeyId.NotFound", 404, Code.UNAUTHENTICATED),
-        ("Forbidden.RAM", 403, Code.PERMISSION_DENIED),
-        ("IncorrectInstanceStatus.Initializing", 403, Code.ABORTED),
-        ("InternalError", 500, Code.UNKNOWN),
-        ("SomethingNew", 400, Code.FAILED_PRECONDITION),
+        ("OperationDenied.NoStock", 403, ErrorCode.RESOURCE_EXHAUSTED),
+        ("QuotaExceed.ElasticQuota", 403, ErrorCode.RESOURCE_EXHAUSTED),
+        ("InvalidVSwitchId.IpNotEnough", 400, ErrorCode.RESOURCE_EXHAUSTED),
+        ("Throttling.User", 400, ErrorCode.UNAVAILABLE),
+        ("Throttling", 503, ErrorCode.UNAVAILABLE),
+        ("InvalidImageId.NotFound", 404, ErrorCode.NOT_FOUND),
+        ("InvalidInstanceType.ValueNotSupported", 400, ErrorCode.INVALID_ARGUMENT),
+        ("MissingParameter", 400, ErrorCode.INVALID_ARGUMENT),
+        ("InvalidAccessKeyId.NotFound", 404, ErrorCode.UNAUTHENTICATED),
+        ("Forbidden.RAM", 403, ErrorCode.PERMISSION_DENIED),
+        ("IncorrectInstanceStatus.Initializing", 403, ErrorCode.ABORTED),
+        ("InternalError", 500, ErrorCode.UNKNOWN),
+        ("SomethingNew", 400, ErrorCode.FAILED_PRECONDITION),
     ],
 )
-def test_codes_of_ecs(said: str, status: int, code: Code) -> None:
+def test_codes_of_ecs(said: str, status: int, code: ErrorCode) -> None:
     error = AlibabaCloudException(code=said, message="m", status_code=status)
     told = explain(error)
     assert told is not None and coded(told, "alibaba", changes=True).code is code

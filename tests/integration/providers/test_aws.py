@@ -32,7 +32,7 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import AwsSettings, StopInGroup
 from kubenode.providers.threaded import Threaded
 
@@ -60,9 +60,9 @@ class AwsWorld:
     def __init__(self, cloud: FakeAws, on: MotoMachine, **settings: Any) -> None:
         self.cloud, self.on = cloud, on
         node = cloud.private_dns(on.id)
-        self.machine = Machine(f"aws:///{REGION}a/{on.id}", node)
-        self.unknown = Machine(f"aws:///{REGION}a/i-0fedcba9876543210", node)
-        self.foreign = Machine(f"aws:///eu-west-2a/{on.id}", node)
+        self.machine = ProviderMachine(f"aws:///{REGION}a/{on.id}", node)
+        self.unknown = ProviderMachine(f"aws:///{REGION}a/i-0fedcba9876543210", node)
+        self.foreign = ProviderMachine(f"aws:///eu-west-2a/{on.id}", node)
         self.clock = FakeClock()
         self.provider = made(self.clock, **settings)
         self.published = PublishedEc2()
@@ -129,7 +129,7 @@ async def provider(published: PublishedEc2) -> AsyncIterator[Threaded]:
 
 
 LOADER = loaders.create_loader()
-MACHINE = Machine(f"aws:///{REGION}a/{INSTANCE}", NODE)
+MACHINE = ProviderMachine(f"aws:///{REGION}a/{INSTANCE}", NODE)
 
 
 class TestProviderAws(ProviderContract):

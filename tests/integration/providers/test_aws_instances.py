@@ -17,8 +17,8 @@ from support.served_instances import ServedInstances
 from kubenode.providers.aws_instances import MOST_USER_DATA, AwsInstances, explain
 from kubenode.providers.instance_errors import coded
 from kubenode.providers.instances import (
-    Code,
     Deletion,
+    ErrorCode,
     InstanceError,
     InstanceState,
     On,
@@ -122,7 +122,7 @@ class TestAwsInstances(InstanceContract):
                     world.hide_the_newest()
                 with pytest.raises(InstanceError) as told:
                     await world.instances.create(order)
-                assert told.value.code is Code.FAILED_PRECONDITION
+                assert told.value.code is ErrorCode.FAILED_PRECONDITION
             world.fleet.show()
 
     async def test_two_instances_with_one_token_are_named_and_neither_is_chosen(
@@ -136,7 +136,7 @@ class TestAwsInstances(InstanceContract):
         world.fleet.show()
         with pytest.raises(InstanceError) as told:
             await world.instances.find(CLUSTER, order.token)
-        assert told.value.code is Code.FAILED_PRECONDITION
+        assert told.value.code is ErrorCode.FAILED_PRECONDITION
         for one in (first, second):
             assert one.provider_id.rpartition("/")[2] in told.value.told
 
@@ -147,13 +147,13 @@ class TestAwsInstances(InstanceContract):
         wrong = world.config | {field: f"{world.config[field][:-4]}0000"}
         with pytest.raises(InstanceError) as told:
             await world.instances.create(an_order(world, config=wrong))
-        assert told.value.code is Code.NOT_FOUND
+        assert told.value.code is ErrorCode.NOT_FOUND
 
     async def test_too_much_user_data_is_refused_with_its_size(self, world: AwsWorld) -> None:
         order = an_order(world, user_data="#!/bin/sh\n" + "#" * MOST_USER_DATA)
         with pytest.raises(InstanceError, match=f"EC2 takes {MOST_USER_DATA}") as told:
             await world.instances.create(order)
-        assert told.value.code is Code.INVALID_ARGUMENT
+        assert told.value.code is ErrorCode.INVALID_ARGUMENT
 
 
 async def test_without_credentials_a_person_has_to_act(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,25 +203,25 @@ async def test_moto_takes_the_same_requests() -> None:
 @pytest.mark.parametrize(
     ("said", "code"),
     [
-        ("InstanceLimitExceeded", Code.RESOURCE_EXHAUSTED),
-        ("VcpuLimitExceeded", Code.RESOURCE_EXHAUSTED),
-        ("VolumeLimitExceeded", Code.RESOURCE_EXHAUSTED),
-        ("InsufficientInstanceCapacity", Code.RESOURCE_EXHAUSTED),
-        ("InsufficientFreeAddressesInSubnet", Code.RESOURCE_EXHAUSTED),
-        ("RequestLimitExceeded", Code.UNAVAILABLE),
-        ("BandwidthLimitExceeded", Code.UNAVAILABLE),
-        ("InvalidAMIID.NotFound", Code.NOT_FOUND),
-        ("InvalidAMIID.Unavailable", Code.NOT_FOUND),
-        ("InvalidParameterValue", Code.INVALID_ARGUMENT),
-        ("MissingParameter", Code.INVALID_ARGUMENT),
-        ("UnauthorizedOperation", Code.PERMISSION_DENIED),
-        ("ExpiredToken", Code.UNAUTHENTICATED),
-        ("AuthFailure", Code.UNAUTHENTICATED),
-        ("OperationNotPermitted", Code.FAILED_PRECONDITION),
-        ("SomethingNew", Code.FAILED_PRECONDITION),
+        ("InstanceLimitExceeded", ErrorCode.RESOURCE_EXHAUSTED),
+        ("VcpuLimitExceeded", ErrorCode.RESOURCE_EXHAUSTED),
+        ("VolumeLimitExceeded", ErrorCode.RESOURCE_EXHAUSTED),
+        ("InsufficientInstanceCapacity", ErrorCode.RESOURCE_EXHAUSTED),
+        ("InsufficientFreeAddressesInSubnet", ErrorCode.RESOURCE_EXHAUSTED),
+        ("RequestLimitExceeded", ErrorCode.UNAVAILABLE),
+        ("BandwidthLimitExceeded", ErrorCode.UNAVAILABLE),
+        ("InvalidAMIID.NotFound", ErrorCode.NOT_FOUND),
+        ("InvalidAMIID.Unavailable", ErrorCode.NOT_FOUND),
+        ("InvalidParameterValue", ErrorCode.INVALID_ARGUMENT),
+        ("MissingParameter", ErrorCode.INVALID_ARGUMENT),
+        ("UnauthorizedOperation", ErrorCode.PERMISSION_DENIED),
+        ("ExpiredToken", ErrorCode.UNAUTHENTICATED),
+        ("AuthFailure", ErrorCode.UNAUTHENTICATED),
+        ("OperationNotPermitted", ErrorCode.FAILED_PRECONDITION),
+        ("SomethingNew", ErrorCode.FAILED_PRECONDITION),
     ],
 )
-def test_codes_of_ec2(said: str, code: Code) -> None:
+def test_codes_of_ec2(said: str, code: ErrorCode) -> None:
     answer: Any = {"Error": {"Code": said, "Message": "m"}, "ResponseMetadata": {}}
     told = explain(ClientError(answer, "RunInstances"))
     assert told is not None and coded(told, "aws", changes=True).code is code
@@ -230,10 +230,10 @@ def test_codes_of_ec2(said: str, code: Code) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (NoCredentialsError(), Code.UNAUTHENTICATED),
-        (ParamValidationError(report="x"), Code.INVALID_ARGUMENT),
+        (NoCredentialsError(), ErrorCode.UNAUTHENTICATED),
+        (ParamValidationError(report="x"), ErrorCode.INVALID_ARGUMENT),
     ],
 )
-def test_what_the_sdk_of_aws_says_itself(error: Exception, code: Code) -> None:
+def test_what_the_sdk_of_aws_says_itself(error: Exception, code: ErrorCode) -> None:
     told = explain(error)
     assert told is not None and coded(told, "aws", changes=True).code is code

@@ -16,7 +16,7 @@ from support.served_provider import ServedWorld
 
 from kubenode.providers.azure import Azure
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import AzureReplace, AzureSettings
 from kubenode.providers.threaded import Threaded
 
@@ -42,9 +42,9 @@ class AzureWorld(ServedWorld):
     def __init__(self, cloud: FakeAzure, ca: Path, path: str, node: str, **settings: Any) -> None:
         self.cloud = cloud
         self.clock = FakeClock()
-        self.machine = Machine(f"azure://{BASE}/{path}", node)
-        self.unknown = Machine(f"azure://{BASE}/{path[:-1]}9", node)
-        self.foreign = Machine(
+        self.machine = ProviderMachine(f"azure://{BASE}/{path}", node)
+        self.unknown = ProviderMachine(f"azure://{BASE}/{path[:-1]}9", node)
+        self.foreign = ProviderMachine(
             self.machine.provider_id.replace(SUBSCRIPTION, SUBSCRIPTION.replace("6", "7")), node
         )
         self._given: dict[str, Any] = {
@@ -193,7 +193,7 @@ async def test_a_request_is_sent_once(member: AzureWorld) -> None:
 
 
 async def test_the_words_of_the_path_count_in_any_case(member: AzureWorld) -> None:
-    shouted = Machine(member.machine.provider_id.upper().replace("AZURE", "azure", 1), "x")
+    shouted = ProviderMachine(member.machine.provider_id.upper().replace("AZURE", "azure", 1), "x")
     assert member.provider.owns(shouted)
     assert GROUP.upper() in shouted.provider_id
     assert (await member.provider.power(shouted)).state is PowerState.ON

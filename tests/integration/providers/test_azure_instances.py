@@ -18,7 +18,7 @@ from support.served_instances import ServedInstances
 from kubenode.api.v1alpha1.machinework import MachineOperationType
 from kubenode.providers.azure_instances import AzureInstances
 from kubenode.providers.azure_orders import MOST_USER_DATA
-from kubenode.providers.instances import Code, InstanceError, InstanceState
+from kubenode.providers.instances import ErrorCode, InstanceError, InstanceState
 from kubenode.providers.settings import AzureSettings
 from kubenode.providers.threaded_instances import ThreadedInstances
 
@@ -116,14 +116,14 @@ class TestAzureInstances(InstanceContract):
     ) -> None:
         with pytest.raises(InstanceError) as told:
             await world.instances.create(an_order(world, name="theirs"))
-        assert told.value.code is Code.ALREADY_EXISTS
+        assert told.value.code is ErrorCode.ALREADY_EXISTS
         assert world.fleet.instances["theirs"].tags == {"team": "x"}
 
     async def test_a_name_whose_machine_still_ends_is_waited_for(self, world: AzureWorld) -> None:
         first = await world.instances.create(an_order(world))
         await world.settle()
         await world.instances.delete(first.provider_id, CLUSTER)
-        for attempt, code in ((1, Code.FAILED_PRECONDITION), (2, Code.ABORTED)):
+        for attempt, code in ((1, ErrorCode.FAILED_PRECONDITION), (2, ErrorCode.ABORTED)):
             with pytest.raises(InstanceError) as told:
                 await world.instances.create(an_order(world, attempt=attempt))
             assert told.value.code is code
@@ -144,13 +144,13 @@ class TestAzureInstances(InstanceContract):
         wrong = world.config | {"resourceGroup": "elsewhere"}
         with pytest.raises(InstanceError) as told:
             await world.instances.create(an_order(world, config=wrong))
-        assert told.value.code is Code.NOT_FOUND
+        assert told.value.code is ErrorCode.NOT_FOUND
 
     async def test_too_much_user_data_is_refused_with_its_size(self, world: AzureWorld) -> None:
         order = an_order(world, user_data="#!/bin/sh\n" + "#" * MOST_USER_DATA)
         with pytest.raises(InstanceError, match=f"Azure takes {MOST_USER_DATA}") as told:
             await world.instances.create(order)
-        assert told.value.code is Code.INVALID_ARGUMENT
+        assert told.value.code is ErrorCode.INVALID_ARGUMENT
 
     async def test_operations_are_asked_of_machines_of_ours(self, world: AzureWorld) -> None:
         made = await world.instances.create(an_order(world))
@@ -159,8 +159,8 @@ class TestAzureInstances(InstanceContract):
             await world.instances.operate(made.provider_id, CLUSTER, operation, "job-1")
             with pytest.raises(InstanceError) as told:
                 await world.instances.operate(world.stranger, CLUSTER, operation, "job-1")
-            assert told.value.code is Code.FAILED_PRECONDITION
+            assert told.value.code is ErrorCode.FAILED_PRECONDITION
             with pytest.raises(InstanceError) as told:
                 await world.instances.operate(world.missing, CLUSTER, operation, "job-1")
-            assert told.value.code is Code.NOT_FOUND
+            assert told.value.code is ErrorCode.NOT_FOUND
         assert world.cloud.operations[-2:] == ["redeploy", "reimage"]

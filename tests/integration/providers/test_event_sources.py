@@ -26,10 +26,10 @@ from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.cli.providing import listened
 from kubenode.providers import alibaba_events, aws_events
 from kubenode.providers.alibaba_events import SystemEvents
-from kubenode.providers.aws_events import InstanceStatuses, Queue
+from kubenode.providers.aws_events import InstanceStatuses, SqsQueue
 from kubenode.providers.azure_events import ResourceHealth
 from kubenode.providers.errors import Denied, Throttled
-from kubenode.providers.events import EventList, Listing
+from kubenode.providers.events import EventList, EventListing
 from kubenode.providers.gcp_events import Maintenance
 from kubenode.providers.settings import (
     AlibabaSettings,
@@ -39,7 +39,7 @@ from kubenode.providers.settings import (
 )
 from kubenode.providers.threaded_events import ThreadedList, ThreadedQueue
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 
 pytestmark = pytest.mark.integration
 
@@ -48,12 +48,12 @@ REGION = "eu-west-1"
 SPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
 
-def parsed(listing: Listing) -> Told:
+def parsed(listing: EventListing) -> ReportedEvents:
     """Payload and transport fit: what the SDK gives is what the parser reads."""
     return PARSERS[listing.transport](listing.payload, NOW)
 
 
-async def looked(source: EventList) -> list[Listing]:
+async def looked(source: EventList) -> list[EventListing]:
     try:
         return list(await source.look())
     finally:
@@ -178,7 +178,7 @@ async def test_a_message_of_a_queue_is_hidden_then_deleted_and_comes_again_if_it
         sqs = boto3.client("sqs", region_name=REGION)
         url = sqs.create_queue(QueueName="kubenode")["QueueUrl"]
         sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"detail-type": "x"}))
-        source = ThreadedQueue(Queue(aws(queue=url)))
+        source = ThreadedQueue(SqsQueue(aws(queue=url)))
         try:
             (first,) = await source.receive()
             assert await source.receive() == [], "it is hidden while it is worked on"
@@ -200,7 +200,7 @@ async def test_a_queue_without_a_dead_letter_queue_is_said(keys: None, short_pol
         sqs = boto3.client("sqs", region_name=REGION)
         url = sqs.create_queue(QueueName="kubenode")["QueueUrl"]
         dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
-        source = ThreadedQueue(Queue(aws(queue=url)))
+        source = ThreadedQueue(SqsQueue(aws(queue=url)))
         try:
             assert "dead-letter queue" in await source.check()
             arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])

@@ -14,7 +14,7 @@ from support.served_provider import ServedWorld
 
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled, Unsupported
 from kubenode.providers.gcp import NUMBER, Gcp
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import GcpSettings, StopInGroup
 from kubenode.providers.threaded import Threaded
 
@@ -31,9 +31,9 @@ class GcpWorld(ServedWorld):
 
     def __init__(self, cloud: FakeGcp, name: str, **settings: Any) -> None:
         self.cloud = cloud
-        self.machine = Machine(f"gce://{PROJECT}/{ZONE}/{name}", name)
-        self.unknown = Machine(f"gce://{PROJECT}/{ZONE}/{name}x", f"{name}x")
-        self.foreign = Machine(f"gce://other-project/{ZONE}/{name}", name)
+        self.machine = ProviderMachine(f"gce://{PROJECT}/{ZONE}/{name}", name)
+        self.unknown = ProviderMachine(f"gce://{PROJECT}/{ZONE}/{name}x", f"{name}x")
+        self.foreign = ProviderMachine(f"gce://other-project/{ZONE}/{name}", name)
         self._given: dict[str, Any] = {
             "type": "gcp",
             "project": PROJECT,

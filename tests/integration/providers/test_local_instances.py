@@ -16,7 +16,7 @@ from support.instance_contract import (
 from support.paper_hosts import PaperHost
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType as Type
-from kubenode.providers.instances import Code, InstanceError, Instances
+from kubenode.providers.instances import ErrorCode, InstanceError, Instances
 from kubenode.providers.local import PREFIX
 from kubenode.providers.local_instances import LocalInstances
 
@@ -123,8 +123,8 @@ class TestLocalInstances(InstanceContract):
 
     async def test_what_another_cluster_made_is_not_operated_on(self, world: RackWorld) -> None:
         for machine, code in (
-            (world.stranger, Code.FAILED_PRECONDITION),
-            (world.missing, Code.NOT_FOUND),
+            (world.stranger, ErrorCode.FAILED_PRECONDITION),
+            (world.missing, ErrorCode.NOT_FOUND),
         ):
             with pytest.raises(InstanceError) as told:
                 await world.instances.operate(machine, CLUSTER, Type.REDEPLOY, "job-1")
@@ -134,7 +134,7 @@ class TestLocalInstances(InstanceContract):
     async def test_a_name_that_another_has_is_not_taken(self, world: RackWorld) -> None:
         with pytest.raises(InstanceError, match="of another token") as told:
             await world.instances.create(an_order(world, name="theirs"))
-        assert told.value.code is Code.FAILED_PRECONDITION
+        assert told.value.code is ErrorCode.FAILED_PRECONDITION
 
     @pytest.mark.parametrize(
         "printed",
@@ -148,7 +148,7 @@ class TestLocalInstances(InstanceContract):
         odd = LocalInstances(["/bin/sh", str(script)])
         with pytest.raises(InstanceError) as told:
             await odd.create(an_order(world))
-        assert told.value.code is Code.UNKNOWN
+        assert told.value.code is ErrorCode.UNKNOWN
         with pytest.raises(InstanceError):
             await odd.get(world.missing)
 
@@ -160,7 +160,7 @@ class TestLocalInstances(InstanceContract):
         script.write_text(f"cat >/dev/null; echo '{other}'\n")
         with pytest.raises(InstanceError, match="with token 'x'") as told:
             await LocalInstances(["/bin/sh", str(script)]).create(an_order(world))
-        assert told.value.code is Code.INTERNAL
+        assert told.value.code is ErrorCode.INTERNAL
 
     async def test_a_word_that_is_neither_gone_nor_in_progress_proves_nothing(
         self, world: RackWorld, tmp_path: Path
@@ -171,4 +171,4 @@ class TestLocalInstances(InstanceContract):
         odd = LocalInstances(["/bin/sh", str(script)])
         with pytest.raises(InstanceError, match="`gone` or `in-progress`") as told:
             await odd.delete(f"{PREFIX}a/w1", CLUSTER)
-        assert told.value.code is Code.UNKNOWN
+        assert told.value.code is ErrorCode.UNKNOWN

@@ -14,7 +14,7 @@ from support.provider_contract import ProviderContract, Trouble
 from support.served_provider import ServedWorld
 
 from kubenode.providers.errors import Busy, Denied, Refused, Unreachable
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.redfish import BMC, Redfish
 from kubenode.providers.settings import RedfishAuth, RedfishSettings
 from kubenode.providers.threaded import Threaded
@@ -34,9 +34,9 @@ class RedfishWorld(ServedWorld):
     def __init__(self, bmc: FakeBmc, folder: Path, ca: Path, **settings: Any) -> None:
         self.bmc = bmc
         at = {BMC: f"{bmc.server.url}{SYSTEMS}/1"}
-        self.machine = Machine("", NODE, at)
-        self.unknown = Machine("", NODE, {BMC: f"{bmc.server.url}{SYSTEMS}/9"})
-        self.foreign = Machine("aws:///eu-west-1a/i-0123456789abcdef0", NODE)
+        self.machine = ProviderMachine("", NODE, at)
+        self.unknown = ProviderMachine("", NODE, {BMC: f"{bmc.server.url}{SYSTEMS}/9"})
+        self.foreign = ProviderMachine("aws:///eu-west-1a/i-0123456789abcdef0", NODE)
         (folder / "username").write_text("kubenode\n")
         (folder / "password").write_text(f"{PASSWORD}\n")
         self._given: dict[str, Any] = {

@@ -23,24 +23,24 @@ from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.official import connect
 from kubenode.runtime.process import serve
 from kubenode.runtime.tls.certificates import split
-from kubenode.runtime.tls.rotation import Lives
-from remedy.webhook.webhook import Webhook, WebhookSettings
+from kubenode.runtime.tls.rotation import CertificateLifetimes
+from remedy.webhook.webhook import RuleWebhook, RuleWebhookSettings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
-LIVES = Lives(
+LIVES = CertificateLifetimes(
     authority=timedelta(seconds=24), serving=timedelta(seconds=8), settle=timedelta(seconds=3)
 )
 
 
 @asynccontextmanager
-async def a_replica(plane: RegistryPlane) -> AsyncIterator[tuple[Kube, Webhook]]:
+async def a_replica(plane: RegistryPlane) -> AsyncIterator[tuple[Kube, RuleWebhook]]:
     """An operator with its webhook in this process, under the chart's rights."""
     kube = Kube(connect(str(plane.kubeconfig)))
     clock, registry = SystemClock(), CollectorRegistry()
     operator = Cluster(kube).operator(a_diagnoser())
-    settings = WebhookSettings(plane.port, hosts=("127.0.0.1",), lives=LIVES)
-    webhook = Webhook(operator, kube, clock, registry, settings)
+    settings = RuleWebhookSettings(plane.port, hosts=("127.0.0.1",), lives=LIVES)
+    webhook = RuleWebhook(operator, kube, clock, registry, settings)
     try:
         async with operating(operator), running(serve(webhook.parts)):
             await until(webhook.server.listening.is_set, 60, "the webhook listens")

@@ -22,7 +22,7 @@ from support.remedy_engine import two_engines
 from support.running import until
 
 from kubenode.api.v1alpha1 import JobPhase, Operation, Reason, RemedyOperationJob
-from kubenode.providers.port import Can, Machine
+from kubenode.providers.port import Can, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
@@ -49,7 +49,7 @@ class Cloud(MemoryProvider):
     approved: list[tuple[str, str]] = field(default_factory=list)
     cluster: Cluster | None = None
 
-    async def approve(self, machine: Machine, event: str) -> None:
+    async def approve(self, machine: ProviderMachine, event: str) -> None:
         self.approved.append((machine.provider_id, event))
         assert self.cluster is not None
         await set_phase(self.cluster, "Active")

@@ -24,8 +24,8 @@ from kubenode.runtime.kube.objects import Node, structs
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.karpenter import Karpenter
 from remedy.power.replacing import Replacing
-from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import Asked, Found
+from remedy.power.seen import ReplaceSeen, RequestOutcome
+from remedy.power.ways import ReplacementRequest, ReplacementTarget
 
 pytestmark = pytest.mark.integration
 MACHINES = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machines"
@@ -119,9 +119,11 @@ async def seen(cluster: Cluster, nodes: Informer[Node], name: str) -> Node:
     return node
 
 
-def asked(node: Node, found: Found) -> Asked:
+def asked(node: Node, found: ReplacementTarget) -> ReplacementRequest:
     meta = node.metadata
-    return Asked(meta.name, meta.uid, found.target, found.group, now(), "job-uid.r0s0a1")
+    return ReplacementRequest(
+        meta.name, meta.uid, found.target, found.group, now(), "job-uid.r0s0a1"
+    )
 
 
 # -- Cluster API -----------------------------------------------------------------------------------
@@ -135,10 +137,10 @@ async def test_cluster_api_deletes_a_machine_that_a_set_made(
     await a_machine(cluster, "m1", "c1", finalizers=["machine.cluster.x-k8s.io"])
     node = await seen(cluster, nodes, "c1")
     found = await way.find(node)
-    assert isinstance(found, Found) and found.group == "MachineDeployment md-a"
+    assert isinstance(found, ReplacementTarget) and found.group == "MachineDeployment md-a"
     request = asked(node, found)
-    assert (await way.ask(request)).outcome is Outcome.TAKEN
-    assert (await way.ask(request)).outcome is Outcome.TAKEN, "asked again it does no harm"
+    assert (await way.ask(request)).outcome is RequestOutcome.TAKEN
+    assert (await way.ask(request)).outcome is RequestOutcome.TAKEN, "asked again it does no harm"
     far = await way.far(request)
     assert not far.gone and "not gone yet" in far.why
 
@@ -163,8 +165,8 @@ async def test_cluster_api_marks_a_machine_of_another_controller_for_remediation
     await a_machine(cluster, "m3", "c3", labels={}, ownerReferences=references)
     node = await seen(cluster, nodes, "c3")
     found = await way.find(node)
-    assert isinstance(found, Found) and found.group == "KubeadmControlPlane cp"
-    assert (await way.ask(asked(node, found))).outcome is Outcome.TAKEN
+    assert isinstance(found, ReplacementTarget) and found.group == "KubeadmControlPlane cp"
+    assert (await way.ask(asked(node, found))).outcome is RequestOutcome.TAKEN
     machine = await cluster.kube.get(f"{MACHINES}/m3")
     assert "cluster.x-k8s.io/remediate-machine" in machine["metadata"]["annotations"]
     assert "deletionTimestamp" not in machine["metadata"]
@@ -204,10 +206,10 @@ async def test_karpenter_is_asked_by_deleting_the_claim_of_the_node(
     await cluster.node("w1", ownerReferences=owned_by(claim))
     node = await seen(cluster, nodes, "w1")
     found = await way.find(node)
-    assert isinstance(found, Found) and found.group == "NodePool pool-a"
+    assert isinstance(found, ReplacementTarget) and found.group == "NodePool pool-a"
     request = asked(node, found)
     assert not (await way.far(request)).gone
-    assert (await way.ask(request)).outcome is Outcome.TAKEN
+    assert (await way.ask(request)).outcome is RequestOutcome.TAKEN
     with pytest.raises(NotFound):
         await cluster.kube.get(f"{CLAIMS}/k1")
     far = await way.far(request)
@@ -251,7 +253,7 @@ async def test_why_nobody_can_replace_a_machine_is_said_for_every_way(
         levers,  # type: ignore[arg-type]
     )
     far: ReplaceSeen = await ways.seen(job, None)
-    assert far.path == "" and far.outcome is Outcome.REFUSED
+    assert far.path == "" and far.outcome is RequestOutcome.REFUSED
     for way in ("Machine:", "ClusterAPI:", "Karpenter:", "InstanceGroup:"):
         assert way in far.why
 

@@ -14,7 +14,7 @@ from support.remedy_engine import two_engines
 from support.running import running, until
 
 from agent.heartbeat import micro_time
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
@@ -44,10 +44,10 @@ class AlwaysOn:
     name = "bare"
     can = Can()
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return machine.provider_id.startswith("bare://")
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         return Power(PowerState.ON, "on", now())
 
 

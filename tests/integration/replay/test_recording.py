@@ -21,7 +21,7 @@ from support.running import running, until
 from kubenode.api.v1alpha1 import HostEvent, RemedyOperationJob
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
-from simulation.replay.recording import Written, opened, record
+from simulation.replay.recording import RecordingWriter, opened, record
 from simulation.replay.recordings import entries
 from simulation.replay.replaying import replay
 
@@ -107,7 +107,7 @@ async def lived(plane: EmbeddedPlane, file: Path) -> dict[tuple[str, str], float
             await cluster.rule(name, **full)
         over = asyncio.Event()
         with opened(str(file)) as sink:
-            written = Written(sink)
+            written = RecordingWriter(sink)
             recording = record(cluster.kube, written, SystemClock(), None, over)
             operator = cluster.operator(two_engines())
             async with running(recording) as recorded, operating(operator):
@@ -175,12 +175,12 @@ def test_a_place_that_cannot_be_written_is_told(plane: EmbeddedPlane, tmp_path: 
     assert "Traceback" not in result.stderr
 
 
-async def bounded(plane: EmbeddedPlane, file: Path) -> Written:
+async def bounded(plane: EmbeddedPlane, file: Path) -> RecordingWriter:
     async with connected(plane) as cluster:
         for n in range(10):
             await cluster.node(f"n{n}")
         with opened(str(file)) as sink:
-            written = Written(sink, most=2000)
+            written = RecordingWriter(sink, most=2000)
             over = asyncio.Event()
             length = timedelta(minutes=5)
             await asyncio.wait_for(

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from support.clock import T0
 from support.running import until
 
-from kubenode.runtime.audit import AuditLog, Line, RotatedFile
+from kubenode.runtime.audit import AuditLine, AuditLog, RotatedFile
 from remedy.bundles.folder import FolderStore
 from remedy.bundles.port import StoreFailed
 
@@ -22,7 +22,7 @@ async def test_a_full_disk_of_the_audit_log_is_told_once_and_what_is_lost_is_cou
     log = AuditLog(RotatedFile(FULL), registry, lambda: T0, waiting=3)
     with caplog.at_level(logging.WARNING):
         for n in range(20):
-            log.write(Line(T0, "remedy", "kubenode-remedy", "Cordon", "Done", job=f"job-{n}"))
+            log.write(AuditLine(T0, "remedy", "kubenode-remedy", "Cordon", "Done", job=f"job-{n}"))
         await until(lambda: "audit lines cannot be written" in caplog.text, 30)
         log.close(5)
     lost = registry.get_sample_value("kubenode_audit_lines_total", {"outcome": "lost"})

@@ -14,9 +14,9 @@ from support.rules_engines import CHILD, Children
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Agreement, Diagnoser
-from rules.history import CLIP, ConditionClock, EventWindow, Report
+from rules.history import CLIP, ConditionClock, ConditionReading, EventWindow
 from rules.loading import MOST_RULES, MOST_TERMS
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 pytestmark = pytest.mark.integration
@@ -44,7 +44,7 @@ def held() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def on_two(name: str, number: int) -> Rule:
+def on_two(name: str, number: int) -> RuleVersion:
     """A rule with leaves of its own."""
     leaves = [{"condition": {"type": f"T{number}"}}, {"label": {"key": f"k{number}"}}]
     return a_rule(name, when={"all": leaves}, unless={"annotation": {"key": f"a{number}"}})
@@ -109,7 +109,7 @@ def test_reader_of_a_fact_that_found_no_room_is_refused_too() -> None:
 def test_alternatives_of_all_rules_together_are_bounded() -> None:
     """64 alternatives each, as many as one rule may have."""
 
-    def wide(n: int) -> Rule:
+    def wide(n: int) -> RuleVersion:
         pairs = [{"any": [{"label": {"key": f"k{n}.{i}.{k}"}} for k in range(2)]} for i in range(6)]
         return a_rule(f"wide{n:04}", when={"all": pairs})
 
@@ -138,7 +138,7 @@ def test_cycle_is_refused_and_names_its_way(diagnoser: Diagnoser) -> None:
 def test_message_of_a_mebibyte_is_clipped_before_any_rule_reads_it(diagnoser: Diagnoser) -> None:
     huge = "x" * MEBIBYTE + "y"
     clock, window = ConditionClock(), EventWindow()
-    clock.take([Report("Fault", "True", huge, huge, None, None)], T0)
+    clock.take([ConditionReading("Fault", "True", huge, huge, None, None)], T0)
     window.hear("u", reason="Oops", message=huge, source=huge, severity="Warning", count=1, at=T0)
     (condition,), (event,) = clock.facts().values(), window.facts(T0)
     assert max(map(len, (condition.reason, condition.message, event.message))) <= CLIP
@@ -199,7 +199,7 @@ def test_user_text_never_reaches_the_second_engine() -> None:
     try:
         spec = a_rule("secret-name").remedier.model_dump(by_alias=True, exclude_none=True)
         spec["spec"]["when"] = {"condition": {"type": "SecretType", "message": "secret.*"}}
-        diagnoser.load([Rule("secret-name", NodeRemedier.from_user(spec))])
+        diagnoser.load([RuleVersion("secret-name", NodeRemedier.from_user(spec))])
         diagnoser.diagnose([a_node(a_condition("SecretType", message="secret"))], T0)
         assert asked and not any(b"ecret" in data for data in asked)
     finally:

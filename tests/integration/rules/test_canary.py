@@ -13,9 +13,9 @@ from support.rules_engines import Near
 from rules.engines.canary import canaries
 from rules.engines.durable import DurableEngine
 from rules.engines.packed import Packed
-from rules.engines.port import EngineError, Outputs, Question, Vector
+from rules.engines.port import EngineError, EngineQuestion, Outputs, Vector
 from rules.engines.talk import HEAD
-from rules.program import Program, Rule, compile_program
+from rules.program import RuleProgram, RuleVersion, compile_program
 
 pytestmark = pytest.mark.integration
 KINDS = ("lose a leaf", "turn a leaf", "lose a term", "swap two terms")
@@ -55,17 +55,19 @@ class Altering(Near):
             rules[one], rules[other] = rules[other], rules[one]
 
 
-def said(engine: DurableEngine, program: Program) -> list[Outputs]:
+def said(engine: DurableEngine, program: RuleProgram) -> list[Outputs]:
     """Of every vector and stratum."""
     vectors: list[Vector] = [bytes(v) for v in product(range(3), repeat=program.width)]
     strata = range(len(program.strata))
-    return engine.matches([Question(stratum, vector) for stratum in strata for vector in vectors])
+    return engine.matches(
+        [EngineQuestion(stratum, vector) for stratum in strata for vector in vectors]
+    )
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(), st.sampled_from(KINDS), st.integers(0, 1000))
 def test_altered_program_that_passes_is_the_same_program(
-    rules: list[Rule], kind: str, pick: int
+    rules: list[RuleVersion], kind: str, pick: int
 ) -> None:
     program = compile_program(rules)
     if not program.rules or program.width > MOST_SLOTS:
@@ -83,7 +85,7 @@ def test_altered_program_that_passes_is_the_same_program(
 
 @given(programs())
 @settings(max_examples=40, deadline=None)
-def test_every_term_is_asked_about_alone(rules: list[Rule]) -> None:
+def test_every_term_is_asked_about_alone(rules: list[RuleVersion]) -> None:
     program = compile_program(rules)
     asked = [question.vector for question, _ in canaries(program, Packed(program))]
     for rule in program.rules:

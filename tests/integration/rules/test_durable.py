@@ -19,7 +19,7 @@ from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Agreement, Diagnoser
 from rules.engines.durable import EVALUATE_SECONDS
 from rules.engines.talk import HEAD
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 pytestmark = pytest.mark.integration
@@ -50,7 +50,7 @@ def agreement(diagnoser: Diagnoser) -> Agreement:
 @settings(max_examples=PROGRAMS, deadline=None)
 @given(programs(), STATUSES, STATUSES)
 def test_both_engines_agree_on_random_programs(
-    rules: list[Rule], one: list[str], other: list[str]
+    rules: list[RuleVersion], one: list[str], other: list[str]
 ) -> None:
     diagnoser = Diagnoser(lambda: ChildProcess(CHILD))
     try:

@@ -23,7 +23,7 @@ from rules.diagnose import Agreement, Diagnoser
 from rules.engines.durable import MOST_AGE, MOST_GROWTH, DurableEngine
 from rules.engines.port import EngineError
 from rules.facts import FactSet
-from rules.program import Rule, compile_program
+from rules.program import RuleVersion, compile_program
 from rules.truth import Truth
 
 pytestmark = pytest.mark.integration
@@ -62,7 +62,7 @@ def a_life(dice: random.Random) -> FactSet:
     return status_facts([dice.choice(("True", "False", "Unknown")) for _ in LETTERS])
 
 
-def right(diagnoser: Diagnoser, facts: FactSet, rules: list[Rule]) -> set[Agreement]:
+def right(diagnoser: Diagnoser, facts: FactSet, rules: list[RuleVersion]) -> set[Agreement]:
     """The labels; fails when one answer is wrong or lost."""
     found = {m.rule_id: m for m in diagnoser.diagnose([facts], T0)[0].matches}
     oracle = Oracle(rules, facts)

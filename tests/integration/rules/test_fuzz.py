@@ -15,7 +15,7 @@ from support.rules_oracle import Oracle
 from support.rules_timelines import LEAVES, LIVES, Life, Step
 
 from rules.diagnose import Agreement, Diagnoser
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 pytestmark = pytest.mark.integration
@@ -34,7 +34,7 @@ PLAIN = [
 @settings(max_examples=CASES, deadline=None)
 @given(programs(st.sampled_from(PLAIN)), LIVES)
 def test_engines_and_brute_force_agree_over_random_timelines(
-    rules: list[Rule], life: list[Step]
+    rules: list[RuleVersion], life: list[Step]
 ) -> None:
     diagnoser, node = Diagnoser(Near), Life()
     refused = diagnoser.load(rules).rejected

@@ -1,4 +1,4 @@
-"""The Informer against a server that misbehaves in every way that kube.md lists."""
+"""The Informer against a server that misbehaves: lost, stuck, expired and undecodable answers."""
 
 import asyncio
 import time

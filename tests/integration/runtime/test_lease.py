@@ -1,4 +1,4 @@
-"""Leader election under the faults that made others lead twice (kube.md, "Traps")."""
+"""Leader election under the faults that made others lead twice."""
 
 import asyncio
 import time

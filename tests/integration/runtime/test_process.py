@@ -18,12 +18,12 @@ from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.telemetry.health import HealthServer
-from kubenode.runtime.telemetry.metrics import Metrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics
 
 
 async def test_health_readiness_and_metrics_are_served(server: FakeKube, kube: Kube) -> None:
     registry = CollectorRegistry()
-    metrics = Metrics(registry)
+    metrics = RuntimeMetrics(registry)
     why = "nodes: not listed yet"
     health = HealthServer("127.0.0.1", 0, registry, {"informers": lambda: why})
 

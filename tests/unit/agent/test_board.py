@@ -6,7 +6,15 @@ import pytest
 from support.clock import T0
 
 from agent.detectors import NOT_LOOKED_AT, ConditionReport, Status
-from agent.publishing.board import MESSAGE_BYTES, MESSAGES_BYTES, NOBODY, Board, Known, News, cut
+from agent.publishing.board import (
+    MESSAGE_BYTES,
+    MESSAGES_BYTES,
+    NOBODY,
+    ConditionBoard,
+    KnownCondition,
+    ReportNews,
+    cut,
+)
 
 OWNERS = {"KernelDeadlock": "kernel-monitor", "Pressure": "psi"}
 LATER = timedelta(minutes=5)
@@ -18,30 +26,30 @@ def report(status: Status, reason: str = "R", message: str = "m", **changes: obj
     return ConditionReport(**values)  # type: ignore[arg-type]
 
 
-def put(board: Board, made: object, now: datetime = T0 + LATER) -> News:
+def put(board: ConditionBoard, made: object, now: datetime = T0 + LATER) -> ReportNews:
     assert isinstance(made, ConditionReport)
     return board.put(made.detector, made, now)
 
 
-def known(board: Board, type_: str = "KernelDeadlock") -> Known:
+def known(board: ConditionBoard, type_: str = "KernelDeadlock") -> KnownCondition:
     return next(k for k in board.all() if k.type == type_)
 
 
 @pytest.fixture
-def board() -> Board:
-    made = Board(OWNERS)
+def board() -> ConditionBoard:
+    made = ConditionBoard(OWNERS)
     made.begin(T0)
     return made
 
 
-def test_what_nobody_has_looked_at_is_unknown(board: Board) -> None:
+def test_what_nobody_has_looked_at_is_unknown(board: ConditionBoard) -> None:
     assert {(k.type, k.status, k.reason) for k in board.all()} == {
         (name, Status.UNKNOWN, NOT_LOOKED_AT) for name in OWNERS
     }
 
 
 def test_a_restart_keeps_what_was_known_and_its_age() -> None:
-    old = Known(
+    old = KnownCondition(
         type="KernelDeadlock",
         status=Status.TRUE,
         reason="DockerHung",
@@ -49,36 +57,36 @@ def test_a_restart_keeps_what_was_known_and_its_age() -> None:
         since=T0 - timedelta(hours=3),
         detector="kernel-monitor",
     )
-    board = Board(OWNERS, [old])
+    board = ConditionBoard(OWNERS, [old])
     board.begin(T0)
-    assert put(board, report(Status.UNKNOWN, NOT_LOOKED_AT)) is News.NONE
+    assert put(board, report(Status.UNKNOWN, NOT_LOOKED_AT)) is ReportNews.NONE
     assert known(board) == old
-    assert put(board, report(Status.TRUE, "DockerHung", "m")) is News.NONE
+    assert put(board, report(Status.TRUE, "DockerHung", "m")) is ReportNews.NONE
     assert known(board).since == old.since
 
 
-def test_unknown_that_was_found_out_takes_effect(board: Board) -> None:
+def test_unknown_that_was_found_out_takes_effect(board: ConditionBoard) -> None:
     put(board, report(Status.TRUE))
-    assert put(board, report(Status.UNKNOWN, "CheckCannotRun")) is News.STATE
+    assert put(board, report(Status.UNKNOWN, "CheckCannotRun")) is ReportNews.STATE
     assert known(board).status is Status.UNKNOWN
 
 
-def test_the_transition_is_that_of_the_status_and_not_of_the_reason(board: Board) -> None:
+def test_the_transition_is_that_of_the_status_and_not_of_the_reason(board: ConditionBoard) -> None:
     put(board, report(Status.TRUE, "One"))
-    assert put(board, report(Status.TRUE, "Two", at=T0 + LATER)) is News.STATE
+    assert put(board, report(Status.TRUE, "Two", at=T0 + LATER)) is ReportNews.STATE
     assert (known(board).reason, known(board).since) == ("Two", T0)
 
 
-def test_a_new_message_alone_is_no_news(board: Board) -> None:
+def test_a_new_message_alone_is_no_news(board: ConditionBoard) -> None:
     put(board, report(Status.TRUE, message="80 %"))
     board.told(board.untold())
-    assert put(board, report(Status.TRUE, message="81 %")) is News.WORDS
+    assert put(board, report(Status.TRUE, message="81 %")) is ReportNews.WORDS
     assert board.untold() == []
     board.started("kernel-monitor")
     assert [k.message for k in board.renewable()] == ["81 %"]
 
 
-def test_no_transition_before_the_last_or_in_the_future(board: Board) -> None:
+def test_no_transition_before_the_last_or_in_the_future(board: ConditionBoard) -> None:
     put(board, report(Status.TRUE, at=T0 + LATER))
     put(board, report(Status.FALSE, at=T0))
     assert known(board).since == T0 + LATER
@@ -92,13 +100,13 @@ def test_no_transition_before_the_last_or_in_the_future(board: Board) -> None:
     ids=str,
 )
 def test_a_detector_says_nothing_of_what_is_not_its_own(
-    board: Board, changes: dict[str, str]
+    board: ConditionBoard, changes: dict[str, str]
 ) -> None:
     with pytest.raises(ValueError, match="does not own condition"):
         put(board, report(Status.TRUE, **changes))
 
 
-def test_f03_what_no_running_detector_stands_for_is_not_renewed(board: Board) -> None:
+def test_f03_what_no_running_detector_stands_for_is_not_renewed(board: ConditionBoard) -> None:
     put(board, report(Status.TRUE))
     put(board, report(Status.FALSE, type="Pressure", detector="psi"))
     board.told(board.untold())
@@ -109,7 +117,7 @@ def test_f03_what_no_running_detector_stands_for_is_not_renewed(board: Board) ->
     assert [k.type for k in board.renewable()] == ["Pressure"]
 
 
-def test_what_changes_while_it_is_told_stays_untold(board: Board) -> None:
+def test_what_changes_while_it_is_told_stays_untold(board: ConditionBoard) -> None:
     put(board, report(Status.TRUE))
     sent = board.untold()
     put(board, report(Status.FALSE, at=T0 + LATER))
@@ -118,10 +126,10 @@ def test_what_changes_while_it_is_told_stays_untold(board: Board) -> None:
 
 
 def test_a_condition_that_nobody_watches_any_more_is_said_to_be_so_once() -> None:
-    board = Board(OWNERS)
+    board = ConditionBoard(OWNERS)
     board.begin(T0)
     put(board, report(Status.TRUE))
-    again = Board({}, board.all())
+    again = ConditionBoard({}, board.all())
     again.begin(T0 + LATER)
     told = again.untold()
     assert {(k.type, k.status, k.reason) for k in told} == {
@@ -140,7 +148,7 @@ def test_messages_are_bounded_and_printable(text: str) -> None:
 
 def test_messages_of_many_conditions_are_bounded_together() -> None:
     """The admission policy bounds the Node as a whole: beyond it no condition would be told."""
-    many = Board({f"C{n}": "d" for n in range(90)})
+    many = ConditionBoard({f"C{n}": "d" for n in range(90)})
     for n in range(90):
         put(many, report(Status.TRUE, message="ä" * 5000, type=f"C{n}", detector="d"))
     assert sum(len(k.message.encode()) for k in many.all()) <= MESSAGES_BYTES

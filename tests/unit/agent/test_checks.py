@@ -1,4 +1,4 @@
-"""RunCheck: only what is listed, and a check that says nothing is no answer (failures.md F01)."""
+"""RunCheck: only what is listed, and a check that says nothing is no answer (failure mode F01)."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from support.agent_world import World, a_job, until_answered
 from support.running import gone, until
 
 from agent.actions import checks
-from agent.actions.checks import Check
+from agent.actions.checks import AllowedCheck
 from agent.host import HostError
 from agent.programs import run, started
 from agent.wire import Answer, decode_job
@@ -20,14 +20,14 @@ from agent.wire import Answer, decode_job
 STEP = {"action": "RunCheck", "check": "disk", "timeout": "5s"}
 
 
-def listed(folder: Path, script: str, name: str = "check") -> Check:
+def listed(folder: Path, script: str, name: str = "check") -> AllowedCheck:
     file = folder / name
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
-    return Check([str(file), "one"], hashlib.sha256(file.read_bytes()).hexdigest())
+    return AllowedCheck([str(file), "one"], hashlib.sha256(file.read_bytes()).hexdigest())
 
 
-async def answer(tmp_path: Path, check: Check | None, limit: str = "5s") -> Answer:
+async def answer(tmp_path: Path, check: AllowedCheck | None, limit: str = "5s") -> Answer:
     world = World(tmp_path / "requests", job=a_job(agent_step={**STEP, "timeout": limit}))
     world.checks = {"disk": check} if check is not None else {}
     await until_answered(world)
@@ -68,7 +68,7 @@ async def test_a_child_that_is_left_behind_does_not_hold_the_answer(tmp_path: Pa
 
 
 async def test_f01_a_check_that_is_missing_is_unknown(tmp_path: Path) -> None:
-    gone = Check(["/nowhere/check"], "0" * 64)
+    gone = AllowedCheck(["/nowhere/check"], "0" * 64)
     found = await answer(tmp_path, gone)
     assert (found.state, found.code) == ("Failed", 127)
     assert "/nowhere/check: No such file or directory" in found.output
@@ -178,7 +178,7 @@ async def test_a_program_cannot_be_changed_while_it_is_run(tmp_path: Path) -> No
 
 
 async def test_a_binary_is_run_by_its_bytes_too(tmp_path: Path) -> None:
-    check = Check(["/bin/true"], digest_of("/bin/true"))
+    check = AllowedCheck(["/bin/true"], digest_of("/bin/true"))
     found = await answer(tmp_path, check)
     assert (found.state, found.code) == ("Done", 0)
 

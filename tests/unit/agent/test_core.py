@@ -24,7 +24,7 @@ from agent.actions import Bench
 from agent.actions.allowed import Repairs
 from agent.core import AgentCore
 from agent.host import UnitVerb
-from agent.journal import Entry, MemoryJournal
+from agent.journal import JournalEntry, MemoryJournal
 from agent.probes import CannotAnswer
 from agent.request import Key
 from agent.wire import Job
@@ -304,7 +304,7 @@ class SlowJournal(MemoryJournal):
         super().__init__()
         self._clock, self._seconds = clock, seconds
 
-    def begin(self, key: Key, entry: Entry, now: datetime) -> None:
+    def begin(self, key: Key, entry: JournalEntry, now: datetime) -> None:
         super().begin(key, entry, now)
         self._clock.step(timedelta(seconds=self._seconds))
 

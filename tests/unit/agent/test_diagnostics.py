@@ -14,10 +14,10 @@ from support.clock import FakeClock
 
 from agent.diagnostics import collecting
 from agent.diagnostics.bundles import MOST_BUNDLES, Bundles
-from agent.diagnostics.collecting import Collector
+from agent.diagnostics.collecting import DiagnosticsCollector
 from agent.diagnostics.redaction import HIDDEN, redacted
 from agent.diagnostics.report import About, findings, page
-from agent.diagnostics.upload import Store
+from agent.diagnostics.upload import BundleUploader
 from agent.host import HostError
 from agent.probes import CannotAnswer
 from agent.probes import diagnostics as asking
@@ -201,9 +201,9 @@ async def test_an_operator_that_takes_nothing_fails_no_bundle(tmp_path: Path) ->
     assert "on this host only: the operator takes no bundle: 503" in world.answer_now.output
 
 
-def a_question(tmp_path: Path, store: Store | None = None) -> Diagnostics:
+def a_question(tmp_path: Path, store: BundleUploader | None = None) -> Diagnostics:
     clock = FakeClock()
-    collector = Collector(Bundles(tmp_path / "diagnostics"), clock, store)
+    collector = DiagnosticsCollector(Bundles(tmp_path / "diagnostics"), clock, store)
     return Diagnostics(collector, World(tmp_path / "requests"), "n1", "n1")
 
 

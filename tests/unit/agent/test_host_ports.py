@@ -19,13 +19,13 @@ from agent.host.ports import Certificate, Gpu, Process
 from agent.host.real.clock import of_chrony
 from agent.host.real.commands import Commands
 from agent.host.real.containers import sandbox, unused, unused_of_ctr
-from agent.host.real.disks import PLACES, Place, RealDisks
+from agent.host.real.disks import PLACES, CleanupFolder, RealDisks
 from agent.host.real.filesystems import device_of, mount_of
 from agent.host.real.gpus import gpus_of
 from agent.host.real.kubelet import RealKubeletCertificate
 from agent.host.real.network import files_of
 from agent.host.real.processes import ProcProcesses, unit_of
-from agent.host.storage import Mount
+from agent.host.storage import HostMount
 from agent.host.systemd import SystemdHost
 
 COMMANDS = Commands(SystemdHost())
@@ -86,7 +86,7 @@ NAMES = {
 async def test_only_rotated_logs_go(tmp_path: Path) -> None:
     for name in NAMES:
         (tmp_path / name).write_text("x")
-    place = Place(str(tmp_path), PLACES["logs"][0].pattern)
+    place = CleanupFolder(str(tmp_path), PLACES["logs"][0].pattern)
     disks = RealDisks(COMMANDS, places={"logs": [place]})
     found = {Path(file.path).name for file in await disks.removable("logs")}
     assert found == {name for name, goes in NAMES.items() if goes}
@@ -103,7 +103,7 @@ async def test_links_second_names_open_files_and_spared_folders_stay(tmp_path: P
     (root / "file.1").symlink_to(home / "mine.1")
     os.link(root / "twice.1", home / "second")
     os.mkfifo(root / "pipe.1")
-    place = Place(str(root), PLACES["logs"][0].pattern, frozenset({"audit"}))
+    place = CleanupFolder(str(root), PLACES["logs"][0].pattern, frozenset({"audit"}))
     disks = RealDisks(COMMANDS, places={"logs": [place]})
     held = os.open(root / "open.1", os.O_RDONLY)
     (only,) = await disks.removable("logs")
@@ -123,7 +123,7 @@ async def test_links_second_names_open_files_and_spared_folders_stay(tmp_path: P
 
 
 async def test_a_file_that_was_replaced_meanwhile_stays(tmp_path: Path) -> None:
-    disks = RealDisks(COMMANDS, places={"logs": [Place(str(tmp_path), r".+\.1")]})
+    disks = RealDisks(COMMANDS, places={"logs": [CleanupFolder(str(tmp_path), r".+\.1")]})
     (tmp_path / "a.1").write_text("x")
     (found,) = await disks.removable("logs")
     (tmp_path / "new").write_text("y")
@@ -132,7 +132,9 @@ async def test_a_file_that_was_replaced_meanwhile_stays(tmp_path: Path) -> None:
 
 
 async def test_the_newest_crash_dump_stays(tmp_path: Path) -> None:
-    disks = RealDisks(COMMANDS, places={"crashDumps": [Place(str(tmp_path), ".+", newest=1)]})
+    disks = RealDisks(
+        COMMANDS, places={"crashDumps": [CleanupFolder(str(tmp_path), ".+", newest=1)]}
+    )
     for age, name in enumerate(("c", "b", "a")):
         (tmp_path / name).write_text("x")
         os.utime(tmp_path / name, (time.time() - age * 100,) * 2)
@@ -155,15 +157,15 @@ FSTAB = "# /data\n/dev/sdb /data ext4 defaults 0 2\n/dev/sdd /with\\040blank xfs
 @pytest.mark.parametrize(
     ("point", "found"),
     [
-        ("/", Mount("/", "/dev/sda1", "ext4", False, False)),
-        ("/data", Mount("/data", "/dev/sdb", "ext4", True, False)),
-        ("/new", Mount("/new", "/dev/sdc", "ext4", True, False)),
-        ("/with blank", Mount("/with blank", "/dev/sdd", "xfs", True, True)),
-        ("/usr", Mount("/usr", "/dev/sdf", "ext4", False, False)),
+        ("/", HostMount("/", "/dev/sda1", "ext4", False, False)),
+        ("/data", HostMount("/data", "/dev/sdb", "ext4", True, False)),
+        ("/new", HostMount("/new", "/dev/sdc", "ext4", True, False)),
+        ("/with blank", HostMount("/with blank", "/dev/sdd", "xfs", True, True)),
+        ("/usr", HostMount("/usr", "/dev/sdf", "ext4", False, False)),
         ("/dat", None),
     ],
 )
-def test_a_mount_is_the_topmost_at_exactly_its_place(point: str, found: Mount | None) -> None:
+def test_a_mount_is_the_topmost_at_exactly_its_place(point: str, found: HostMount | None) -> None:
     assert mount_of(point, MOUNTS, FSTAB) == found
 
 

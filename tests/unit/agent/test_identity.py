@@ -19,7 +19,7 @@ from agent.identity import pem
 from agent.identity.asking import request_name
 from agent.identity.dates import dates
 from agent.identity.pem import BadPem, Validity
-from agent.identity.store import Store, StoreError
+from agent.identity.store import IdentityStore, StoreError
 from machine.certificates.asked import read
 from machine.names import AGENT_GROUP, agent_user
 
@@ -83,7 +83,7 @@ def test_no_bytes_make_the_reading_of_dates_fail_otherwise(at: int, junk: bytes,
 def test_its_files_are_root_s_alone_and_written_whole(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store = Store(tmp_path / "identity")
+        store = IdentityStore(tmp_path / "identity")
         store.keep_next(PAIR)
         store.adopt()
         store.keep_key(KEY)
@@ -97,10 +97,10 @@ def test_its_files_are_root_s_alone_and_written_whole(tmp_path: Path) -> None:
 
 
 def test_a_write_that_was_cut_off_leaves_the_old_file(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = IdentityStore(tmp_path)
     store.keep_next(PAIR)
     (tmp_path / ".next.pem.new").write_bytes(b"half")
-    assert Store(tmp_path).read_next() == PAIR
+    assert IdentityStore(tmp_path).read_next() == PAIR
     store.keep_next(PAIR + b"\n")
     assert store.read_next() == PAIR + b"\n"
 
@@ -108,7 +108,7 @@ def test_a_write_that_was_cut_off_leaves_the_old_file(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="set state_dir to a folder"):
-        Store(tmp_path / "file" / "identity")
+        IdentityStore(tmp_path / "file" / "identity")
 
 
 def test_the_agent_loads_no_cryptography_before_it_needs_it() -> None:
@@ -123,14 +123,14 @@ def test_the_agent_loads_no_cryptography_before_it_needs_it() -> None:
 
 def test_what_is_kept_survives_a_power_cut(tmp_path: Path) -> None:
     disk = LossyDisk()
-    store = Store(tmp_path, disk)
+    store = IdentityStore(tmp_path, disk)
     store.keep_next(b"old")
     store.adopt()
     store.keep_key(b"key")
     store.keep_next(b"new")
     for left in disk.after_power_cut():
-        kept = Store(tmp_path, left)
+        kept = IdentityStore(tmp_path, left)
         assert (kept.read_current(), kept.read_key(), kept.read_next()) == (b"old", b"key", b"new")
     store.adopt()
     for left in disk.after_power_cut():
-        assert Store(tmp_path, left).read_current() == b"new"
+        assert IdentityStore(tmp_path, left).read_current() == b"new"

@@ -15,8 +15,8 @@ from agent.agent import Worker
 from agent.detectors import EventReport, Report
 from agent.host import UnitVerb
 from agent.local.healer import LIMITED, LocalHealer
-from agent.local.limit import FILE, Limit
-from agent.local.rule import Local, LocalUnit
+from agent.local.limit import FILE, RestartLimit
+from agent.local.rule import LocalRules, LocalUnit
 from agent.patience import AT_ONCE, Waits
 from agent.settings import SettingsError, load
 
@@ -49,7 +49,7 @@ class Site:
         self.told, self.hands, self.job = Told(), asyncio.Lock(), ""
 
     def process(self, patience: Waits = AT_ONCE) -> LocalHealer:
-        limit = Limit(self.folder, {UNIT: RULE}, self.disk)
+        limit = RestartLimit(self.folder, {UNIT: RULE}, self.disk)
         return LocalHealer(
             limit, self.host, self.hands, lambda: self.job, self.told, self.clock, patience
         )
@@ -164,7 +164,7 @@ async def test_what_cannot_be_written_down_is_not_done(site: Site) -> None:
 
 
 def test_nothing_is_repaired_without_asking_by_default() -> None:
-    assert Local().units == {}
+    assert LocalRules().units == {}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_nothing_is_repaired_without_asking_by_default() -> None:
     ],
 )
 def test_complaints_name_setting_value_and_remedy(name: str, unit: LocalUnit, said: str) -> None:
-    (complaint,) = Local(units={name: unit}).complaints()
+    (complaint,) = LocalRules(units={name: unit}).complaints()
     assert said in complaint
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.clock import FakeClock, settle
 from support.running import running
 
-from agent.notify import Alive, Notifier
+from agent.notify import Alive, SystemdNotifier
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def heard(systemd: socket.socket) -> list[str]:
             return found
 
 
-def notifier(systemd: socket.socket, **more: str) -> Notifier:
-    return Notifier({"NOTIFY_SOCKET": systemd.getsockname(), **more})
+def notifier(systemd: socket.socket, **more: str) -> SystemdNotifier:
+    return SystemdNotifier({"NOTIFY_SOCKET": systemd.getsockname(), **more})
 
 
 async def test_ready_is_told_once_the_past_is_settled(systemd: socket.socket) -> None:
@@ -59,10 +59,10 @@ async def test_the_watchdog_is_fed_three_times_within_its_time(systemd: socket.s
 def test_an_abstract_socket_is_understood() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(f"\0kubenode-{os.getpid()}")
-        Notifier({"NOTIFY_SOCKET": f"@kubenode-{os.getpid()}"}).send("READY=1")
+        SystemdNotifier({"NOTIFY_SOCKET": f"@kubenode-{os.getpid()}"}).send("READY=1")
         assert listening.recv(100) == b"READY=1"
 
 
 @pytest.mark.parametrize("environ", [{}, {"NOTIFY_SOCKET": "/nowhere/notify"}], ids=str)
 def test_nobody_who_listens_is_no_failure(environ: dict[str, str]) -> None:
-    Notifier(environ).send("READY=1")
+    SystemdNotifier(environ).send("READY=1")

@@ -170,8 +170,8 @@ def test_output_keeps_its_beginning_and_its_end() -> None:
 
 def test_a_log_line_carries_its_values_and_journald_its_priority() -> None:
     record = logging.makeLogRecord({"msg": "answered", "levelname": "WARNING", "job": "n1-0"})
-    assert logs.Line(priorities=False).format(record) == "warning: answered job='n1-0'"
-    assert logs.Line(priorities=True).format(record) == "<4>answered job='n1-0'"
+    assert logs.LogFormatter(priorities=False).format(record) == "warning: answered job='n1-0'"
+    assert logs.LogFormatter(priorities=True).format(record) == "<4>answered job='n1-0'"
 
 
 def test_times_are_told_with_milliseconds() -> None:

@@ -12,11 +12,11 @@ from support.clock import T0
 from support.repairs import LOST, MIB, a_host, a_step, answered, repaired, world_of
 
 from agent.actions import CATALOGUE
-from agent.actions.allowed import Repairs, Script, complaints
+from agent.actions.allowed import AllowedScript, Repairs, complaints
 from agent.actions.kernel import SYSCTLS
 from agent.host import UnitVerb
 from agent.host.ports import Certificate, Gpu, Module
-from agent.host.storage import Mount
+from agent.host.storage import HostMount
 from simulation.hosts.host import SimulatedHost
 
 WHO = {"pid": "4711", "startTime": "99", "unit": "lost.service"}
@@ -85,7 +85,7 @@ def _process(**changes: str | int) -> Change:
 
 def _mount(**changes: str | bool) -> Change:
     def change(host: SimulatedHost) -> None:
-        before = Mount("/data", "/dev/vdb", "ext4", True, False)
+        before = HostMount("/data", "/dev/vdb", "ext4", True, False)
         host.filesystems.mounts["/data"] = replace(before, **changes)  # type: ignore[arg-type]
 
     return change
@@ -321,8 +321,8 @@ def test_settings_of_repairs_are_checked_with_what_to_write_instead() -> None:
         stop_units=["a b.service"],
     )
     scripts = {
-        "well": Script("/opt/x", "0" * 64, params={"device": ["eth0"]}),
-        "ill": Script("x", "abc", params={"a b": []}),
+        "well": AllowedScript("/opt/x", "0" * 64, params={"device": ["eth0"]}),
+        "ill": AllowedScript("x", "abc", params={"a b": []}),
     }
     told = "\n".join(complaints(repairs, scripts))
     for what in ("units 'kubelet'", "stop_units 'a b.service'"):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.clock import T0
 
 from agent.detectors import EventReport, Severity
-from agent.publishing.tally import COMBINED, LEFT_OUT, SIMILAR, Entry, Tally
+from agent.publishing.tally import COMBINED, LEFT_OUT, SIMILAR, EventEntry, EventTally
 
 SECOND = timedelta(seconds=1)
 
@@ -17,12 +17,12 @@ def report(message: str = "m", reason: str = "TaskHung", after: int = 0) -> Even
     return EventReport(reason, message, Severity.WARNING, at, "kernel-monitor")
 
 
-def put(tally: Tally, made: EventReport) -> Entry:
+def put(tally: EventTally, made: EventReport) -> EventEntry:
     return tally.put(made, T0 + timedelta(hours=3))
 
 
 def test_the_same_again_is_a_count_with_the_first_and_the_last_time() -> None:
-    tally = Tally()
+    tally = EventTally()
     for after in (0, 7, 3):
         put(tally, report(after=after))
     (entry,) = tally.waiting()
@@ -30,7 +30,7 @@ def test_the_same_again_is_a_count_with_the_first_and_the_last_time() -> None:
 
 
 def test_what_was_told_is_counted_on_and_forgotten_after_an_hour() -> None:
-    tally = Tally()
+    tally = EventTally()
     first = put(tally, report())
     tally.told(first, 1)
     assert tally.waiting() == []
@@ -42,7 +42,7 @@ def test_what_was_told_is_counted_on_and_forgotten_after_an_hour() -> None:
 
 
 def test_what_is_counted_while_it_is_told_still_waits() -> None:
-    tally = Tally()
+    tally = EventTally()
     entry = put(tally, report())
     put(tally, report(after=1))
     tally.told(entry, 1)
@@ -50,7 +50,7 @@ def test_what_is_counted_while_it_is_told_still_waits() -> None:
 
 
 def test_many_messages_of_one_reason_become_one_entry_with_the_newest() -> None:
-    tally = Tally()
+    tally = EventTally()
     for number in range(SIMILAR + 5):
         put(tally, report(f"task {number} hung", after=number))
     entries = tally.waiting()
@@ -59,7 +59,7 @@ def test_many_messages_of_one_reason_become_one_entry_with_the_newest() -> None:
 
 
 def test_what_is_too_much_is_left_out_counted_and_told() -> None:
-    tally = Tally(most_waiting=3)
+    tally = EventTally(most_waiting=3)
     for number in range(5):
         put(tally, report(reason=f"R{number}", after=number))
     assert [e.reason for e in tally.waiting()] == ["R2", "R3", "R4"]
@@ -72,7 +72,7 @@ def test_what_is_too_much_is_left_out_counted_and_told() -> None:
 
 
 def test_no_event_is_in_the_future() -> None:
-    entry = Tally().put(report(after=9), T0)
+    entry = EventTally().put(report(after=9), T0)
     assert entry.first == entry.last == T0
 
 
@@ -91,7 +91,7 @@ _REPORTS = st.lists(
 def test_nothing_is_lost_without_being_counted(
     reports: list[EventReport], told: list[bool]
 ) -> None:
-    tally, heard = Tally(most_waiting=4), 0
+    tally, heard = EventTally(most_waiting=4), 0
     for number, one in enumerate(reports):
         put(tally, one)
         waiting = tally.waiting()

@@ -7,7 +7,7 @@ from support.clock import FakeClock, settle
 from support.running import running
 
 from agent.detectors import EventReport, Report, Sink
-from agent.watching import FAILED, WELL_SECONDS, Watching
+from agent.watching import FAILED, WELL_SECONDS, DetectorRunner
 
 
 class Stage:
@@ -42,7 +42,7 @@ async def test_f03_a_detector_that_fails_is_told_started_again_later_and_others_
     bad = Watcher("bad", (), fails=[OSError("no such device"), ValueError("x")])
     good = Steady("good", ())
     good.clock = clock
-    watching = Watching([bad, good], stage, clock, spread=lambda: 1.0)
+    watching = DetectorRunner([bad, good], stage, clock, spread=lambda: 1.0)
     async with running(watching.run()):
         await settle()
         assert (bad.runs, stage.running) == (1, {"good"})
@@ -63,7 +63,7 @@ async def test_a_detector_that_worked_for_long_starts_again_soon() -> None:
     clock, stage = FakeClock(), Stage()
     steady = Steady("steady", ())
     steady.clock = clock
-    async with running(Watching([steady], stage, clock, spread=lambda: 1.0).run()):
+    async with running(DetectorRunner([steady], stage, clock, spread=lambda: 1.0).run()):
         for round_ in range(1, 6):
             await settle()
             assert steady.runs == round_

@@ -11,7 +11,7 @@ from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.kube.shared import Informers
-from kubenode.runtime.telemetry.metrics import Metrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics
 from machine.operator import MachineOperator
 from remedy.operator import RemedyOperator
 
@@ -19,7 +19,7 @@ from remedy.operator import RemedyOperator
 def test_no_two_parts_of_the_operators_have_one_name() -> None:
     clock, fence, registry = FakeClock(), AlwaysLeader(), CollectorRegistry()
     kube = Kube(PlainTransport("http://127.0.0.1:1"), clock=clock)
-    metrics, shared = Metrics(registry), Informers()
+    metrics, shared = RuntimeMetrics(registry), Informers()
     given: dict[str, Any] = {"runtime": metrics, "informer": shared}
     defender = Defender(kube, fence, clock, registry, **given)
     MachineOperator(kube, fence, clock, registry, permits=defender, **given)

@@ -10,7 +10,7 @@ import pytest
 from agent.diagnostics.redaction import HIDDEN
 from kubenode.cli.bundle import contents as module
 from kubenode.cli.bundle import gathering
-from kubenode.cli.bundle.contents import Contents, fitting
+from kubenode.cli.bundle.contents import BundleContents, fitting
 from kubenode.cli.bundle.redaction import clean, without_secrets
 from kubenode.runtime.kube.client import Kube
 
@@ -67,7 +67,7 @@ def test_a_long_text_keeps_its_end_and_a_full_bundle_says_so(
 ) -> None:
     monkeypatch.setattr(module, "LARGEST_FILE", 100)
     monkeypatch.setattr(module, "LARGEST", 150)
-    contents = Contents({})
+    contents = BundleContents({})
     contents.add("a.log", "x" * 500 + "the end")
     contents.add("b.log", "y" * 500)
     contents.add("c.log", "z")
@@ -106,7 +106,7 @@ async def test_of_a_list_of_any_length_the_open_ones_stay_and_all_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gathering, "LARGEST_FILE", 2000)
-    contents = Contents({})
+    contents = BundleContents({})
     await gathering.Gathering(cast(Kube, Pages(20_600)), "kubenode-system", contents).all()
     name = "resources/remedyoperationjobs.json"
     kept = json.loads(contents.files[name])
@@ -122,10 +122,10 @@ def test_of_too_many_objects_the_heaviest_stay() -> None:
 
 def test_a_bundle_that_cannot_be_finished_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "b.tar.gz"
-    contents = Contents({"made": "now"}, files={"a": "no bytes"})  # type: ignore[dict-item]
+    contents = BundleContents({"made": "now"}, files={"a": "no bytes"})  # type: ignore[dict-item]
     with pytest.raises(TypeError):
         contents.write(out, 0)
     assert list(tmp_path.iterdir()) == []
-    Contents({"made": "now"}).write(out, 0)
+    BundleContents({"made": "now"}).write(out, 0)
     with tarfile.open(out) as archive:
         assert archive.getnames() == ["b/manifest.json"]

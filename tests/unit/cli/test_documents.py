@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kubenode.cli.documents import Unreadable, files, read
+from kubenode.cli.documents import UnreadableDocument, files, read
 
 TEXT = """\
 # a comment
@@ -59,21 +59,21 @@ def test_places_of_later_documents_count_from_the_file_s_start(path: Path) -> No
 def test_yaml_that_does_not_parse_names_the_line(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text("a: 1\nb: [1, 2\nc: 3\n")
-    with pytest.raises(Unreadable, match=r"bad\.yaml:3:\d+: not valid YAML"):
+    with pytest.raises(UnreadableDocument, match=r"bad\.yaml:3:\d+: not valid YAML"):
         list(read(file))
 
 
 def test_a_key_given_twice_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "twice.yaml"
     file.write_text("a: 1\na: 2\n")
-    with pytest.raises(Unreadable, match=r"twice\.yaml:2:1: not valid YAML: .*duplicate"):
+    with pytest.raises(UnreadableDocument, match=r"twice\.yaml:2:1: not valid YAML: .*duplicate"):
         list(read(file))
 
 
 def test_what_is_no_text_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "binary.yaml"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(Unreadable, match="UTF-8"):
+    with pytest.raises(UnreadableDocument, match="UTF-8"):
         list(read(file))
 
 
@@ -82,10 +82,10 @@ def test_folders_give_their_yaml_files_and_missing_names_an_error(
 ) -> None:
     (tmp_path / "readme.md").write_text("no rule")
     assert files([tmp_path]) == [path]
-    with pytest.raises(Unreadable, match="no such file"):
+    with pytest.raises(UnreadableDocument, match="no such file"):
         files([tmp_path / "absent.yaml"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(Unreadable, match="no YAML file in this folder"):
+    with pytest.raises(UnreadableDocument, match="no YAML file in this folder"):
         files([tmp_path / "empty"])
 
 
@@ -109,5 +109,5 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
 def test_what_would_grow_without_end_is_refused(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "bomb.yaml"
     file.write_text(text)
-    with pytest.raises(Unreadable, match=words):
+    with pytest.raises(UnreadableDocument, match=words):
         list(read(file))

@@ -11,10 +11,10 @@ from support.replay_world import a_rule, a_world, at, sick
 from kubenode.api.v1alpha1 import JobPhase, NodeRemedier, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import RemedyOperationJobStatus
 from kubenode.cli.live import Live
-from kubenode.cli.rules_waiting import Standing, lines, of_live, waits_of, with_job
-from remedy.remedier.decide import Waiting, Why
-from rules.program import Rule, compile_program
-from simulation.replay.explain_recorded import standing_of
+from kubenode.cli.rules_waiting import RuleOutlook, lines, of_live, waits_of, with_job
+from remedy.remedier.decide import RuleWait, WaitReason
+from rules.program import RuleVersion, compile_program
+from simulation.replay.recorded_explanation import standing_of
 from simulation.replay.world import World
 
 
@@ -22,7 +22,7 @@ def live(world: World, *jobs: RemedyOperationJob) -> Live:
     """The cluster of a simulated node as the command reads it."""
     facts, rules = world.facts("a"), list(world.rules.values())
     assert facts is not None
-    program = compile_program([Rule(f"{r.metadata.name}@0", r) for r in rules])
+    program = compile_program([RuleVersion(f"{r.metadata.name}@0", r) for r in rules])
     return Live(facts, jobs, rules, program, node=world.nodes["a"])
 
 
@@ -92,10 +92,10 @@ def test_live_job_that_waits_tells_its_own_time() -> None:
     assert of_live(live(world, running), world.now)["sick"].text == "its job a-1 is Running"
 
 
-@pytest.mark.parametrize("why", list(Why))
-def test_every_reason_is_told(why: Why) -> None:
-    found = waits_of([Waiting("runtime", why, T0)])
+@pytest.mark.parametrize("why", list(WaitReason))
+def test_every_reason_is_told(why: WaitReason) -> None:
+    found = waits_of([RuleWait("runtime", why, T0)])
     assert found["runtime"].why == str(why) and found["runtime"].text
     with_job(found, "runtime", "n1-1", JobPhase.RUNNING, ("PDBBlocked", "no"))
-    own = found["runtime"] == Standing("Job", "its job n1-1 is Running, held: PDBBlocked: no")
-    assert own is (why is Why.OPEN_JOB)
+    own = found["runtime"] == RuleOutlook("Job", "its job n1-1 is Running, held: PDBBlocked: no")
+    assert own is (why is WaitReason.OPEN_JOB)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kubenode.cli.uninstall_nodes import Left, left_on
+from kubenode.cli.uninstall_nodes import NodeCleanup, left_on
 
 OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
 GPU = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
@@ -16,7 +16,7 @@ def a_node(*, spec: dict[str, Any] | None = None, **annotations: str) -> dict[st
 
 def test_a_node_without_a_mark_of_ours_is_left_alone() -> None:
     person = {"unschedulable": True, "taints": [GPU, OUT_OF_SERVICE]}
-    assert left_on(a_node(spec=person, hands_off="true")) == Left()
+    assert left_on(a_node(spec=person, hands_off="true")) == NodeCleanup()
 
 
 def test_a_cordon_of_ours_is_taken_off_with_its_mark() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.clock import FakeClock
 
-from defender.auth.gate import Gate, GateSettings, open_gate
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings, open_gate
 from defender.auth.identity import ASKS, AUTHENTICATED, LOOPBACK, TOKEN_FILE, Identity, Proof
 from defender.auth.remembered import Remembered
 from defender.auth.reviews import ACCESS, BURST, LONGEST_TOKEN, TOKENS, Unverified
@@ -54,11 +54,11 @@ class Reviewer(Kube):
         return sum(heard == path for heard, _ in self.heard)
 
 
-def a_gate(**settings: Any) -> tuple[Gate, Reviewer, FakeClock]:
+def a_gate(**settings: Any) -> tuple[RequestAuthenticator, Reviewer, FakeClock]:
     clock = FakeClock()
     kube = Reviewer(clock)
     given = {"review_tokens": True, **settings}
-    return Gate(kube, clock, GateSettings(**given)), kube, clock
+    return RequestAuthenticator(kube, clock, RequestAuthenticatorSettings(**given)), kube, clock
 
 
 async def test_a_service_accounts_token_is_its_user() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.clock import FakeClock
 
-from defender.auth.gate import Gate
+from defender.auth.gate import RequestAuthenticator
 from defender.auth.identity import LOOPBACK
 from kubenode.cli.asking import checked_client
 from kubenode.cli.defending import checked, gate_settings
@@ -80,7 +80,7 @@ def test_without_an_api_nobody_is_let_in_whatever_its_address() -> None:
 async def test_only_on_loopback_and_without_anything_configured_anyone_is_let_in(
     given: dict[str, Any], anyone: bool
 ) -> None:
-    gate = Gate(None, FakeClock(), gate_settings(flags(**given)))
+    gate = RequestAuthenticator(None, FakeClock(), gate_settings(flags(**given)))
     assert await gate.identify("") == (LOOPBACK if anyone else None)
 
 

@@ -8,7 +8,7 @@ from support.breaker_core import Fleet, a_job
 from support.clock import T0
 from support.defender_core import ZONE, a_policy, an_ask
 
-from defender.jobs import Rung, Step
+from defender.jobs import JobRung, JobStep
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 
@@ -86,8 +86,8 @@ def test_an_acting_job_is_a_fault_although_the_kubelet_sees_none() -> None:
     "job",
     [
         {"mode": "DryRun"},
-        {"ladder": (Rung(steps=({"notify": {}}, {"collect": {}})),)},
-        {"ladder": (Rung(steps=({"agent": {"action": "RunCheck"}},)),)},
+        {"ladder": (JobRung(steps=({"notify": {}}, {"collect": {}})),)},
+        {"ladder": (JobRung(steps=({"agent": {"action": "RunCheck"}},)),)},
         {"deadline": T0 + timedelta(hours=1)},
         {"phase": "Succeeded", "created": T0 - timedelta(hours=1)},
     ],
@@ -153,9 +153,9 @@ def test_new_faults_open_what_old_ones_do_not_and_recovered_ones_count_by_their_
 
 def test_escalations_count_per_rule_and_rung_within_their_time() -> None:
     fleet, day = three_zones(), T0 - timedelta(days=1)
-    gone = Step(rung=0, finished_at=T0 - timedelta(hours=2))
-    early = Step(rung=1, started_at=T0 - timedelta(minutes=61))
-    begun = Step(rung=1, started_at=T0 - 10 * MINUTE)
+    gone = JobStep(rung=0, finished_at=T0 - timedelta(hours=2))
+    early = JobStep(rung=1, started_at=T0 - timedelta(minutes=61))
+    begun = JobStep(rung=1, started_at=T0 - 10 * MINUTE)
     fleet.job(a_job("a0", "Verifying", rung=1, steps=(gone, begun), created=day))
     fleet.job(a_job("a1", "Verifying", rung=1, steps=(gone, begun), rule="another", created=day))
     fleet.job(a_job("a2", "Verifying", rung=1, steps=(gone, early), created=day))

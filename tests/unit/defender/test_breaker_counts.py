@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.breaker_core import Fleet, a_job
 from support.defender_core import ZONE, a_policy, an_ask
 
-from defender.breaker.group import Group
-from defender.breaker.watch import Watch
+from defender.breaker.group import BreakerGroup
+from defender.breaker.watch import BreakerWatch
 from kubenode.api.v1alpha1 import Reason, default_policy
 
 MANY = [{"scope": "Cluster", "maxConcurrent": 1000}]
@@ -67,7 +67,7 @@ def do(fleet: Fleet, what: tuple[str, str, str]) -> None:
             pass  # there is no such node or job now
 
 
-def sums(group: Group, fleet: Fleet) -> Any:
+def sums(group: BreakerGroup, fleet: Fleet) -> Any:
     return (
         group.everyone,
         group.members,
@@ -89,13 +89,13 @@ def test_every_change_leaves_the_sums_of_a_count_from_the_beginning(ops: list[An
     for what in ops:
         do(fleet, what)
         fleet.control.advance(fleet.now)
-        anew = Watch(watch.policy, watch.spec)
+        anew = BreakerWatch(watch.policy, watch.spec)
         anew.states = dict(watch.states)
         for name, view in fleet.control.breakers._views.items():
             anew.put(name, view)
         for ours, theirs in ((watch._groups, anew._groups), (watch._having, anew._having)):
             for key in {*ours, *theirs}:
-                one, two = ours.get(key) or Group(), theirs.get(key) or Group()
+                one, two = ours.get(key) or BreakerGroup(), theirs.get(key) or BreakerGroup()
                 assert sums(one, fleet) == sums(two, fleet), (what, key)
         assert sums(watch.whole, fleet) == sums(anew.whole, fleet)
 

@@ -11,8 +11,8 @@ from support.clock import T0
 from defender.breaker.step import (
     CLOSED,
     PACE,
-    Seen,
-    State,
+    ScopeObservation,
+    ScopeState,
     quota,
     step,
     trouble,
@@ -32,8 +32,8 @@ def seen(
     new: int = 0,
     climbed: int = 0,
     limit: int = 1,
-) -> Seen:
-    return Seen(now, members, unhealthy, new, climbed, "kubelet-down", 2, limit)
+) -> ScopeObservation:
+    return ScopeObservation(now, members, unhealthy, new, climbed, "kubelet-down", 2, limit)
 
 
 # -- what is too much -----------------------------------------------------------------------------
@@ -89,13 +89,13 @@ STATES = list(BreakerState)
 def test_every_state_against_everything_that_can_be_seen(state: BreakerState) -> None:
     for age, calm, unhealthy, rates, limit in product(AGES, CALMS, UNHEALTHY, RATES, LIMITS):
         since = T0 - age
-        before = State(state, since, "because", None if calm is None else T0 - calm, since)
+        before = ScopeState(state, since, "because", None if calm is None else T0 - calm, since)
         new, climbed = rates
         what = seen(unhealthy=unhealthy, new=new, climbed=climbed, limit=limit)
         assert step(before, what, DEFAULT).state is expected(before, what), (before, what)
 
 
-def expected(before: State, what: Seen) -> BreakerState:
+def expected(before: ScopeState, what: ScopeObservation) -> BreakerState:
     """The table of step.py once more, as plain conditions."""
     assert before.since is not None
     bad = what.unhealthy >= 30 or what.new >= 10 or what.climbed >= 3
@@ -194,9 +194,9 @@ breakers = st.builds(
 )
 
 
-def calm(what: Seen, breaker: Breaker) -> bool:
+def calm(what: ScopeObservation, breaker: Breaker) -> bool:
     """Rates alone do not keep open what is open."""
-    return not trouble(Seen(what.now, what.members, what.unhealthy), breaker.trip)
+    return not trouble(ScopeObservation(what.now, what.members, what.unhealthy), breaker.trip)
 
 
 @given(sights, breakers)
@@ -206,7 +206,9 @@ def test_what_holds_on_every_way_through(
     now, state, opened, calm_from = T0, CLOSED, None, None
     for wait, members, share, new, climbed, limit in ways:
         now += timedelta(seconds=wait)
-        what = Seen(now, members, int(share * members), min(new, members), climbed, "r", 1, limit)
+        what = ScopeObservation(
+            now, members, int(share * members), min(new, members), climbed, "r", 1, limit
+        )
         before, state = state, step(state, what, breaker)
         bad = bool(trouble(what, breaker.trip))
         calm_from = None if bad and not calm(what, breaker) else calm_from or now
@@ -231,7 +233,7 @@ def test_what_holds_on_every_way_through(
 def test_the_quota_begins_at_start_and_never_shrinks_nor_grows_without_end(
     resume: Resume, seconds: int
 ) -> None:
-    state = State(HALF_OPEN, T0)
+    state = ScopeState(HALF_OPEN, T0)
     assert quota(state, resume, T0) == resume.start
     assert quota(state, resume, T0 - MINUTE) == resume.start
     at = T0 + timedelta(seconds=seconds)

@@ -8,7 +8,7 @@ from sse_starlette import ServerSentEvent
 from support.defender_core import an_ask
 from support.defender_queue import WaitingRoom, cluster
 
-from defender.http.failures import Refused
+from defender.http.failures import HttpRefusal
 from defender.http.streams import Streams
 from defender.queue import line
 from kubenode.api.v1alpha1 import Ask
@@ -69,7 +69,7 @@ async def test_one_client_opens_no_more_than_its_share_of_streams() -> None:
     opened = [streams.serve(endless(), ONE).body_iterator for _ in range(2)]
     for stream in opened:
         await anext(aiter(stream))
-    with pytest.raises(Refused, match=f"2 streams of {ONE}"):
+    with pytest.raises(HttpRefusal, match=f"2 streams of {ONE}"):
         streams.serve(endless(), ONE)
     other = streams.serve(endless(), OTHER).body_iterator
     await anext(aiter(other))

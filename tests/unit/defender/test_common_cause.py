@@ -10,7 +10,7 @@ from support.breaker_core import Fleet, a_job
 from support.clock import T0
 from support.defender_core import a_policy, an_ask
 
-from defender.breaker.cause import Failed, in_words, lift, shared
+from defender.breaker.cause import FailureShare, in_words, lift, shared
 from defender.conditions import COMMON_CAUSE, conditions
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import Operation, Reason
@@ -50,20 +50,20 @@ def two_kernels(*, new: int = 30, old: int = 170, **cause: Any) -> Fleet:
     ],
 )
 def test_what_is_often_enough(having: Any, others: Any, found: bool) -> None:
-    assert shared(Failed(*having), Failed(*others), RULE, known=False) is found
+    assert shared(FailureShare(*having), FailureShare(*others), RULE, known=False) is found
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.integers(1, 500))
 def test_more_faults_make_it_likelier_and_more_among_others_less(
     faults: int, nodes: int, others: int, rest: int
 ) -> None:
-    having, other = Failed(faults, faults + nodes), Failed(others, others + rest)
-    assert lift(Failed(faults + 1, faults + 1 + nodes), other) >= lift(having, other)
-    assert lift(having, Failed(others + 1, others + rest + 1)) <= lift(having, other)
+    having, other = FailureShare(faults, faults + nodes), FailureShare(others, others + rest)
+    assert lift(FailureShare(faults + 1, faults + 1 + nodes), other) >= lift(having, other)
+    assert lift(having, FailureShare(others + 1, others + rest + 1)) <= lift(having, other)
 
 
 def test_the_words_name_value_and_numbers() -> None:
-    said = in_words("kernel", "6.9", Failed(5, 30), Failed(1, 170), RULE)
+    said = in_words("kernel", "6.9", FailureShare(5, 30), FailureShare(1, 170), RULE)
     assert said == "kernel 6.9: 5 of 30 nodes with it failed within 1h, 1 of 170 without it"
 
 
@@ -127,7 +127,7 @@ def test_once_found_it_is_not_over_with_the_next_fault_elsewhere() -> None:
     fleet.down("o", 2)
     assert fleet.judge(an_ask("n0")).reason is Reason.COMMON_CAUSE
     assert fleet.control.breakers.causes("default") == why  # the words do not tick
-    assert not shared(Failed(5, 60), Failed(2, 140), RULE, known=False)
+    assert not shared(FailureShare(5, 60), FailureShare(2, 140), RULE, known=False)
 
 
 def test_a_node_that_gets_another_kernel_is_held_no_more() -> None:

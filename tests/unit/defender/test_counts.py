@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from support.clock import T0
 from support.defender_core import CONTROL_PLANE, POOL, ZONE, Core, a_node, a_policy, an_ask
 
-from defender.census import Health, Tally, scope_of
-from defender.coverage import Bound, classes_of, in_scope, is_control_plane
-from defender.ledger import Held
+from defender.census import CensusTally, NodeHealth, scope_of
+from defender.coverage import ScopedLimit, classes_of, in_scope, is_control_plane
+from defender.ledger import LedgerPermit
 from defender.limits.bucket import tokens_at
-from defender.policies import Policy
+from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Disruption, Operation
 from kubenode.api.v1alpha1.defenderpolicy import LimitScope
 from kubenode.api.v1alpha1.permit import PermitState
@@ -46,14 +46,14 @@ class Recount:
         found = (core.census.member(name) for name in NODES)
         self.members = [member for member in found if member is not None]
 
-    def inside(self, name: str, bound: Bound, policy: Policy) -> bool:
+    def inside(self, name: str, bound: ScopedLimit, policy: LoadedPolicy) -> bool:
         member = self.core.census.member(name)
         if member is None or not policy.covers(member.labels):
             return False
         plane = is_control_plane(member.labels)
         return scope_of(bound.limit, member.labels, plane) == bound.scope
 
-    def counts(self, held: Held, bound: Bound, policy: Policy) -> bool:
+    def counts(self, held: LedgerPermit, bound: ScopedLimit, policy: LoadedPolicy) -> bool:
         assert policy.spec is not None
         if held.operation not in policy.spec.operations:
             return False
@@ -64,14 +64,16 @@ class Recount:
             return True
         return self.inside(held.node, bound, policy)
 
-    def used(self, bound: Bound, policy: Policy, mine: Held | None) -> int:
+    def used(self, bound: ScopedLimit, policy: LoadedPolicy, mine: LedgerPermit | None) -> int:
         return sum(
             held.open and held is not mine and held.counts_as(bound.classes)
             for held in self.core.ledger
             if self.counts(held, bound, policy)
         )
 
-    def tokens(self, bound: Bound, policy: Policy, now: datetime, mine: Held | None) -> float:
+    def tokens(
+        self, bound: ScopedLimit, policy: LoadedPolicy, now: datetime, mine: LedgerPermit | None
+    ) -> float:
         granted = sorted(
             at
             for held in self.core.ledger
@@ -83,16 +85,16 @@ class Recount:
         assert bound.limit.rate is not None
         return tokens_at(now, granted, bound.limit.rate)
 
-    def tally(self, bound: Bound, policy: Policy) -> Tally:
+    def tally(self, bound: ScopedLimit, policy: LoadedPolicy) -> CensusTally:
         inside = [m for m in self.members if self.inside(m.name, bound, policy)]
         scopes = self.dark.get(policy.name, frozenset())
         lit = [m for m in inside if not any(in_scope(scope, m.labels) for scope in scopes)]
         if lit and bound.limit.scope is not LimitScope.CONTROL_PLANE:
             inside = lit
-        healthy = [m for m in inside if m.health is Health.HEALTHY]
+        healthy = [m for m in inside if m.health is NodeHealth.HEALTHY]
         taken = [m for m in healthy if any(h.open for h in self.core.ledger.on_node(m.name))]
         members = sum(m.counted for m in inside)
-        return Tally(len(inside), members, len(healthy), len(taken))
+        return CensusTally(len(inside), members, len(healthy), len(taken))
 
 
 class CountsAreThoseOfARecount(RuleBasedStateMachine):
@@ -137,7 +139,7 @@ class CountsAreThoseOfARecount(RuleBasedStateMachine):
     ) -> None:
         self.number += 1
         ask = an_ask(node, class_, holder=f"job{self.number}", operation=operation)
-        held = Held(
+        held = LedgerPermit(
             name=f"p{self.number}",
             node=node,
             operation=operation,
@@ -148,7 +150,7 @@ class CountsAreThoseOfARecount(RuleBasedStateMachine):
         )
         self.core.ledger.enter(held)
 
-    def held(self, which: int) -> Held | None:
+    def held(self, which: int) -> LedgerPermit | None:
         found = list(self.core.ledger)
         return found[which % len(found)] if found else None
 
@@ -223,7 +225,7 @@ class CountsAreThoseOfARecount(RuleBasedStateMachine):
                             assert tokens == recount.tokens(bound, *args)
                     assert self.core.census.tally(bound.group) == recount.tally(bound, policy)
 
-    def _bounds(self, policy: Policy, index: int) -> list[Bound]:
+    def _bounds(self, policy: LoadedPolicy, index: int) -> list[ScopedLimit]:
         """Of all nodes, and of those that once were there."""
         coverage = self.core.census.coverage
         places = [coverage.place(labels) for labels in LABELS]

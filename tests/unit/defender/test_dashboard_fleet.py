@@ -7,10 +7,10 @@ import pytest
 from support.dashboard_world import a_job, a_node
 
 from defender.census import member_of
-from defender.dashboard.fleet import Fleet, Quiet, Tile, columns, zones
+from defender.dashboard.fleet import FleetGrid, Quiet, Tile, columns, zones
 from defender.dashboard.natural import natural
-from defender.dashboard.standing import SOMEBODY, Cell, State, cell_of, leading
-from defender.jobs import Job
+from defender.dashboard.standing import SOMEBODY, Cell, NodeDisplayState, cell_of, leading
+from defender.jobs import ObservedJob
 from kubenode.runtime.kube.objects import Node
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
@@ -22,11 +22,11 @@ def node(**given: object) -> Node:
     return msgspec.convert(body, Node, strict=False)
 
 
-def job(phase: str, **given: object) -> Job:
-    return msgspec.convert(a_job("n1", phase, **given), Job, strict=False)  # type: ignore[arg-type]
+def job(phase: str, **given: object) -> ObservedJob:
+    return msgspec.convert(a_job("n1", phase, **given), ObservedJob, strict=False)  # type: ignore[arg-type]
 
 
-def stands(a: Node, *jobs: Job) -> Cell:
+def stands(a: Node, *jobs: ObservedJob) -> Cell:
     return cell_of(a, member_of(a, NOW, timedelta(minutes=5)), jobs, [])
 
 
@@ -36,26 +36,31 @@ HELD = ("ConcurrencyLimit", "cluster", "cluster: 4 of 4 permits are held")
 @pytest.mark.parametrize(
     ("jobs", "state"),
     [
-        ([], State.HEALTHY),
-        ([job("AwaitingPermit", hold=HELD)], State.HELD),
-        ([job("AwaitingPermit")], State.HELD),
-        ([job("Running")], State.REPAIRING),
-        ([job("Running", hold=("PDBBlocked", "", "no"))], State.HELD),
-        ([job("Verifying")], State.REPAIRING),
-        ([job("AwaitingApproval")], State.PERSON),
-        ([job("NeedsHuman")], State.PERSON),
-        ([job("Pending")], State.FAULTY),
-        ([job("Pending", mode="DryRun"), job("Running")], State.REPAIRING),
+        ([], NodeDisplayState.HEALTHY),
+        ([job("AwaitingPermit", hold=HELD)], NodeDisplayState.HELD),
+        ([job("AwaitingPermit")], NodeDisplayState.HELD),
+        ([job("Running")], NodeDisplayState.REPAIRING),
+        ([job("Running", hold=("PDBBlocked", "", "no"))], NodeDisplayState.HELD),
+        ([job("Verifying")], NodeDisplayState.REPAIRING),
+        ([job("AwaitingApproval")], NodeDisplayState.PERSON),
+        ([job("NeedsHuman")], NodeDisplayState.PERSON),
+        ([job("Pending")], NodeDisplayState.FAULTY),
+        ([job("Pending", mode="DryRun"), job("Running")], NodeDisplayState.REPAIRING),
     ],
 )
-def test_a_node_is_shown_as_what_its_job_says(jobs: list[Job], state: State) -> None:
+def test_a_node_is_shown_as_what_its_job_says(
+    jobs: list[ObservedJob], state: NodeDisplayState
+) -> None:
     assert stands(node(), *jobs).state is state
 
 
 def test_a_node_without_a_job_is_shown_as_it_is() -> None:
     silent = stands(node(ready="Unknown", reason="NodeStatusUnknown"))
-    assert (silent.state, silent.why) == (State.FAULTY, "Ready is Unknown: NodeStatusUnknown")
-    assert stands(node(unschedulable=True)).state is State.CORDONED
+    assert (silent.state, silent.why) == (
+        NodeDisplayState.FAULTY,
+        "Ready is Unknown: NodeStatusUnknown",
+    )
+    assert stands(node(unschedulable=True)).state is NodeDisplayState.CORDONED
 
 
 def test_a_cordon_says_whose_it_is() -> None:
@@ -71,19 +76,21 @@ def test_of_several_jobs_the_one_that_may_act_leads() -> None:
     assert leading([]) is None
 
 
-def cell(name: str, zone: str = "a", rack: str = "r1", state: State = State.HEALTHY) -> Cell:
+def cell(
+    name: str, zone: str = "a", rack: str = "r1", state: NodeDisplayState = NodeDisplayState.HEALTHY
+) -> Cell:
     return Cell(name, zone, rack, state)
 
 
 def test_only_the_tile_of_a_rack_that_changed_is_another_one() -> None:
-    fleet = Fleet()
+    fleet = FleetGrid()
     for number in range(4):
         fleet.put(cell(f"n{number}", rack=f"r{number % 2}"))
     before = [fleet.tile(key) for key in fleet.racks()]
     version = fleet.version
     fleet.put(cell("n1", rack="r1"))
     assert fleet.version == version, "nothing has changed"
-    fleet.put(cell("n1", rack="r1", state=State.FAULTY))
+    fleet.put(cell("n1", rack="r1", state=NodeDisplayState.FAULTY))
     after = [fleet.tile(key) for key in fleet.racks()]
     assert after[0] is before[0]
     assert after[1] != before[1]
@@ -92,7 +99,7 @@ def test_only_the_tile_of_a_rack_that_changed_is_another_one() -> None:
 
 
 def test_a_node_that_moves_leaves_its_rack_and_an_empty_rack_goes() -> None:
-    fleet = Fleet()
+    fleet = FleetGrid()
     fleet.put(cell("n1"))
     fleet.put(cell("n1", rack="r2"))
     assert fleet.racks() == [("a", "r2")]
@@ -103,24 +110,24 @@ def test_a_node_that_moves_leaves_its_rack_and_an_empty_rack_goes() -> None:
 
 def test_racks_and_nodes_stand_as_people_number_them() -> None:
     assert sorted(["r10", "r2", "r1"], key=natural) == ["r1", "r2", "r10"]
-    fleet = Fleet()
+    fleet = FleetGrid()
     for name in ("n10", "n9", "n2"):
         fleet.put(cell(name))
     assert [c.name for c in fleet.rack("a", "r1")] == ["n2", "n9", "n10"]
 
 
 def test_counts_of_the_fleet_are_those_of_its_nodes() -> None:
-    fleet = Fleet()
-    for number, state in enumerate(State):
+    fleet = FleetGrid()
+    for number, state in enumerate(NodeDisplayState):
         fleet.put(cell(f"n{number}", zone=f"z{number % 3}", state=state))
-    assert dict(fleet.counts()) == {state.value: 1 for state in State}
-    assert sum(zone.head.nodes for zone in zones(fleet)) == len(State)
+    assert dict(fleet.counts()) == {state.value: 1 for state in NodeDisplayState}
+    assert sum(zone.head.nodes for zone in zones(fleet)) == len(NodeDisplayState)
 
 
 def test_too_many_racks_are_summed_up_and_those_in_trouble_are_drawn() -> None:
-    fleet = Fleet()
+    fleet = FleetGrid()
     for number in range(50):
-        state = State.FAULTY if number == 47 else State.HEALTHY
+        state = NodeDisplayState.FAULTY if number == 47 else NodeDisplayState.HEALTHY
         fleet.put(cell(f"n{number}", rack=f"r{number}", state=state))
     (zone,) = zones(fleet, most=10)
     drawn = [tile for tile in zone.tiles if isinstance(tile, Tile)]
@@ -131,7 +138,7 @@ def test_too_many_racks_are_summed_up_and_those_in_trouble_are_drawn() -> None:
 
 
 def test_every_zone_has_its_share_of_what_is_drawn() -> None:
-    fleet = Fleet()
+    fleet = FleetGrid()
     for number in range(60):
         fleet.put(cell(f"n{number}", zone=f"z{number % 3}", rack=f"r{number}"))
     found = zones(fleet, most=12)
@@ -139,9 +146,14 @@ def test_every_zone_has_its_share_of_what_is_drawn() -> None:
 
 
 def test_a_tile_draws_each_node_once_in_its_place() -> None:
-    fleet = Fleet()
+    fleet = FleetGrid()
     for number in range(12):
-        fleet.put(cell(f"n{number}", state=State.HELD if number == 11 else State.HEALTHY))
+        fleet.put(
+            cell(
+                f"n{number}",
+                state=NodeDisplayState.HELD if number == 11 else NodeDisplayState.HEALTHY,
+            )
+        )
     tile = fleet.tile(("a", "r1"))
     paths = dict(tile.paths)
     assert (tile.wide, tile.high) == (10, 2)
@@ -155,4 +167,4 @@ def test_large_racks_grow_square_as_far_as_a_screen_is_wide(nodes: int, wide: in
 
 
 def test_every_letter_is_another_one() -> None:
-    assert len({state.letter for state in State}) == len(State)
+    assert len({state.letter for state in NodeDisplayState}) == len(NodeDisplayState)

@@ -4,7 +4,7 @@ import pytest
 from starlette.requests import HTTPConnection, Request
 from starlette.types import Message
 
-from defender.dashboard.web import LONGEST_FORM, Refused, form, from_here
+from defender.dashboard.web import LONGEST_FORM, WebRefusal, form, from_here
 
 FORM = (b"content-type", b"application/x-www-form-urlencoded")
 
@@ -17,7 +17,7 @@ async def test_a_form_that_is_too_long_is_refused_before_it_is_read_whole() -> N
         read += 1
         return {"type": "http.request", "body": b"a" * 2**14, "more_body": True}
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(WebRefusal) as refused:
         await form(Request({"type": "http", "headers": [FORM]}, receive))
     assert refused.value.code == 413
     assert read * 2**14 <= LONGEST_FORM + 2**14

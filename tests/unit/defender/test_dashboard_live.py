@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from defender.dashboard.live import Feed, Seen
+from defender.dashboard.live import ClientPosition, Feed
 from defender.dashboard.render import View
 from defender.dashboard.scene import Scene
 
@@ -89,6 +89,6 @@ def test_other_slots_are_told_as_another_layout() -> None:
 
 
 def test_what_a_client_says_it_has_seen_is_believed_only_in_its_form() -> None:
-    assert Seen.read("ab12.7") == Seen("ab12", 7)
+    assert ClientPosition.read("ab12.7") == ClientPosition("ab12", 7)
     for text in ("", "7", ".7", "ab.", "ab.-1", "ab.7x", "a" * 50 + ".1"):
-        assert Seen.read(text) == Seen()
+        assert ClientPosition.read(text) == ClientPosition()

@@ -14,11 +14,11 @@ from support.clock import FakeClock
 from support.dashboard_running import DECIDES, PAUSES, READS, KnownPeople
 
 from defender.auth.identity import Identity
-from defender.dashboard.attempts import Attempts
-from defender.dashboard.doors import COOKIE, Doors
+from defender.dashboard.attempts import LoginAttempts
+from defender.dashboard.doors import COOKIE, VisitorAuthenticator
 from defender.dashboard.people import Person, Proxy, Rights, Via, rights_of
 from defender.dashboard.posts import inner
-from defender.dashboard.sealing import Seal, TooLong, seal_from
+from defender.dashboard.sealing import CookieTooLong, Seal, seal_from
 from defender.dashboard.signouts import SignOuts
 from defender.dashboard.web import from_here
 from kubenode.runtime.process import CannotStart
@@ -53,9 +53,11 @@ def request(
     return Request(scope)
 
 
-def doors(proxy: Proxy | None = None, link: str = "") -> Doors:
+def doors(proxy: Proxy | None = None, link: str = "") -> VisitorAuthenticator:
     clock = FakeClock()
-    return Doors(GATE, Seal(b"k" * 32), clock, proxy or Proxy(), SignOuts(None, clock), link)
+    return VisitorAuthenticator(
+        GATE, Seal(b"k" * 32), clock, proxy or Proxy(), SignOuts(None, clock), link
+    )
 
 
 def cookie_of(response: Response) -> str:
@@ -99,7 +101,7 @@ def test_what_no_cookie_holds_is_said_to_be_too_long() -> None:
     import random
 
     noise = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=9000))
-    with pytest.raises(TooLong):
+    with pytest.raises(CookieTooLong):
         Seal().close("a", {"token": noise}, LATER)
 
 
@@ -283,7 +285,7 @@ def test_another_place_is_not_gone_to_after_a_login(to: str) -> None:
 
 
 def test_attempts_are_few_and_come_back_with_time() -> None:
-    attempts = Attempts(burst=3, every=10)
+    attempts = LoginAttempts(burst=3, every=10)
     for _ in range(3):
         assert attempts.wait("a", 100) == 0
         attempts.failed("a", 100)
@@ -294,7 +296,7 @@ def test_attempts_are_few_and_come_back_with_time() -> None:
 
 
 def test_many_addresses_together_have_a_bound_too_and_are_forgotten() -> None:
-    attempts = Attempts(burst=5, every=10, together=20, all_every=0.5, addresses=8)
+    attempts = LoginAttempts(burst=5, every=10, together=20, all_every=0.5, addresses=8)
     for number in range(20):
         attempts.failed(f"a{number}", 100)
     assert attempts.wait("fresh", 100) == 0.5
@@ -302,7 +304,7 @@ def test_many_addresses_together_have_a_bound_too_and_are_forgotten() -> None:
 
 
 def test_ten_addresses_that_go_on_failing_lock_nobody_else_out() -> None:
-    attempts, wanted = Attempts(), [f"bad-{number}" for number in range(10)]
+    attempts, wanted = LoginAttempts(), [f"bad-{number}" for number in range(10)]
     waits = []
     for second in range(600):
         for address in wanted:

@@ -20,21 +20,21 @@ from support.dashboard_world import (
 
 from defender.control import RiskControl
 from defender.dashboard.acts import cannot_decide
-from defender.dashboard.fleet import Fleet
+from defender.dashboard.fleet import FleetGrid
 from defender.dashboard.forms import ends, wanted_pause
 from defender.dashboard.pages import PAGES
 from defender.dashboard.render import Renderer, View, seconds
-from defender.dashboard.rollout import Rollout
-from defender.dashboard.rule import Rule
+from defender.dashboard.rollout import SetRollout
+from defender.dashboard.rule import RuleView
 from defender.dashboard.scene import Scene
 from defender.dashboard.standing import cell_of
 from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
-from defender.dashboard.views.attention import Row, attention, headline
+from defender.dashboard.views.attention import AttentionRow, attention, headline
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.summary import Summary
 from defender.eviction import preview
-from defender.jobs import Job
+from defender.jobs import ObservedJob
 from defender.policies import read_policy
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.api.v1alpha1.defenderpolicy import Pause
@@ -52,7 +52,7 @@ def a_scene(
     pauses_: list[Pause] | None = None,
     **given: Any,
 ) -> Scene:
-    control, fleet = RiskControl(), Fleet()
+    control, fleet = RiskControl(), FleetGrid()
     policy = default_policy()
     spec = policy.spec.model_copy(update={"pauses": pauses_ or []})
     made_policy = policy.model_copy(update={"spec": spec})
@@ -60,8 +60,8 @@ def a_scene(
     control.govern([kept], NOW)
     for body in job_bodies or []:
         body["metadata"]["uid"] = f"uid of {body['metadata']['name']}"
-    found = [msgspec.convert(body, Job, strict=False) for body in job_bodies or []]
-    open_jobs: dict[str, dict[str, Job]] = {}
+    found = [msgspec.convert(body, ObservedJob, strict=False) for body in job_bodies or []]
+    open_jobs: dict[str, dict[str, ObservedJob]] = {}
     for each in found:
         control.job_changed(None, each, NOW)
         if each.open:
@@ -74,7 +74,9 @@ def a_scene(
         nodes_[name] = node
         control.node_changed(name, node, NOW)
         fleet.put(cell_of(node, control.census.member(name), open_jobs.get(name, {}).values(), []))
-    made = [msgspec.json.decode(msgspec.json.encode(body), type=Rule) for body in rule_bodies or []]
+    made = [
+        msgspec.json.decode(msgspec.json.encode(body), type=RuleView) for body in rule_bodies or []
+    ]
     return Scene(
         control,
         fleet,
@@ -93,7 +95,7 @@ def busy() -> Scene:
     return a_scene([a_node(name) for name in names], some_jobs(), some_rules())
 
 
-def rows(scene: Scene, kind: str) -> list[Row]:
+def rows(scene: Scene, kind: str) -> list[AttentionRow]:
     return [row for row in attention(scene) if row.kind == kind]
 
 
@@ -216,7 +218,7 @@ def test_one_that_needs_a_person_can_be_led_on_where_a_rung_follows(rung: int, w
     first = body["spec"]["ladder"][0]
     body["spec"]["ladder"] = [first, {**first, "name": "again"}]
     body["status"]["rung"] = rung
-    (card,) = job._decide(msgspec.convert(body, Job, strict=False))
+    (card,) = job._decide(msgspec.convert(body, ObservedJob, strict=False))
     assert " ".join(word.word for word in card.words) == words
     assert [word.word for word in card.words if word.ends] == ["Close"]
     assert ("again" in card.words[0].means) and card.seen == 0
@@ -229,7 +231,7 @@ def test_a_time_line_says_how_long_each_took_and_what_is_to_come() -> None:
         "jobCreated": "2026-11-22T02:00:10Z",
         "cordoned": "2026-11-22T02:03:10Z",
     }
-    found = job.moments(msgspec.convert(body, Job, strict=False))
+    found = job.moments(msgspec.convert(body, ObservedJob, strict=False))
     assert [(m.key, m.took) for m in found if m.at] == [
         ("fault_seen", None),
         ("job_created", 10.0),
@@ -239,7 +241,7 @@ def test_a_time_line_says_how_long_each_took_and_what_is_to_come() -> None:
 
 
 def test_a_closed_job_has_nothing_to_come() -> None:
-    found = job.moments(msgspec.convert(a_job("n1", "Cancelled"), Job, strict=False))
+    found = job.moments(msgspec.convert(a_job("n1", "Cancelled"), ObservedJob, strict=False))
     assert all(m.at for m in found)
 
 
@@ -316,7 +318,7 @@ def test_rules_in_trouble_come_first_and_quiet_ones_only_if_asked_for() -> None:
 
 
 def of_rollouts(*bodies: dict[str, Any], **given: Any) -> Scene:
-    made = [msgspec.json.decode(msgspec.json.encode(body), type=Rollout) for body in bodies]
+    made = [msgspec.json.decode(msgspec.json.encode(body), type=SetRollout) for body in bodies]
     return a_scene([], rollouts={each.metadata.name: each for each in made}, **given)
 
 
@@ -468,7 +470,7 @@ def hostile() -> Scene:
     said = {"type": "Paused", "status": "True", "reason": EVIL, "message": EVIL}
     rollout = a_rollout(EVIL, EVIL, EVIL, conditions=[said], versions=[{"version": EVIL}])
     rollout["status"]["batch"] = {"index": 1, "size": 1, "failed": [EVIL]}
-    made = msgspec.json.decode(msgspec.json.encode(rollout), type=Rollout)
+    made = msgspec.json.decode(msgspec.json.encode(rollout), type=SetRollout)
     return a_scene([node], [job_], [rule], [pause], rollouts={EVIL: made})
 
 

@@ -8,7 +8,7 @@ from support.clock import T0
 from support.defender_core import a_node, a_policy, an_ask
 from support.guard_world import MASTERS, REMEDY, GuardWorld, a_review, guarding
 
-from defender.ledger import Held
+from defender.ledger import LedgerPermit
 from defender.policies import read_policy
 from defender.webhook.acts import OUT_OF_SERVICE, SHUT_DOWN, USER, holder_of
 from defender.webhook.callers import AUTOSCALERS, CLOUD_CONTROLLERS, callers
@@ -272,7 +272,7 @@ async def test_what_is_no_question_about_a_node_is_a_bad_review(raw: bytes) -> N
 # -- lifetimes ------------------------------------------------------------------------------------
 
 
-def drawn(class_: Disruption, **change: Any) -> Held:
+def drawn(class_: Disruption, **change: Any) -> LedgerPermit:
     given: dict[str, Any] = {
         "name": "p",
         "node": "n0",
@@ -281,7 +281,7 @@ def drawn(class_: Disruption, **change: Any) -> Held:
         "grants": [(class_, T0)],
         "expires_at": T0 + timedelta(minutes=15),
     }
-    return Held(**(given | change))
+    return LedgerPermit(**(given | change))
 
 
 CORDONED = a_node("n0", schedulable=False)

@@ -7,8 +7,17 @@ from support.clock import T0
 from support.defender_core import a_node, an_ask
 
 from defender.history import USUAL, History, history
-from defender.jobs import Evidence, Hold, Job, JobSpec, JobStatus, Remedier, Timeline, Trigger
-from defender.ledger import Held
+from defender.jobs import (
+    Evidence,
+    JobHold,
+    JobRemedier,
+    JobTimes,
+    JobTrigger,
+    JobViewSpec,
+    JobViewStatus,
+    ObservedJob,
+)
+from defender.ledger import LedgerPermit
 from defender.requests import Requests
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder, PermitState
@@ -23,9 +32,9 @@ def at(minute: float) -> datetime:
     return T0 + minute * MINUTE
 
 
-def permit(node: str, granted: float, released: float | None = None, **more: Any) -> Held:
+def permit(node: str, granted: float, released: float | None = None, **more: Any) -> LedgerPermit:
     holder = Holder(kind="RemedyOperationJob", name=f"job-{node}", uid=f"uid-job-{node}")
-    return Held(
+    return LedgerPermit(
         name=f"p-{node}",
         node=node,
         operation=Operation.REPAIR,
@@ -37,19 +46,19 @@ def permit(node: str, granted: float, released: float | None = None, **more: Any
     )
 
 
-def job(node: str, made: float, phase: str = "Succeeded", **status: Any) -> Job:
+def job(node: str, made: float, phase: str = "Succeeded", **status: Any) -> ObservedJob:
     meta = ObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=at(made))
-    trigger = Trigger(
+    trigger = JobTrigger(
         first_true=at(made - 1), facts=(Evidence("condition Ready Unknown 1m", "NPD"),)
     )
-    spec = JobSpec(node, Remedier("r"), trigger, "Enforce", "Critical", "kubelet_down")
-    return Job(meta, spec, JobStatus(phase=phase, **status))
+    spec = JobViewSpec(node, JobRemedier("r"), trigger, "Enforce", "Critical", "kubelet_down")
+    return ObservedJob(meta, spec, JobViewStatus(phase=phase, **status))
 
 
 def rebuilt(
     *,
-    permits: tuple[Held, ...] = (),
-    jobs: tuple[Job, ...] = (),
+    permits: tuple[LedgerPermit, ...] = (),
+    jobs: tuple[ObservedJob, ...] = (),
     record: Requests | None = None,
     nodes: list[Node] = NODES,
 ) -> History:
@@ -80,8 +89,8 @@ def test_a_stronger_class_is_a_wish_of_its_own() -> None:
 
 
 def test_an_open_job_that_kube_defender_holds_is_a_wish_that_was_never_granted() -> None:
-    held = job("n1", 3, "AwaitingPermit", hold=Hold("RateLimit"))
-    guarded = job("n2", 3, "AwaitingPermit", hold=Hold("GuardTrue"))
+    held = job("n1", 3, "AwaitingPermit", hold=JobHold("RateLimit"))
+    guarded = job("n2", 3, "AwaitingPermit", hold=JobHold("GuardTrue"))
     found = rebuilt(jobs=(held, guarded), permits=(permit("n3", 0, 20),))
     wish = next(w for w in found.wishes if w.was is None)
     assert (wish.ask.node, wish.at, wish.until) == ("n1", at(3), None)
@@ -114,8 +123,8 @@ def test_permits_of_before_are_there_as_they_were_at_the_start() -> None:
 
 
 def test_faults_come_from_jobs_and_from_nodes_that_are_not_ready_now() -> None:
-    helped = job("n1", 5, timeline=Timeline(closed=at(30)))
-    gone_by_itself = job("n2", 5, "Cancelled", timeline=Timeline(closed=at(9)))
+    helped = job("n1", 5, timeline=JobTimes(closed=at(30)))
+    gone_by_itself = job("n2", 5, "Cancelled", timeline=JobTimes(closed=at(9)))
     nodes = [*NODES, a_node("n9", ready=False, since=at(50))]
     found = rebuilt(jobs=(helped, gone_by_itself), permits=(permit("n1", 6, 30),), nodes=nodes)
     assert [(f.node, f.at, f.until) for f in found.faults] == [
@@ -133,5 +142,5 @@ def test_nodes_that_are_gone_are_named_and_left_out() -> None:
 
 
 def test_where_nothing_tells_how_long_an_act_lasts_it_is_guessed() -> None:
-    (wish,) = rebuilt(jobs=(job("n1", 3, "AwaitingPermit", hold=Hold("Paused")),)).wishes
+    (wish,) = rebuilt(jobs=(job("n1", 3, "AwaitingPermit", hold=JobHold("Paused")),)).wishes
     assert wish.lasts == USUAL

@@ -8,8 +8,8 @@ from support.clock import T0, FakeClock
 from support.defender_core import ZONE, Core, a_policy, an_ask
 
 from defender.gauges import MANY
-from defender.jobs import Job, JobStatus
-from defender.metrics import FREED, REVOKED, Metrics
+from defender.jobs import JobViewStatus, ObservedJob
+from defender.metrics import FREED, REVOKED, DefenderMetrics
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.permit import PermitState
@@ -24,8 +24,8 @@ class Page:
     def __init__(self, core: Core) -> None:
         self.clock = FakeClock()
         self.registry = CollectorRegistry()
-        self.jobs: list[Job] = []
-        self.metrics = Metrics(
+        self.jobs: list[ObservedJob] = []
+        self.metrics = DefenderMetrics(
             self.registry, core.control, lambda: True, self.clock, lambda: self.jobs
         )
 
@@ -131,7 +131,7 @@ def test_pauses_that_hold_problems_of_policies_and_stores_are_told() -> None:
 def test_jobs_that_are_not_over_are_counted_by_phase_and_missed_deadlines_by_policy() -> None:
     page = Page(Core(a_policy(limits=[{"scope": "Cluster", "maxConcurrent": 1}])))
     for phase in ("NeedsHuman", "NeedsHuman", "Running", "Succeeded"):
-        page.jobs.append(Job(ObjectMeta(), status=JobStatus(phase=phase)))
+        page.jobs.append(ObservedJob(ObjectMeta(), status=JobViewStatus(phase=phase)))
     assert page.value("jobs", phase="NeedsHuman") == 2
     assert page.value("jobs", phase="Running") == 1
     assert page.value("jobs", phase="AwaitingApproval") == 0

@@ -24,7 +24,7 @@ from support.defender_core import (
     an_ask,
 )
 
-from defender.ledger import Held, grants_of, held_from
+from defender.ledger import LedgerPermit, grants_of, held_from
 from kubenode.api.v1alpha1 import Ask, Disruption, ObjectMeta, Permit, Reason
 from kubenode.api.v1alpha1.permit import PermitSpec, PermitStatus
 
@@ -260,7 +260,7 @@ class NeverAboveALimit(RuleBasedStateMachine):
                 assert self.core.judge(ask).permit == held.name
 
 
-def read_back(held: Held) -> Permit:
+def read_back(held: LedgerPermit) -> Permit:
     """What the API server gives for it, through JSON."""
     permit = Permit(
         metadata=ObjectMeta(name=held.name, uid=held.uid, resource_version="1"),

@@ -15,7 +15,7 @@ from support.defender_api import NO, YES, Nothing, Recording, an_app, an_ask
 from support.defender_core import Core, a_node, a_policy
 from support.defender_core import an_ask as asking
 
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.auth.identity import LOOPBACK, Identity
 from defender.http.app import create_app
 from defender.http.shown import explained
@@ -160,11 +160,11 @@ def test_no_name_time_or_token_is_a_failure_of_ours(
 # -- who is let in --------------------------------------------------------------------------------
 
 
-class Rights(Gate):
+class Rights(RequestAuthenticator):
     """One caller, who may do what is listed."""
 
     def __init__(self, *rights: str) -> None:
-        super().__init__(None, FakeClock(), GateSettings())
+        super().__init__(None, FakeClock(), RequestAuthenticatorSettings())
         self.rights = rights
 
     async def identify(self, token: str, peer: Any = None) -> Identity | None:
@@ -194,7 +194,7 @@ async def test_each_call_needs_its_right_and_no_other(call: tuple[str, str], rig
     body = json.dumps(whole()).encode() if call == ("POST", "/v1/permits") else b""
     shown = {"Authorization": "Bearer ann"}
 
-    async def status(gate: Gate, headers: dict[str, str]) -> int:
+    async def status(gate: RequestAuthenticator, headers: dict[str, str]) -> int:
         app = create_app(Recording(), Nothing(), gate)
         return (await request(app, *call, body, headers)).status
 

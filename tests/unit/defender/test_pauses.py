@@ -10,9 +10,9 @@ from support.clock import T0
 from defender.pauses import (
     CLUSTER,
     MOST,
-    Full,
-    Outcome,
-    Scope,
+    PausedScope,
+    PauseOutcome,
+    TooManyPauses,
     common,
     lasting,
     paused,
@@ -23,7 +23,7 @@ from defender.pauses import (
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 
 HOUR = timedelta(hours=1)
-ZONE_B = Scope("Label", "topology.kubernetes.io/zone", "b")
+ZONE_B = PausedScope("Label", "topology.kubernetes.io/zone", "b")
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ ZONE_B = Scope("Label", "topology.kubernetes.io/zone", "b")
         ("cluster", CLUSTER),
         ("zone=b", ZONE_B),
         ("topology.kubernetes.io/zone=b", ZONE_B),
-        ("rack=r1", Scope("Label", "kubenode.io/rack", "r1")),
-        ("pool=gpu", Scope("Label", "kubenode.io/pool", "gpu")),
-        ("team=a=b", Scope("Label", "team", "a=b")),
-        ("node=n1.example.com", Scope("Node", value="n1.example.com")),
+        ("rack=r1", PausedScope("Label", "kubenode.io/rack", "r1")),
+        ("pool=gpu", PausedScope("Label", "kubenode.io/pool", "gpu")),
+        ("team=a=b", PausedScope("Label", "team", "a=b")),
+        ("node=n1.example.com", PausedScope("Node", value="n1.example.com")),
     ],
 )
-def test_scopes_are_read_as_people_write_them(text: str, scope: Scope) -> None:
+def test_scopes_are_read_as_people_write_them(text: str, scope: PausedScope) -> None:
     assert read_scope(text) == scope
     assert read_scope(str(scope)) == scope
     assert scope_of(scope.pause()) == scope
@@ -61,10 +61,10 @@ def test_a_scope_has_the_nodes_that_a_pause_of_it_stops() -> None:
 
 def test_pausing_twice_prolongs() -> None:
     first = paused([], ZONE_B.pause(until=T0 + HOUR, by="ann", why="disks"), T0)
-    assert first.outcome is Outcome.PAUSED
+    assert first.outcome is PauseOutcome.PAUSED
     later = ZONE_B.pause(until=T0 + 2 * HOUR, by="bob", why="switch")
     again = paused(first.pauses, later, T0)
-    assert again.outcome is Outcome.PROLONGED
+    assert again.outcome is PauseOutcome.PROLONGED
     (kept,) = again.pauses
     assert (kept.until, kept.by) == (T0 + 2 * HOUR, "bob")
     assert kept.why == "switch (before: ann: disks)"
@@ -74,7 +74,7 @@ def test_the_same_pause_again_changes_nothing() -> None:
     wanted = ZONE_B.pause(until=T0 + HOUR)
     once = paused([], wanted, T0)
     twice = paused(once.pauses, wanted, T0)
-    assert twice.outcome is Outcome.UNCHANGED
+    assert twice.outcome is PauseOutcome.UNCHANGED
     assert not twice.changes
     assert twice.pauses == once.pauses
 
@@ -83,14 +83,14 @@ def test_the_same_pause_again_changes_nothing() -> None:
 def test_a_pause_without_end_is_not_given_one_by_another_pause(until: datetime) -> None:
     held = paused([], CLUSTER.pause(by="ann"), T0).pauses
     edit = paused(held, CLUSTER.pause(until=until, by="bob"), T0)
-    assert edit.outcome is Outcome.UNCHANGED
+    assert edit.outcome is PauseOutcome.UNCHANGED
     assert edit.pauses[0].by == "ann"
 
 
 def test_now_is_added_to_a_pause_that_lasts_longer() -> None:
     held = paused([], CLUSTER.pause(by="ann"), T0).pauses
     edit = paused(held, CLUSTER.pause(until=T0 + HOUR, now=True), T0)
-    assert edit.outcome is Outcome.SHARPENED
+    assert edit.outcome is PauseOutcome.SHARPENED
     assert edit.pauses == [held[0].model_copy(update={"now": True})]
 
 
@@ -103,27 +103,29 @@ def test_prolonging_keeps_that_permits_are_taken_back() -> None:
 def test_what_is_over_goes_with_the_next_edit_and_is_no_pause() -> None:
     old = CLUSTER.pause(until=T0)
     edit = paused([old], CLUSTER.pause(until=T0 + HOUR), T0)
-    assert (edit.outcome, edit.expired, edit.before) == (Outcome.PAUSED, 1, [])
+    assert (edit.outcome, edit.expired, edit.before) == (PauseOutcome.PAUSED, 1, [])
     ended = resumed([old], CLUSTER, T0)
-    assert (ended.outcome, ended.pauses, ended.changes) == (Outcome.UNCHANGED, [], True)
+    assert (ended.outcome, ended.pauses, ended.changes) == (PauseOutcome.UNCHANGED, [], True)
 
 
 def test_a_policy_that_is_full_says_so_and_expired_pauses_make_room() -> None:
-    full = [Scope("Node", value=f"n{i}").pause() for i in range(MOST)]
-    with pytest.raises(Full, match="it has 32 pauses"):
+    full = [PausedScope("Node", value=f"n{i}").pause() for i in range(MOST)]
+    with pytest.raises(TooManyPauses, match="it has 32 pauses"):
         paused(full, ZONE_B.pause(), T0)
-    assert paused(full, Scope("Node", value="n3").pause(), T0).outcome is Outcome.UNCHANGED
-    room = [*full[1:], Scope("Node", value="n0").pause(until=T0)]
+    assert (
+        paused(full, PausedScope("Node", value="n3").pause(), T0).outcome is PauseOutcome.UNCHANGED
+    )
+    room = [*full[1:], PausedScope("Node", value="n0").pause(until=T0)]
     assert len(paused(room, ZONE_B.pause(), T0).pauses) == MOST
 
 
 def test_resume_ends_one_scope_or_all() -> None:
     pauses = [CLUSTER.pause(), ZONE_B.pause(by="ann")]
     one = resumed(pauses, ZONE_B, T0)
-    assert (one.outcome, one.pauses) == (Outcome.RESUMED, [CLUSTER.pause()])
+    assert (one.outcome, one.pauses) == (PauseOutcome.RESUMED, [CLUSTER.pause()])
     assert one.before[0].by == "ann"
     assert resumed(pauses, None, T0).pauses == []
-    assert resumed(pauses, read_scope("zone=c"), T0).outcome is Outcome.UNCHANGED
+    assert resumed(pauses, read_scope("zone=c"), T0).outcome is PauseOutcome.UNCHANGED
 
 
 def test_what_every_policy_pauses_holds_where_no_policy_does() -> None:
@@ -135,17 +137,19 @@ def test_what_every_policy_pauses_holds_where_no_policy_does() -> None:
     assert common([lists[0], []], T0) == []
 
 
-scopes = st.sampled_from([CLUSTER, ZONE_B, Scope("Node", value="n1"), Scope("Node", value="n2")])
+scopes = st.sampled_from(
+    [CLUSTER, ZONE_B, PausedScope("Node", value="n1"), PausedScope("Node", value="n2")]
+)
 ends = st.none() | st.integers(-3, 5).map(lambda hours: T0 + hours * HOUR)
 acts = st.tuples(st.sampled_from(["pause", "resume"]), scopes, ends, st.booleans())
 
 
 @given(st.lists(acts, max_size=12))
 def test_whatever_people_do_a_scope_has_one_pause_that_none_of_them_shortened(
-    done: list[tuple[str, Scope, datetime | None, bool]],
+    done: list[tuple[str, PausedScope, datetime | None, bool]],
 ) -> None:
     pauses: list[Pause] = []
-    promised: dict[Scope, list[datetime | None]] = {}
+    promised: dict[PausedScope, list[datetime | None]] = {}
     for what, scope, until, sharp in done:
         if what == "resume":
             pauses = resumed(pauses, scope, T0).pauses

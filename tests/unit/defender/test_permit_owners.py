@@ -9,12 +9,12 @@ from support.clock import FakeClock
 from support.defender_api import Nothing
 from support.defender_core import Core, a_node, a_policy
 
-from defender.auth.gate import Gate, GateSettings
+from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.auth.holders import users_of
 from defender.auth.identity import LOOPBACK, Identity, Proof
 from defender.http.app import create_app
 from defender.http.owners import Owners
-from defender.ledger import Held, held_from
+from defender.ledger import LedgerPermit, held_from
 from defender.redis import entry
 from defender.store import _body
 from kubenode.api.v1alpha1 import Ask, Permit, Reason, Verdict
@@ -27,11 +27,11 @@ SOME, OTHER = "system:serviceaccount:tools:some", "system:serviceaccount:tools:o
 ASKS = {"permits", "permits/ask"}
 
 
-class Users(Gate):
+class Users(RequestAuthenticator):
     """Tokens are names of users, who have the rights in `rights`; all may ask and read."""
 
     def __init__(self) -> None:
-        super().__init__(None, FakeClock(), GateSettings())
+        super().__init__(None, FakeClock(), RequestAuthenticatorSettings())
         self.rights: set[tuple[str, str, str]] = set()
 
     async def identify(self, token: str, peer: Peer | None = None) -> Identity | None:
@@ -202,7 +202,7 @@ async def test_the_caller_outlives_a_restart_and_reaches_other_replicas() -> Non
     assert held_of_an_older_entry(held).holder.user is None
 
 
-def held_of_an_older_entry(held: Held) -> Held:
+def held_of_an_older_entry(held: LedgerPermit) -> LedgerPermit:
     text = entry.written(held).replace(f',"user":"{held.holder.user}"', "")
     text = text.replace(f',"user_uid":"{held.holder.user_uid}"', "")
     assert "user" not in text

@@ -11,11 +11,11 @@ from support.defender_queue import ZONE, WaitingRoom, a_job, cluster, holder_of
 from defender.queue.calls import DEAF
 from defender.queue.entry import PATIENCE, PENALTY
 from defender.queue.queue import NEXT
-from defender.queue.times import Times
+from defender.queue.times import QueueTimes
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.noderemedier import Severity
 
-TIMES = Times()
+TIMES = QueueTimes()
 GRACE, LOST = TIMES.grace, TIMES.lost
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 

@@ -6,11 +6,11 @@ import pytest
 from support.clock import T0
 from support.defender_core import ZONE, a_node, a_policy, an_ask
 
-from defender.history import Doubt, Fault, History, Wish
-from defender.jobs import Job, JobSpec
-from defender.ledger import Held
-from defender.policies import Policy
-from defender.simulate import Outcome, reasons, simulate
+from defender.history import Doubt, History, PastFault, RecordedRequest
+from defender.jobs import JobViewSpec, ObservedJob
+from defender.ledger import LedgerPermit
+from defender.policies import LoadedPolicy
+from defender.simulate import SimulationOutcome, reasons, simulate
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.kube.objects import Node, ObjectMeta
@@ -18,17 +18,19 @@ from kubenode.runtime.kube.objects import Node, ObjectMeta
 MINUTE = timedelta(minutes=1)
 
 
-def wish(node: str, at: float, lasts: float | None = 10, until: float | None = None) -> Wish:
+def wish(
+    node: str, at: float, lasts: float | None = 10, until: float | None = None
+) -> RecordedRequest:
     """Minutes from the start."""
     end = T0 + until * MINUTE if until is not None else None
     kept = lasts * MINUTE if lasts is not None else None
-    return Wish(an_ask(node), T0 + at * MINUTE, end, kept)
+    return RecordedRequest(an_ask(node), T0 + at * MINUTE, end, kept)
 
 
 def past(
-    *wishes: Wish,
-    faults: tuple[Fault, ...] = (),
-    before: tuple[Held, ...] = (),
+    *wishes: RecordedRequest,
+    faults: tuple[PastFault, ...] = (),
+    before: tuple[LedgerPermit, ...] = (),
     nodes: list[Node] | None = None,
     hours: float = 2,
 ) -> History:
@@ -38,11 +40,11 @@ def past(
     return History(T0, end, fleet, ordered, list(faults), list(before), {}, Doubt())
 
 
-def limited(**limit: object) -> Policy:
+def limited(**limit: object) -> LoadedPolicy:
     return a_policy(limits=[{"scope": "Cluster"} | limit], breaker={"trip": {"minNodes": 1000}})
 
 
-def granted(outcome: Outcome) -> dict[str, float]:
+def granted(outcome: SimulationOutcome) -> dict[str, float]:
     """Minutes from the start, by node."""
     return {
         fate.wish.ask.node: (fate.granted - T0) / MINUTE
@@ -98,7 +100,7 @@ def test_a_pause_holds_everything() -> None:
 
 
 def test_permits_from_before_take_their_place_until_they_come_back() -> None:
-    old = Held(
+    old = LedgerPermit(
         name="old",
         node="n0",
         operation=Operation.REPAIR,
@@ -114,13 +116,13 @@ def test_permits_from_before_take_their_place_until_they_come_back() -> None:
     assert granted(simulate(asked, [limited(maxConcurrent=1)])) == {"n1": 7}
 
 
-def a_job(node: str) -> Job:
+def a_job(node: str) -> ObservedJob:
     meta = ObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=T0)
-    return Job(meta, JobSpec(node_name=node, mode="Enforce", fault_class="dead"))
+    return ObservedJob(meta, JobViewSpec(node_name=node, mode="Enforce", fault_class="dead"))
 
 
 def test_a_breaker_that_would_have_opened_is_told() -> None:
-    down = tuple(Fault(f"n{i}", T0 + MINUTE, None, silent=True) for i in range(0, 10, 2))
+    down = tuple(PastFault(f"n{i}", T0 + MINUTE, None, silent=True) for i in range(0, 10, 2))
     asked = past(*(wish(f"n{i}", 2) for i in range(0, 10, 2)), faults=down)
     limits = [{"scope": "Cluster", "maxConcurrent": 20}]
     calm = {"trip": {"unhealthyRatio": "90%", "newFaultsPer10m": "90%"}}
@@ -135,7 +137,7 @@ def test_a_breaker_that_would_have_opened_is_told() -> None:
 
 
 def test_a_repair_heals_the_node_so_that_it_counts_as_healthy_again() -> None:
-    fault = Fault("n1", T0, None, silent=True, uid="uid-job-n1", job=a_job("n1"))
+    fault = PastFault("n1", T0, None, silent=True, uid="uid-job-n1", job=a_job("n1"))
     asked = past(wish("n1", 1, 10), wish("n2", 2, 10), faults=(fault,))
     outcome = simulate(asked, [limited(maxConcurrent=5, minHealthy=19)])
     # n2 is healthy: taking it leaves 18 while n1 is down, and 19 once it is repaired.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from defender.redis.client import Address, BadUrl, PasswordFile, connect, parsed
+from defender.redis.client import BadUrl, PasswordFile, RedisAddress, connect, parsed
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from defender.redis.client import Address, BadUrl, PasswordFile, connect, parsed
 )
 def test_every_way_to_a_redis_is_understood(url: str) -> None:
     assert parsed(url).scheme
-    assert connect(Address(url))
+    assert connect(RedisAddress(url))
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from defender.charge.step import (
-    Answers,
-    Mode,
+    AnswerSource,
+    CoordinationMode,
+    CoordinationObservation,
+    CoordinationRecord,
+    CoordinationState,
+    CoordinationTimes,
     Phase,
-    Record,
     Redis,
-    Seen,
-    State,
-    Times,
     answers,
     step,
 )
 
-TIMES = Times()
+TIMES = CoordinationTimes()
 NOW = 100.0
 EDGES = {
     Phase.FOLLOW: {Phase.CLAIM},
@@ -32,19 +32,24 @@ EDGES = {
     Phase.BEGIN: {Phase.PUBLISH, Phase.ALONE, Phase.FOLLOW},
     Phase.PUBLISH: {Phase.FOLLOW},
 }
-OURS = Record(Mode.PERMITS, 1)
-RECORDS = (None, OURS, Record(Mode.PERMITS, 2), Record(Mode.REDIS, 1, "e1", "r1", 5))
+OURS = CoordinationRecord(CoordinationMode.PERMITS, 1)
+RECORDS = (
+    None,
+    OURS,
+    CoordinationRecord(CoordinationMode.PERMITS, 2),
+    CoordinationRecord(CoordinationMode.REDIS, 1, "e1", "r1", 5),
+)
 AGES = (0.0, TIMES.patience, TIMES.trust + TIMES.margin)
 
 
-def every_case() -> Iterator[tuple[State, Seen]]:
+def every_case() -> Iterator[tuple[CoordinationState, CoordinationObservation]]:
     cases = product(Phase, AGES, (None, 1, 2), RECORDS, (0.0, TIMES.trust), Redis, AGES, (0, 1))
     for phase, lasted, term, record, read, redis, for_, done in cases:
-        seen = Seen(NOW, term, record, NOW - read, redis, NOW - for_, bool(done))
-        yield State(phase, NOW - lasted, 1), seen
+        seen = CoordinationObservation(NOW, term, record, NOW - read, redis, NOW - for_, bool(done))
+        yield CoordinationState(phase, NOW - lasted, 1), seen
 
 
-def leads_on(state: State, seen: Seen) -> bool:
+def leads_on(state: CoordinationState, seen: CoordinationObservation) -> bool:
     """The lease that the phase was entered with is held, and the record still says so."""
     return seen.term == state.term and seen.record == OURS
 
@@ -81,31 +86,31 @@ def test_nobody_answers_without_the_lease_or_what_it_has_read_lately() -> None:
         now = answers(state, seen, TIMES)
         answered.add(now)
         match now:
-            case Answers.PERMITS:
+            case AnswerSource.PERMITS:
                 assert state.phase is Phase.ALONE
                 assert leads_on(state, seen)
-            case Answers.REDIS:
+            case AnswerSource.REDIS:
                 assert state.phase is Phase.FOLLOW
                 assert seen.record is not None
-                assert seen.record.mode is Mode.REDIS
+                assert seen.record.mode is CoordinationMode.REDIS
                 assert seen.redis is Redis.OURS
                 assert NOW - seen.read_at < TIMES.trust
-            case Answers.NOTHING:
+            case AnswerSource.NOTHING:
                 pass
-    assert answered == set(Answers)
+    assert answered == set(AnswerSource)
 
 
 def test_a_leader_soon_does_without_a_redis_that_is_away_and_at_once_without_a_stranger() -> None:
-    record = Record(Mode.REDIS, 1, "e1", "r1")
+    record = CoordinationRecord(CoordinationMode.REDIS, 1, "e1", "r1")
     for redis, for_, claims in (
         (Redis.AWAY, TIMES.patience - 0.1, False),
         (Redis.AWAY, TIMES.patience, True),
         (Redis.STRANGE, 0.0, True),
         (Redis.OURS, 60.0, False),
     ):
-        seen = Seen(NOW, 1, record, NOW, redis, NOW - for_)
-        assert (step(State(), seen, TIMES).phase is Phase.CLAIM) == claims
-        assert step(State(), replace(seen, term=None), TIMES).phase is Phase.FOLLOW
+        seen = CoordinationObservation(NOW, 1, record, NOW, redis, NOW - for_)
+        assert (step(CoordinationState(), seen, TIMES).phase is Phase.CLAIM) == claims
+        assert step(CoordinationState(), replace(seen, term=None), TIMES).phase is Phase.FOLLOW
 
 
 # -- several replicas -----------------------------------------------------------------------------
@@ -115,22 +120,24 @@ def test_a_leader_soon_does_without_a_redis_that_is_away_and_at_once_without_a_s
 class Replica:
     """As `charge.shared.Shared` does it, on a server and a Redis that are numbers."""
 
-    state: State = field(default_factory=State)
-    record: Record | None = None
+    state: CoordinationState = field(default_factory=CoordinationState)
+    record: CoordinationRecord | None = None
     version: int = 0
     read_at: float = float("-inf")
     redis: Redis = Redis.AWAY
     redis_since: float = 0.0
-    begun: Record | None = None
+    begun: CoordinationRecord | None = None
 
 
 @dataclass
 class Server:
-    record: Record = field(default_factory=lambda: Record(Mode.PERMITS))
+    record: CoordinationRecord = field(
+        default_factory=lambda: CoordinationRecord(CoordinationMode.PERMITS)
+    )
     version: int = 1
-    late: list[tuple[int, Record]] = field(default_factory=list)
+    late: list[tuple[int, CoordinationRecord]] = field(default_factory=list)
 
-    def write(self, version: int, record: Record) -> bool:
+    def write(self, version: int, record: CoordinationRecord) -> bool:
         if version != self.version:
             return False
         self.record, self.version = record, version + 1
@@ -156,10 +163,12 @@ class Replicas(RuleBasedStateMachine):
                 self.looks_around(i, False, "done")
             self.time_passes(0.5)
 
-    def seen(self, i: int, done: bool = False) -> Seen:
+    def seen(self, i: int, done: bool = False) -> CoordinationObservation:
         r = self.replicas[i]
         term = self.term if i == self.leader else None
-        return Seen(self.now, term, r.record, r.read_at, r.redis, r.redis_since, done)
+        return CoordinationObservation(
+            self.now, term, r.record, r.read_at, r.redis, r.redis_since, done
+        )
 
     @rule(i=REPLICA)
     def reads_the_record(self, i: int) -> None:
@@ -189,13 +198,15 @@ class Replicas(RuleBasedStateMachine):
         r = self.replicas[i]
         match r.state.phase:
             case Phase.CLAIM:
-                return self.write(r, Record(Mode.PERMITS, r.state.term), fate)
+                return self.write(
+                    r, CoordinationRecord(CoordinationMode.PERMITS, r.state.term), fate
+                )
             case Phase.LOAD:
                 return fate == "done"
             case Phase.BEGIN:
                 self.epochs += 1
                 self.redis = (f"e{self.epochs}", self.redis[1])
-                r.begun = Record(Mode.REDIS, r.state.term, *self.redis)
+                r.begun = CoordinationRecord(CoordinationMode.REDIS, r.state.term, *self.redis)
                 return fate == "done"
             case Phase.PUBLISH:
                 assert r.begun is not None
@@ -203,7 +214,7 @@ class Replicas(RuleBasedStateMachine):
             case _:
                 return False
 
-    def write(self, r: Replica, record: Record, fate: str) -> bool:
+    def write(self, r: Replica, record: CoordinationRecord, fate: str) -> bool:
         if fate == "late":
             self.server.late.append((r.version, record))
         written = fate in ("done", "unheard") and self.server.write(r.version, record)
@@ -211,7 +222,7 @@ class Replicas(RuleBasedStateMachine):
             r.record = None
             return False
         r.record, r.version, r.read_at = record, self.server.version, self.now
-        if record.mode is Mode.REDIS:
+        if record.mode is CoordinationMode.REDIS:
             r.redis, r.redis_since = Redis.OURS, self.now
         return True
 
@@ -256,8 +267,8 @@ class Replicas(RuleBasedStateMachine):
         if not hasattr(self, "server"):
             return
         by = [(answers(r.state, self.seen(i), TIMES), r) for i, r in enumerate(self.replicas)]
-        asked = [(how, r) for how, r in by if how is not Answers.NOTHING]
-        if any(how is Answers.PERMITS for how, _ in asked):
+        asked = [(how, r) for how, r in by if how is not AnswerSource.NOTHING]
+        if any(how is AnswerSource.PERMITS for how, _ in asked):
             assert len(asked) == 1
         assert len({r.record for _, r in asked}) <= 1
 
@@ -272,4 +283,4 @@ def test_without_trouble_all_replicas_come_to_answer_by_redis() -> None:
     world = Replicas()
     world.begin()
     by = [answers(r.state, world.seen(i), TIMES) for i, r in enumerate(world.replicas)]
-    assert by == [Answers.REDIS] * 3
+    assert by == [AnswerSource.REDIS] * 3

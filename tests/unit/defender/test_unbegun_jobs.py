@@ -9,16 +9,16 @@ from support.clock import T0
 from support.remedy_builders import RESTART, an_object
 
 from defender.breaker.faults import told_by
-from defender.jobs import Job
+from defender.jobs import ObservedJob
 
 GROUP, STARTUP = "GroupWait", "StartupGrace"
 
 
-def a_job(reason: str | None, status: dict[str, Any]) -> Job:
+def a_job(reason: str | None, status: dict[str, Any]) -> ObservedJob:
     wait = {"since": T0.isoformat(), "notBefore": T0.isoformat(), "reason": reason}
     obj = an_object(RESTART, initialWait=wait if reason else None)
     body = obj.to_dict() | {"status": status}
-    return msgspec.convert(body, Job)
+    return msgspec.convert(body, ObservedJob)
 
 
 @pytest.mark.parametrize(

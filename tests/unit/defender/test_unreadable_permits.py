@@ -9,7 +9,7 @@ from support.clock import T0
 from support.defender_objects import instant, permit_object
 from support.defender_world import PERMITS, World, a_policy, an_ask
 
-from defender.ledger import Held, held_from
+from defender.ledger import LedgerPermit, held_from
 from defender.recorded import UNREADABLE, UnreadablePermit, read_permit
 from defender.redis.entry import read, written
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
@@ -29,7 +29,7 @@ def of_later_version(name: str, node: str = "n9", **change: Any) -> dict[str, An
     return made
 
 
-def unreadable(obj: dict[str, Any]) -> Held:
+def unreadable(obj: dict[str, Any]) -> LedgerPermit:
     permit = read_permit(json.dumps(obj).encode())
     assert isinstance(permit, UnreadablePermit)
     assert permit.why

@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 from support.documented import ROOT
 
 from kubenode.api.v1alpha1 import KINDS, NodeRemedier
-from rules.lint import Severity, lint
+from rules.lint import LintSeverity, lint
 
 SHOWN = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MODELS = {kind.resource.kind: kind for kind in KINDS}
@@ -43,4 +43,4 @@ def test_pages_show_every_kind_that_people_write() -> None:
 def test_rule_of_readme_has_no_lint_error() -> None:
     (body,) = (body for page, body in RESOURCES if page == "README.md")
     findings = lint([NodeRemedier.model_validate(body)])
-    assert [found for found in findings if found.severity is Severity.ERROR] == []
+    assert [found for found in findings if found.severity is LintSeverity.ERROR] == []

@@ -18,7 +18,7 @@ from remedy.hostdoctor.parsers.about import (
     about,
 )
 from remedy.hostdoctor.parsers.alerts import host_of
-from remedy.hostdoctor.reported import Host
+from remedy.hostdoctor.reported import ReportedHost
 
 EXPORTER = {"job": "node-exporter", "namespace": "monitoring", "pod": "node-exporter-x7k2p"}
 
@@ -78,4 +78,4 @@ def test_names_that_are_known_are_those_that_a_rule_asks_for() -> None:
 def test_the_node_is_named_by_the_label_of_what_was_measured(
     labels: dict[str, str], name: str
 ) -> None:
-    assert host_of(labels) == Host(names=(name,))
+    assert host_of(labels) == ReportedHost(names=(name,))

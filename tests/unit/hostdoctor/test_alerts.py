@@ -11,21 +11,21 @@ from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.parsers.alerts import fingerprint
-from remedy.hostdoctor.reported import Host, ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
 
 
-def sample(n: int) -> Told:
+def sample(n: int) -> ReportedEvents:
     text = (shared_folder() / "alertmanager_webhook_v4.json").read_text()
     return parsed(json.loads(text)["samples"][n]["payload"])
 
 
-def parsed(payload: Any, transport: str = "alertmanager") -> Told:
+def parsed(payload: Any, transport: str = "alertmanager") -> ReportedEvents:
     return PARSERS[transport](payload, NOW)
 
 
 def test_the_label_node_is_the_node_whatever_instance_says() -> None:
     told = sample(0)
-    assert [event.host for event in told.events] == [Host(names=("worker-17",))]
+    assert [event.host for event in told.events] == [ReportedHost(names=("worker-17",))]
     assert told.events[0].phase is HostEventPhase.ACTIVE
     assert told.complete
 
@@ -33,8 +33,8 @@ def test_the_label_node_is_the_node_whatever_instance_says() -> None:
 def test_a_truncated_group_with_a_start_and_a_clear_is_no_whole_list() -> None:
     told = sample(1)
     assert [(e.phase, e.host) for e in told.events] == [
-        (HostEventPhase.ACTIVE, Host(names=("10.0.0.21:9100",))),
-        (HostEventPhase.COMPLETED, Host(names=("10.0.0.22:9100",))),
+        (HostEventPhase.ACTIVE, ReportedHost(names=("10.0.0.21:9100",))),
+        (HostEventPhase.COMPLETED, ReportedHost(names=("10.0.0.22:9100",))),
     ]
     assert not told.complete
     assert "3 alerts were left out" in told.ignored[0]
@@ -47,16 +47,16 @@ def test_an_alert_of_the_cluster_is_about_no_machine() -> None:
 @pytest.mark.parametrize(
     ("labels", "host"),
     [
-        ({"node": "a", "instance": "10.0.0.1:8080"}, Host(names=("a",))),
-        ({"kubernetes_node": "a"}, Host(names=("a",))),
-        ({"instance": "a.example:9100"}, Host(names=("a.example:9100",))),
-        ({"instance": "a:9100", "hostname": "a"}, Host(names=("a:9100", "a"))),
+        ({"node": "a", "instance": "10.0.0.1:8080"}, ReportedHost(names=("a",))),
+        ({"kubernetes_node": "a"}, ReportedHost(names=("a",))),
+        ({"instance": "a.example:9100"}, ReportedHost(names=("a.example:9100",))),
+        ({"instance": "a:9100", "hostname": "a"}, ReportedHost(names=("a:9100", "a"))),
         ({"instance": "10.1.2.3:8080", "job": "kube-state-metrics"}, None),
         ({"node": "", "cluster": "prod"}, None),
         ({"namespace": "shop", "pod": "x"}, None),
     ],
 )
-def test_what_an_alert_is_about(labels: dict[str, str], host: Host | None) -> None:
+def test_what_an_alert_is_about(labels: dict[str, str], host: ReportedHost | None) -> None:
     given = alert()
     given["labels"] |= labels
     assert parsed(group(given)).events[0].host == host

@@ -9,13 +9,13 @@ import pytest
 from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventPhase as P
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import Host, ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 INSTANCE = "i-bp1ecr5go2go0001"
 
 
-def notice(name: str, content: Any, **changes: Any) -> Told:
+def notice(name: str, content: Any, **changes: Any) -> ReportedEvents:
     body = {
         "ver": "1.0",
         "id": "2256A988-0B26-4E2B-820A-8A0000000000",
@@ -80,7 +80,7 @@ def test_a_time_at_which_it_finished_ends_it() -> None:
 )
 def test_the_instance_stands_in_one_of_four_places(about: dict[str, str], where: str) -> None:
     (event,) = notice("Instance:SystemFailure.Reboot:Executing", {"eventId": "e-1", **about}).events
-    assert event.host == Host(instance=INSTANCE), where
+    assert event.host == ReportedHost(instance=INSTANCE), where
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_content_may_be_json_in_text() -> None:
     assert len(notice("Instance:SystemFailure.Reboot:Executing", about).events) == 1
 
 
-def full(*events: dict[str, Any], total: int | None = 1) -> Told:
+def full(*events: dict[str, Any], total: int | None = 1) -> ReportedEvents:
     entry = {
         "InstanceId": INSTANCE,
         "Status": {"Code": 1, "Name": "Running"},

@@ -13,7 +13,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, Host
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.arriving import cloud_events, json_of
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import Host, ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
 
 DATA = {
     "class": "Maintenance",
@@ -34,11 +34,11 @@ EVENT: dict[str, Any] = {
 }
 
 
-def parsed(headers: dict[str, str], body: Any) -> Told:
+def parsed(headers: dict[str, str], body: Any) -> ReportedEvents:
     return PARSERS["cloudevents"](cloud_events(headers, json.dumps(body).encode()), NOW)
 
 
-def structured(**changes: Any) -> Told:
+def structured(**changes: Any) -> ReportedEvents:
     return parsed({"content-type": "application/cloudevents+json; charset=utf-8"}, EVENT | changes)
 
 
@@ -53,12 +53,12 @@ def test_the_same_event_in_three_modes() -> None:
     assert event.external_id == "/dc1/pdu/work-order-7"
     assert (event.class_, event.phase) == (HostEventClass.MAINTENANCE, HostEventPhase.SCHEDULED)
     assert (event.severity, event.not_before) == (Severity.CRITICAL, at(60))
-    assert event.host == Host(names=("worker-17",))
+    assert event.host == ReportedHost(names=("worker-17",))
 
 
 def test_the_subject_names_the_host_where_the_data_do_not() -> None:
     told = structured(subject="worker-3", data={"class": "Reboot"})
-    assert told.events[0].host == Host(names=("worker-3",))
+    assert told.events[0].host == ReportedHost(names=("worker-3",))
     assert told.events[0].external_id == "/dc1/pdu/42"
     assert structured(data={"class": "Reboot"}).events[0].host is None
 
@@ -128,7 +128,7 @@ JSON = st.recursive(
 @given(st.sampled_from(["alertmanager", "grafana", "cloudevents"]), JSON)
 def test_any_json_is_told_or_refused(transport: str, payload: Any) -> None:
     try:
-        assert isinstance(PARSERS[transport](payload, NOW), Told)
+        assert isinstance(PARSERS[transport](payload, NOW), ReportedEvents)
     except ParseError as error:
         assert len(str(error)) < 2000
 
@@ -137,7 +137,7 @@ def test_any_json_is_told_or_refused(transport: str, payload: Any) -> None:
 def test_any_cloud_event_is_told_or_refused(attributes: dict[str, Any], data: Any) -> None:
     payload = {**EVENT, **attributes, "data": data}
     with contextlib.suppress(ParseError):
-        assert isinstance(PARSERS["cloudevents"](payload, NOW), Told)
+        assert isinstance(PARSERS["cloudevents"](payload, NOW), ReportedEvents)
 
 
 @given(

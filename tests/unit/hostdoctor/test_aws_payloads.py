@@ -9,7 +9,7 @@ import pytest
 from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventPhase as P
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import Host, ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 INSTANCE = "i-0123456789abcdef0"
@@ -68,14 +68,14 @@ def lifecycle(**changes: Any) -> dict[str, Any]:
     }
 
 
-def told(transport: str, payload: Any) -> Told:
+def told(transport: str, payload: Any) -> ReportedEvents:
     return PARSERS[transport](payload, NOW)
 
 
 def test_a_listed_event_is_scheduled_until_it_begins_and_the_list_is_whole() -> None:
     found = told("aws_imds_scheduled", [scheduled()])
     (event,) = found.events
-    assert (event.class_, event.phase, event.host) == (C.REBOOT, None, Host())
+    assert (event.class_, event.phase, event.host) == (C.REBOOT, None, ReportedHost())
     assert event.not_before == datetime(2026, 1, 21, 9, 0, 43, tzinfo=UTC)
     assert event.not_after == datetime(2026, 1, 21, 9, 17, 23, tzinfo=UTC)
     assert (found.complete, event.silent) == (True, True)
@@ -148,7 +148,7 @@ def test_metadata_and_eventbridge_tell_of_the_same_interruption(action: str) -> 
     assert by_imds.external_id == by_bridge.external_id
     assert by_imds.class_ is by_bridge.class_ is C.SPOT_INTERRUPTION
     assert by_imds.not_before == by_bridge.not_before
-    assert by_bridge.host == Host(instance=INSTANCE)
+    assert by_bridge.host == ReportedHost(instance=INSTANCE)
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_a_health_event_is_one_for_each_machine_and_its_date_is_of_another_form(
     events = told("aws_eventbridge", health()).events
     assert [event.class_ for event in events] == [C.RETIRE, C.RETIRE]
     assert [event.host for event in events] == [
-        Host(instance=INSTANCE),
-        Host(instance="i-0fedcba9876543210"),
+        ReportedHost(instance=INSTANCE),
+        ReportedHost(instance="i-0fedcba9876543210"),
     ]
     assert {event.not_before for event in events} == {datetime(2026, 1, 29, 3, tzinfo=UTC)}
     assert {event.not_after for event in events} == {None}, "it ends when it begins"
@@ -291,7 +291,7 @@ def test_a_closed_health_event_is_over() -> None:
     assert {event.phase for event in events} == {P.COMPLETED}
 
 
-def status(*instances: dict[str, Any], **more: Any) -> Told:
+def status(*instances: dict[str, Any], **more: Any) -> ReportedEvents:
     return told("aws_instance_status", {"InstanceStatuses": list(instances), **more})
 
 
@@ -329,7 +329,7 @@ def test_a_failed_check_of_the_host_is_its_fault_and_a_failed_check_of_the_guest
     guest = {"InstanceId": "i-0fedcba9876543210", "InstanceStatus": {"Status": "impaired"}}
     (event,) = status(broken, guest).events
     assert (event.class_, event.phase, event.not_before) == (C.HARDWARE_FAULT, P.ACTIVE, since)
-    assert event.host == Host(instance=INSTANCE)
+    assert event.host == ReportedHost(instance=INSTANCE)
 
 
 @pytest.mark.parametrize(

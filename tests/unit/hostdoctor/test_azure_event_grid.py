@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventSource as S
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.parsers.azure_event_grid import ANNOTATED, CHANGED, TYPES
-from remedy.hostdoctor.reported import Host, ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 VM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/vm-1"
@@ -27,7 +27,7 @@ def event(kind: str = CHANGED, **properties: Any) -> dict[str, Any]:
     }
 
 
-def told(payload: Any, transport: str = "azure_event_grid") -> Told:
+def told(payload: Any, transport: str = "azure_event_grid") -> ReportedEvents:
     return PARSERS[transport](payload, NOW)
 
 
@@ -35,7 +35,7 @@ def told(payload: Any, transport: str = "azure_event_grid") -> Told:
 def test_of_a_machine_that_is_away_for_no_known_reason_people_are_told(transport: str) -> None:
     found = told(event(availabilityState="Unavailable"), transport)
     (one,) = found.events
-    assert (one.class_, one.source, one.host) == (C.OTHER, S.WEBHOOK, Host(instance=VM))
+    assert (one.class_, one.source, one.host) == (C.OTHER, S.WEBHOOK, ReportedHost(instance=VM))
     assert found.complete
 
 

@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventPhase as P
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import Host, ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 BASE = "/subscriptions/6f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f9/resourceGroups/MC_x/providers"
@@ -31,7 +31,7 @@ def event(**changes: Any) -> dict[str, Any]:
     }
 
 
-def told(*events: Any) -> Told:
+def told(*events: Any) -> ReportedEvents:
     return PARSERS["azure_imds"]({"DocumentIncarnation": 2, "Events": list(events)}, NOW)
 
 
@@ -69,7 +69,10 @@ def test_a_freeze_of_seconds_is_information(seconds: int) -> None:
 
 def test_an_event_of_several_machines_is_one_for_each() -> None:
     found = told(event(Resources=["pool_3", "pool_4"]))
-    assert [e.host for e in found.events] == [Host(instance="pool_3"), Host(instance="pool_4")]
+    assert [e.host for e in found.events] == [
+        ReportedHost(instance="pool_3"),
+        ReportedHost(instance="pool_4"),
+    ]
     assert {e.attributes["resources"] for e in found.events} == {"pool_3,pool_4"}
 
 
@@ -133,14 +136,14 @@ def health(state: str, machine: str = VM, **about: Any) -> dict[str, Any]:
     }
 
 
-def healthy(*statuses: Any, **more: Any) -> Told:
+def healthy(*statuses: Any, **more: Any) -> ReportedEvents:
     return PARSERS["azure_resource_health"]({"value": list(statuses), **more}, NOW)
 
 
 def test_a_machine_that_is_not_available_is_a_fault_of_its_host() -> None:
     (found,) = healthy(health("Unavailable")).events
     assert (found.class_, found.phase) == (C.HARDWARE_FAULT, P.ACTIVE)
-    assert found.host == Host(instance=VM)
+    assert found.host == ReportedHost(instance=VM)
     assert found.severity is Severity.CRITICAL
     assert found.not_before == datetime(2026, 1, 10, 9, 41, 3, 123456, tzinfo=UTC)
 

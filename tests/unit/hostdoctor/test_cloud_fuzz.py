@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kubenode.api.v1alpha1.hostevent import HostEventSpec
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 SOME = settings(max_examples=settings().max_examples // 4)
@@ -134,7 +134,7 @@ SOUND: list[tuple[str, Any]] = [
 ]
 
 
-def fits(told: Told) -> None:
+def fits(told: ReportedEvents) -> None:
     """All of it can be written as a HostEvent."""
     for event in told.events:
         HostEventSpec.model_validate(

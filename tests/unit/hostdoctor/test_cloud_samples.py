@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventPhase as P
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.parsers.payload import instant
-from remedy.hostdoctor.reported import Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents
 
 BEFORE = datetime(2016, 9, 19, 18, 29, tzinfo=UTC)
 """Earlier than every sample: what has no phase of its own is still to come."""
@@ -46,7 +46,7 @@ def samples() -> list[dict[str, Any]]:
     return [sample for sample in data["samples"] if sample["transport"] != OURS]
 
 
-def told(sample: dict[str, Any]) -> Told:
+def told(sample: dict[str, Any]) -> ReportedEvents:
     return PARSERS[sample["transport"]](sample["payload"], BEFORE)
 
 
@@ -87,7 +87,7 @@ def test_samples_give_the_events_that_they_should() -> None:
             assert event.not_before == (instant("wanted", due) if due else None), sample["id"]
 
 
-def by_id(identity: str) -> Told:
+def by_id(identity: str) -> ReportedEvents:
     return told(next(one for one in samples() if one["id"] == identity))
 
 

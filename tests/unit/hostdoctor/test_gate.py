@@ -12,8 +12,14 @@ from support.clock import FakeClock
 from kubenode.runtime.kube.client import Kube, as_dict
 from kubenode.runtime.kube.errors import Unreachable
 from kubenode.runtime.tls.peer import Peer
-from remedy.hostdoctor.gate import LOOPBACK, Caller, Gate, GateSettings, Unreadable
-from remedy.hostdoctor.reviews import ACCOUNT, NODE_CLAIM, Reviews
+from remedy.hostdoctor.gate import (
+    LOOPBACK,
+    CallerUnverified,
+    DeliveryAuthenticator,
+    DeliveryAuthenticatorSettings,
+    DeliveryCaller,
+)
+from remedy.hostdoctor.reviews import ACCOUNT, NODE_CLAIM, TokenReviews
 
 NOWHERE: Any = None
 
@@ -29,15 +35,15 @@ async def test_every_line_of_every_file_is_a_token_and_files_are_read_again(tmp_
     first.write_text(f"{OLD}\n\n")
     second.write_text("grafana-0123456789abcdef\n")
     clock = FakeClock()
-    gate = Gate(clock, GateSettings((first, second)))
-    assert await gate.identify(OLD, None) == Caller("token alertmanager")
-    assert await gate.identify("grafana-0123456789abcdef", None) == Caller("token grafana")
+    gate = DeliveryAuthenticator(clock, DeliveryAuthenticatorSettings((first, second)))
+    assert await gate.identify(OLD, None) == DeliveryCaller("token alertmanager")
+    assert await gate.identify("grafana-0123456789abcdef", None) == DeliveryCaller("token grafana")
     first.write_text(f"{OLD}\n{NEW}\n")
     clock.step(timedelta(seconds=3))
     assert (
         await gate.identify(OLD, None)
         == await gate.identify(NEW, None)
-        == Caller("token alertmanager")
+        == DeliveryCaller("token alertmanager")
     )
     first.write_text(f"{NEW}\n")
     clock.step(timedelta(seconds=3))
@@ -48,33 +54,44 @@ async def test_every_line_of_every_file_is_a_token_and_files_are_read_again(tmp_
 async def test_nothing_else_is_a_token(tmp_path: Path, shown: str) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"{OLD}\nshort\n\n")
-    assert await Gate(FakeClock(), GateSettings((file,))).identify(shown, None) is None
+    assert (
+        await DeliveryAuthenticator(FakeClock(), DeliveryAuthenticatorSettings((file,))).identify(
+            shown, None
+        )
+        is None
+    )
 
 
 async def test_a_file_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match="cannot be read"):
-        await Gate(FakeClock(), GateSettings((tmp_path / "none",))).identify(OLD, None)
+    with pytest.raises(CallerUnverified, match="cannot be read"):
+        await DeliveryAuthenticator(
+            FakeClock(), DeliveryAuthenticatorSettings((tmp_path / "none",))
+        ).identify(OLD, None)
 
 
 @pytest.mark.parametrize(
     ("shown", "caller"),
     [
-        (peer("kubenode:agent:n1", "kubenode:agents"), Caller("kubenode:agent:n1", "n1")),
+        (peer("kubenode:agent:n1", "kubenode:agents"), DeliveryCaller("kubenode:agent:n1", "n1")),
         (peer("kubenode:agent:n1"), None),
         (peer("kubenode:agent:", "kubenode:agents"), None),
         (peer("kubenode:agent:n1", "kubenode:agents", ends=timedelta(0)), None),
-        (peer("alertmanager"), Caller("alertmanager")),
+        (peer("alertmanager"), DeliveryCaller("alertmanager")),
         (peer("system:node:n1", "system:nodes"), None),
         (None, None),
     ],
 )
-async def test_certificates(shown: Peer | None, caller: Caller | None) -> None:
-    gate = Gate(FakeClock(), GateSettings(clients=frozenset({"alertmanager"})))
+async def test_certificates(shown: Peer | None, caller: DeliveryCaller | None) -> None:
+    gate = DeliveryAuthenticator(
+        FakeClock(), DeliveryAuthenticatorSettings(clients=frozenset({"alertmanager"}))
+    )
     assert await gate.identify("", shown) == caller
 
 
 async def test_a_wrong_token_is_not_made_good_by_a_certificate() -> None:
-    gate = Gate(FakeClock(), GateSettings(clients=frozenset({"alertmanager"}), anyone=True))
+    gate = DeliveryAuthenticator(
+        FakeClock(), DeliveryAuthenticatorSettings(clients=frozenset({"alertmanager"}), anyone=True)
+    )
     assert await gate.identify("wrong", peer("alertmanager")) is None
     assert await gate.identify("", None) == LOOPBACK
 
@@ -117,7 +134,7 @@ async def test_a_pod_of_the_daemonset_is_the_agent_of_its_node(
     kube: Reviewing, token: str, agent: str
 ) -> None:
     clock = FakeClock()
-    gate = Gate(clock, GateSettings(), Reviews(kube, clock))
+    gate = DeliveryAuthenticator(clock, DeliveryAuthenticatorSettings(), TokenReviews(kube, clock))
     for _ in range(3):
         caller = await gate.identify(token, None, of_agents=True)
         assert (caller.agent if caller is not None else "") == agent
@@ -143,7 +160,9 @@ async def test_a_token_is_refused_unless_made_for_the_audience(
 ) -> None:
     clock, kube = FakeClock(), Reviewing(ACCOUNT, "n1")
     kube.audiences = audiences
-    gate = Gate(clock, GateSettings(), Reviews(kube, clock, "kubenode-host-doctor"))
+    gate = DeliveryAuthenticator(
+        clock, DeliveryAuthenticatorSettings(), TokenReviews(kube, clock, "kubenode-host-doctor")
+    )
     caller = await gate.identify("good", None, of_agents=True)
     assert (caller.agent if caller is not None else "") == agent
     assert kube.wanted == ["kubenode-host-doctor"]
@@ -151,6 +170,8 @@ async def test_a_token_is_refused_unless_made_for_the_audience(
 
 async def test_a_token_that_nobody_can_judge_now_is_for_later() -> None:
     clock = FakeClock()
-    gate = Gate(clock, GateSettings(), Reviews(Reviewing(ACCOUNT, "n1"), clock))
-    with pytest.raises(Unreadable, match="did not say whose token it is"):
+    gate = DeliveryAuthenticator(
+        clock, DeliveryAuthenticatorSettings(), TokenReviews(Reviewing(ACCOUNT, "n1"), clock)
+    )
+    with pytest.raises(CallerUnverified, match="did not say whose token it is"):
         await gate.identify("cut", None, of_agents=True)

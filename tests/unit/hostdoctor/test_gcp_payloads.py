@@ -8,7 +8,7 @@ import pytest
 from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventPhase as P
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import Host, ParseError, Told
+from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 SNAKE = {
@@ -32,7 +32,7 @@ CAMEL = {
 LINK = "https://www.googleapis.com/compute/v1/projects/shop-1/zones/europe-west1-b/instances/w-7"
 
 
-def told(transport: str, payload: Any) -> Told:
+def told(transport: str, payload: Any) -> ReportedEvents:
     return PARSERS[transport](payload, NOW)
 
 
@@ -46,8 +46,8 @@ def test_metadata_server_and_api_tell_of_the_same_maintenance() -> None:
     assert by_metadata.external_id == by_api.external_id
     assert by_metadata.class_ is by_api.class_ is C.MAINTENANCE
     assert by_metadata.not_before == by_api.not_before == datetime(2026, 2, 1, 19, 0, 1, tzinfo=UTC)
-    assert by_metadata.host == Host()
-    assert by_api.host == Host(provider_id="gce://shop-1/europe-west1-b/w-7")
+    assert by_metadata.host == ReportedHost()
+    assert by_api.host == ReportedHost(provider_id="gce://shop-1/europe-west1-b/w-7")
     assert [e.attributes["canReschedule"] for e in (by_metadata, by_api)] == ["false", "true"]
 
 
@@ -71,7 +71,7 @@ def test_maintenance_that_goes_on_is_active() -> None:
 )
 def test_the_maintenance_event_is_plain_text(text: str, class_: C, phase: P) -> None:
     (event,) = told("gcp_maintenance_event", text).events
-    assert (event.class_, event.phase, event.host) == (class_, phase, Host())
+    assert (event.class_, event.phase, event.host) == (class_, phase, ReportedHost())
 
 
 def test_none_ends_it() -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 from support.remedy_hand import HandFed, Hands
 
-from remedy.hostdoctor.machines import MachineHost
-from remedy.hostdoctor.nodes import Kind, Token, Why
-from remedy.hostdoctor.reported import Host
+from remedy.hostdoctor.machines import MachineView
+from remedy.hostdoctor.nodes import IdentifierKind, NodeIdentifier, ResolutionReason
+from remedy.hostdoctor.reported import ReportedHost
 
-ADDRESS = Host(addresses=("10.0.0.7",))
+ADDRESS = ReportedHost(addresses=("10.0.0.7",))
 
 
 def a_machine(node_name: str) -> dict[str, Any]:
@@ -27,15 +27,15 @@ async def test_remedy_resolves_a_claimed_address_by_the_machine() -> None:
     status = {"addresses": [{"type": "InternalIP", "address": "10.0.0.7"}]}
     for name in ("thief", "victim"):
         hands.nodes.put({"metadata": {"name": name, "uid": f"uid-{name}"}, "status": status})
-    assert hands.operator.desk.index.resolve(ADDRESS).why is Why.AMBIGUOUS
-    replaced: list[Token] = []
+    assert hands.operator.desk.index.resolve(ADDRESS).why is ResolutionReason.AMBIGUOUS
+    replaced: list[NodeIdentifier] = []
     hands.operator.desk.on_token = replaced.append  # type: ignore[method-assign, assignment]
-    machines: HandFed[MachineHost] = hands.operator.machines  # type: ignore[assignment]
+    machines: HandFed[MachineView] = hands.operator.machines  # type: ignore[assignment]
     machines.put(a_machine("victim"))
     assert hands.operator.desk.index.resolve(ADDRESS).name == "victim"
-    assert Token(Kind.ADDRESS, "10.0.0.7") in replaced
+    assert NodeIdentifier(IdentifierKind.ADDRESS, "10.0.0.7") in replaced
     machines.remove("m")
-    assert hands.operator.desk.index.resolve(ADDRESS).why is Why.AMBIGUOUS
+    assert hands.operator.desk.index.resolve(ADDRESS).why is ResolutionReason.AMBIGUOUS
 
 
 def test_remedy_follows_machines_from_its_start() -> None:

@@ -7,9 +7,15 @@ import pytest
 from support.host_doctor import index, node
 
 from kubenode.runtime.kube.objects import Node
-from remedy.hostdoctor.machines import MachineHost
-from remedy.hostdoctor.nodes import Kind, NodeIndex, Token, Why, instance_of
-from remedy.hostdoctor.reported import Host
+from remedy.hostdoctor.machines import MachineView
+from remedy.hostdoctor.nodes import (
+    IdentifierKind,
+    NodeIdentifier,
+    NodeIndex,
+    ResolutionReason,
+    instance_of,
+)
+from remedy.hostdoctor.reported import ReportedHost
 
 VMSS = (
     "azure:///subscriptions/1b7b2e4a-0000-0000-0000-000000000000/resourceGroups/MC_x/providers"
@@ -31,44 +37,60 @@ NODES = index(
 @pytest.mark.parametrize(
     ("host", "name"),
     [
-        (Host(provider_id="aws:///eu-1a/i-0abc"), "worker-17"),
-        (Host(provider_id=VMSS.upper()), "aks-pool-vmss000003"),
-        (Host(instance="i-0abc"), "worker-17"),
-        (Host(instance="aks-pool-vmss_3"), "aks-pool-vmss000003"),
-        (Host(instance=VMSS.removeprefix("azure://").lower()), "aks-pool-vmss000003"),
-        (Host(names=("worker-17",)), "worker-17"),
-        (Host(names=("WORKER-17.DC1.",)), "worker-17"),
-        (Host(names=("worker-17.dc1:9100",)), "worker-17"),
-        (Host(names=("10.0.0.21:9100",)), "worker-17"),
-        (Host(names=("10.0.0.22",)), "ip-10-0-0-22.ec2.internal"),
-        (Host(names=("[fd00::22]:9100",)), "ip-10-0-0-22.ec2.internal"),
-        (Host(names=("fd00:0::22",)), "ip-10-0-0-22.ec2.internal"),
-        (Host(addresses=("10.0.0.21",)), "worker-17"),
-        (Host(names=("nobody", "worker-17")), "worker-17"),
-        (Host(names=("10.9.9.9:9100",)), "10.9.9.9"),
-        (Host(names=("host-7",)), "labelled"),
-        (Host(instance="i-0abc", names=("worker-17",)), "worker-17"),
+        (ReportedHost(provider_id="aws:///eu-1a/i-0abc"), "worker-17"),
+        (ReportedHost(provider_id=VMSS.upper()), "aks-pool-vmss000003"),
+        (ReportedHost(instance="i-0abc"), "worker-17"),
+        (ReportedHost(instance="aks-pool-vmss_3"), "aks-pool-vmss000003"),
+        (ReportedHost(instance=VMSS.removeprefix("azure://").lower()), "aks-pool-vmss000003"),
+        (ReportedHost(names=("worker-17",)), "worker-17"),
+        (ReportedHost(names=("WORKER-17.DC1.",)), "worker-17"),
+        (ReportedHost(names=("worker-17.dc1:9100",)), "worker-17"),
+        (ReportedHost(names=("10.0.0.21:9100",)), "worker-17"),
+        (ReportedHost(names=("10.0.0.22",)), "ip-10-0-0-22.ec2.internal"),
+        (ReportedHost(names=("[fd00::22]:9100",)), "ip-10-0-0-22.ec2.internal"),
+        (ReportedHost(names=("fd00:0::22",)), "ip-10-0-0-22.ec2.internal"),
+        (ReportedHost(addresses=("10.0.0.21",)), "worker-17"),
+        (ReportedHost(names=("nobody", "worker-17")), "worker-17"),
+        (ReportedHost(names=("10.9.9.9:9100",)), "10.9.9.9"),
+        (ReportedHost(names=("host-7",)), "labelled"),
+        (ReportedHost(instance="i-0abc", names=("worker-17",)), "worker-17"),
     ],
 )
-def test_found(host: Host, name: str) -> None:
+def test_found(host: ReportedHost, name: str) -> None:
     found = NODES.resolve(host)
-    assert (found.why, found.name, found.uid) == (Why.RESOLVED, name, f"uid-{name}")
+    assert (found.why, found.name, found.uid) == (ResolutionReason.RESOLVED, name, f"uid-{name}")
 
 
 @pytest.mark.parametrize(
     ("host", "why", "text"),
     [
-        (None, Why.NO_HOST, "never a node's fault"),
-        (Host(), Why.NO_HOST, "never a node's fault"),
-        (Host(names=(":9100",)), Why.NO_HOST, "never a node's fault"),
-        (Host(names=("worker",)), Why.NOT_FOUND, "no node goes by name worker"),
-        (Host(names=("10.0.0.99:80",)), Why.NOT_FOUND, "address 10.0.0.99"),
-        (Host(addresses=("192.0.2.1",)), Why.AMBIGUOUS, "2 nodes: twin-a, twin-b"),
-        (Host(instance="i-0old", names=("worker-17",)), Why.OTHER_MACHINE, "not i-0old"),
-        (Host(provider_id="aws:///eu-1a/i-0old", names=("worker-17",)), Why.OTHER_MACHINE, "not"),
+        (None, ResolutionReason.NO_HOST, "never a node's fault"),
+        (ReportedHost(), ResolutionReason.NO_HOST, "never a node's fault"),
+        (ReportedHost(names=(":9100",)), ResolutionReason.NO_HOST, "never a node's fault"),
+        (
+            ReportedHost(names=("worker",)),
+            ResolutionReason.NOT_FOUND,
+            "no node goes by name worker",
+        ),
+        (ReportedHost(names=("10.0.0.99:80",)), ResolutionReason.NOT_FOUND, "address 10.0.0.99"),
+        (
+            ReportedHost(addresses=("192.0.2.1",)),
+            ResolutionReason.AMBIGUOUS,
+            "2 nodes: twin-a, twin-b",
+        ),
+        (
+            ReportedHost(instance="i-0old", names=("worker-17",)),
+            ResolutionReason.OTHER_MACHINE,
+            "not i-0old",
+        ),
+        (
+            ReportedHost(provider_id="aws:///eu-1a/i-0old", names=("worker-17",)),
+            ResolutionReason.OTHER_MACHINE,
+            "not",
+        ),
     ],
 )
-def test_not_found(host: Host | None, why: Why, text: str) -> None:
+def test_not_found(host: ReportedHost | None, why: ResolutionReason, text: str) -> None:
     found = NODES.resolve(host)
     assert (found.why, found.name) == (why, "")
     assert text in found.text
@@ -77,14 +99,14 @@ def test_not_found(host: Host | None, why: Why, text: str) -> None:
 def test_changes_are_followed_one_by_one() -> None:
     nodes = NodeIndex()
     first, moved = node("a", ("InternalIP", "10.0.0.1")), node("a", ("InternalIP", "10.0.0.2"))
-    assert Token("address", "10.0.0.1") in nodes.changed(None, first)  # type: ignore[arg-type]
+    assert NodeIdentifier("address", "10.0.0.1") in nodes.changed(None, first)  # type: ignore[arg-type]
     assert nodes.changed(first, first) == frozenset(), "a heartbeat"
     nodes.changed(first, moved)
-    assert not nodes.resolve(Host(addresses=("10.0.0.1",))).resolved
-    assert nodes.resolve(Host(addresses=("10.0.0.2",))).name == "a"
+    assert not nodes.resolve(ReportedHost(addresses=("10.0.0.1",))).resolved
+    assert nodes.resolve(ReportedHost(addresses=("10.0.0.2",))).name == "a"
     nodes.changed(moved, None)
     assert len(nodes) == 0
-    assert not nodes.resolve(Host(names=("a",))).resolved
+    assert not nodes.resolve(ReportedHost(names=("a",))).resolved
 
 
 def test_an_agent_is_of_the_one_node_that_names_it() -> None:
@@ -92,9 +114,11 @@ def test_an_agent_is_of_the_one_node_that_names_it() -> None:
     nodes = index(node("a", annotations=machine), node("b"))
     assert nodes.of_agent("m1").name == "a"
     assert nodes.of_agent("b").name == "b"
-    assert nodes.of_agent("a").why is Why.NOT_FOUND
+    assert nodes.of_agent("a").why is ResolutionReason.NOT_FOUND
     nodes.changed(None, node("thief", annotations=machine))
-    assert nodes.of_agent("m1").why is Why.AMBIGUOUS, "who claims another's agent silences it"
+    assert nodes.of_agent("m1").why is ResolutionReason.AMBIGUOUS, (
+        "who claims another's agent silences it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,23 +134,23 @@ def test_an_agent_is_of_the_one_node_that_names_it() -> None:
 def test_a_name_that_a_node_claims_takes_no_name_away(claim: Node) -> None:
     """Finding 6: a kubelet writes labels, annotations and addresses of its own Node."""
     nodes = index(claim, node("victim"))
-    assert nodes.resolve(Host(names=("victim",))).name == "victim"
+    assert nodes.resolve(ReportedHost(names=("victim",))).name == "victim"
     assert nodes.of_agent("victim").name == "victim"
-    assert nodes.resolve(Host(names=("thief",))).name == "thief"
+    assert nodes.resolve(ReportedHost(names=("thief",))).name == "thief"
 
 
 def test_an_address_that_a_node_claims_takes_no_name_away() -> None:
     nodes = index(node("10.0.0.7"), node("thief", ("InternalIP", "10.0.0.7")))
-    assert nodes.resolve(Host(addresses=("10.0.0.7",))).name == "10.0.0.7"
-    assert nodes.resolve(Host(names=("10.0.0.7:9100",))).name == "10.0.0.7"
+    assert nodes.resolve(ReportedHost(addresses=("10.0.0.7",))).name == "10.0.0.7"
+    assert nodes.resolve(ReportedHost(names=("10.0.0.7:9100",))).name == "10.0.0.7"
 
 
 def test_a_claimed_name_is_the_owners_from_the_moment_there_is_one() -> None:
     thief, victim = node("thief", ("Hostname", "victim")), node("victim")
     nodes = index(thief)
-    assert nodes.resolve(Host(names=("victim",))).name == "thief"
-    assert Token("name", "victim") in nodes.changed(None, victim)  # type: ignore[arg-type]
-    assert nodes.resolve(Host(names=("victim",))).name == "victim"
+    assert nodes.resolve(ReportedHost(names=("victim",))).name == "thief"
+    assert NodeIdentifier("name", "victim") in nodes.changed(None, victim)  # type: ignore[arg-type]
+    assert nodes.resolve(ReportedHost(names=("victim",))).name == "victim"
 
 
 @pytest.mark.parametrize(
@@ -151,66 +175,68 @@ CLAIMS = ("InternalIP", "10.0.0.7"), ("Hostname", "rack-7")
 
 def with_machine(nodes: NodeIndex, name: str, node_name: str = "", **spec: Any) -> NodeIndex:
     body = {"metadata": {"name": name}, "spec": {"nodeName": node_name, **spec}}
-    nodes.machine_changed(None, msgspec.convert(body, MachineHost))
+    nodes.machine_changed(None, msgspec.convert(body, MachineView))
     return nodes
 
 
 OWNED = [
-    (Host(addresses=("10.0.0.7",)), {"addresses": ["10.0.0.7"]}),
-    (Host(provider_id="aws:///eu-1a/i-7"), {"providerID": "aws:///eu-1a/i-7"}),
-    (Host(instance="i-7"), {"providerID": "aws:///eu-1a/i-7"}),
+    (ReportedHost(addresses=("10.0.0.7",)), {"addresses": ["10.0.0.7"]}),
+    (ReportedHost(provider_id="aws:///eu-1a/i-7"), {"providerID": "aws:///eu-1a/i-7"}),
+    (ReportedHost(instance="i-7"), {"providerID": "aws:///eu-1a/i-7"}),
 ]
 
 
 @pytest.mark.parametrize(("host", "spec"), OWNED, ids=["address", "providerID", "instance"])
 def test_a_machine_decides_between_nodes_that_claim_the_same(
-    host: Host, spec: dict[str, Any]
+    host: ReportedHost, spec: dict[str, Any]
 ) -> None:
     """A kubelet writes addresses of its own Node, and its providerID while it is empty."""
     victim = node("victim", *CLAIMS, provider="aws:///eu-1a/i-7")
     nodes = index(node("thief", *CLAIMS, provider="aws:///eu-1a/i-7"), victim)
-    assert nodes.resolve(host).why is Why.AMBIGUOUS
+    assert nodes.resolve(host).why is ResolutionReason.AMBIGUOUS
     assert with_machine(nodes, "m", "victim", **spec).resolve(host).name == "victim"
 
 
 @pytest.mark.parametrize(("host", "spec"), OWNED, ids=["address", "providerID", "instance"])
 def test_a_claim_against_a_machine_of_another_node_resolves_to_none(
-    host: Host, spec: dict[str, Any]
+    host: ReportedHost, spec: dict[str, Any]
 ) -> None:
     """Also where the other Node lost it: a Machine may be out of date, and so decides nothing."""
     nodes = index(node("thief", *CLAIMS, provider="aws:///eu-1a/i-7"), node("victim"))
     assert nodes.resolve(host).name == "thief"
     found = with_machine(nodes, "m", "victim", **spec).resolve(host)
-    assert (found.why, "2 nodes: thief, victim" in found.text) == (Why.AMBIGUOUS, True)
+    assert (found.why, "2 nodes: thief, victim" in found.text) == (ResolutionReason.AMBIGUOUS, True)
 
 
 def test_a_machine_decides_whose_agent_it_is() -> None:
     claim = {"kubenode.io/machine": "m1"}
     nodes = index(node("a", annotations=claim), node("thief", annotations=claim))
-    assert nodes.of_agent("m1").why is Why.AMBIGUOUS
+    assert nodes.of_agent("m1").why is ResolutionReason.AMBIGUOUS
     assert with_machine(nodes, "m1", "a").of_agent("m1").name == "a"
 
 
 def test_a_machine_without_a_node_name_has_the_node_of_its_own_name() -> None:
     nodes = index(node("thief", *CLAIMS), node("victim", *CLAIMS))
     with_machine(nodes, "victim", addresses=["10.0.0.7"])
-    assert nodes.resolve(Host(addresses=("10.0.0.7",))).name == "victim"
+    assert nodes.resolve(ReportedHost(addresses=("10.0.0.7",))).name == "victim"
 
 
 def test_a_machine_without_a_node_changes_nothing() -> None:
     nodes = index(node("worker", *CLAIMS))
     with_machine(nodes, "outside", addresses=["10.0.0.7"])
-    assert nodes.resolve(Host(addresses=("10.0.0.7",))).name == "worker"
+    assert nodes.resolve(ReportedHost(addresses=("10.0.0.7",))).name == "worker"
 
 
 def test_changes_of_machines_are_followed() -> None:
     nodes = index(node("thief", *CLAIMS), node("victim", *CLAIMS))
-    address = Host(addresses=("10.0.0.7",))
+    address = ReportedHost(addresses=("10.0.0.7",))
     body = {"metadata": {"name": "m"}, "spec": {"nodeName": "victim", "addresses": ["10.0.0.7"]}}
-    machine = msgspec.convert(body, MachineHost)
+    machine = msgspec.convert(body, MachineView)
     changed = nodes.machine_changed(None, machine)
-    assert Token(Kind.ADDRESS, "10.0.0.7") in changed, "events are resolved anew"
+    assert NodeIdentifier(IdentifierKind.ADDRESS, "10.0.0.7") in changed, "events are resolved anew"
     assert nodes.machine_changed(machine, machine) == frozenset(), "its status changed"
     assert nodes.resolve(address).name == "victim"
-    assert Token(Kind.ADDRESS, "10.0.0.7") in nodes.machine_changed(machine, None)
-    assert nodes.resolve(address).why is Why.AMBIGUOUS
+    assert NodeIdentifier(IdentifierKind.ADDRESS, "10.0.0.7") in nodes.machine_changed(
+        machine, None
+    )
+    assert nodes.resolve(address).why is ResolutionReason.AMBIGUOUS

@@ -10,14 +10,14 @@ from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 
 from kubenode.providers.errors import Denied, ProviderError, Throttled, Unreachable
-from kubenode.providers.events import Listing, Message
+from kubenode.providers.events import EventListing, QueueMessage
 from kubenode.runtime.kube.errors import Conflict
 from remedy.hostdoctor.desk import NotReady
-from remedy.hostdoctor.pollers.metrics import Metrics
+from remedy.hostdoctor.pollers.metrics import PollerMetrics
 from remedy.hostdoctor.pollers.pace import LONGEST, after_failure
 from remedy.hostdoctor.pollers.poller import ListPoller, QueuePoller
 from remedy.hostdoctor.pollers.schedule import Pollers
-from remedy.hostdoctor.reported import Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents
 
 MINUTE = timedelta(minutes=1)
 OURS, OTHERS = "i-0123456789abcdef0", "i-0fedcba9876543210"
@@ -28,10 +28,10 @@ class Desk:
 
     def __init__(self) -> None:
         self.ready = True
-        self.told: list[Told] = []
+        self.told: list[ReportedEvents] = []
         self.broken: Exception | None = None
 
-    async def take(self, told: Told) -> object:
+    async def take(self, told: ReportedEvents) -> object:
         if self.broken is not None:
             raise self.broken
         self.told.append(told)
@@ -49,7 +49,7 @@ class Status:
         self.whole = True
         self.payload: Any = None
 
-    async def look(self) -> Sequence[Listing]:
+    async def look(self) -> Sequence[EventListing]:
         if self.broken is not None:
             raise self.broken
         payload = self.payload or {
@@ -57,7 +57,7 @@ class Status:
                 {"InstanceId": one, "SystemStatus": {"Status": "impaired"}} for one in self.impaired
             ]
         }
-        return [Listing("aws_instance_status", "aws/eu-west-1", payload, self.whole)]
+        return [EventListing("aws_instance_status", "aws/eu-west-1", payload, self.whole)]
 
     async def check(self) -> str:
         return ""
@@ -75,10 +75,10 @@ class Queue:
         self.left = {str(n): body for n, body in enumerate(bodies)}
         self.broken: ProviderError | None = None
 
-    async def receive(self) -> Sequence[Message]:
-        return [Message(key, key, "aws_sqs", body) for key, body in self.left.items()]
+    async def receive(self) -> Sequence[QueueMessage]:
+        return [QueueMessage(key, key, "aws_sqs", body) for key, body in self.left.items()]
 
-    async def delete(self, messages: Sequence[Message]) -> None:
+    async def delete(self, messages: Sequence[QueueMessage]) -> None:
         if self.broken is not None:
             raise self.broken
         for message in messages:
@@ -95,7 +95,7 @@ class World:
     def __init__(self) -> None:
         self.clock, self.desk = FakeClock(), Desk()
         self.registry = CollectorRegistry()
-        self.metrics = Metrics(self.registry)
+        self.metrics = PollerMetrics(self.registry)
         self.status = Status()
 
     def ours(self, event: Reported) -> bool:

@@ -20,7 +20,7 @@ from remedy.hostdoctor.lifecycle import alive, deletable, next_at, settled
 from remedy.hostdoctor.nodes import NodeIndex
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.record import note_of
-from remedy.hostdoctor.reported import Host, Reported, Told
+from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 
 NODES = index(node("a", ("InternalIP", "10.0.0.1"), provider="aws:///eu-1a/i-0a"))
 P = HostEventPhase
@@ -31,28 +31,30 @@ def reboot(phase: P | None = None, **changes: object) -> Reported:
         source=HostEventSource.AWS,
         external_id="event-1",
         class_=HostEventClass.REBOOT,
-        host=Host(instance="i-0a"),
+        host=ReportedHost(instance="i-0a"),
         phase=phase,
     )
     return replace(given, **changes)  # type: ignore[arg-type]
 
 
-def message(event: Reported) -> Told:
-    return Told((event,))
+def message(event: Reported) -> ReportedEvents:
+    return ReportedEvents((event,))
 
 
-def listed(*events: Reported, scope: str = "aws") -> Told:
-    return Told(tuple(replace(event, silent=True) for event in events), scope, complete=True)
+def listed(*events: Reported, scope: str = "aws") -> ReportedEvents:
+    return ReportedEvents(
+        tuple(replace(event, silent=True) for event in events), scope, complete=True
+    )
 
 
-def told(*steps: tuple[float, Told], nodes: NodeIndex = NODES) -> Shelf:
+def told(*steps: tuple[float, ReportedEvents], nodes: NodeIndex = NODES) -> Shelf:
     shelf = Shelf(nodes)
     for seconds, each in steps:
         shelf.tell(each, at(seconds))
     return shelf
 
 
-def alerts(*given: dict[str, object]) -> Told:
+def alerts(*given: dict[str, object]) -> ReportedEvents:
     return PARSERS["alertmanager"](group(*given), at(0))
 
 
@@ -217,7 +219,7 @@ def test_what_a_complete_list_lacks_is_over(phase: P, starts: float, end: P) -> 
 
 def test_other_lists_and_lists_that_are_not_whole_end_nothing() -> None:
     shelf = told((0, listed(reboot(P.ACTIVE))), (10, listed(scope="azure")))
-    shelf.tell(Told((), "aws", complete=False), at(20))
+    shelf.tell(ReportedEvents((), "aws", complete=False), at(20))
     assert shelf.phases() == ["Active"]
 
 
@@ -264,9 +266,9 @@ def test_a_message_of_another_class_counts_though_its_phase_is_an_earlier_one() 
 
 
 def test_a_maintenance_of_gcp_that_ends_the_instance_is_no_freeze_after_a_migration() -> None:
-    def said(text: str) -> Told:
+    def said(text: str) -> ReportedEvents:
         found = PARSERS["gcp_maintenance_event"](text, at(0))
-        host = Host(instance="i-0a")
+        host = ReportedHost(instance="i-0a")
         return replace(found, events=tuple(replace(e, host=host) for e in found.events))
 
     texts = ("MIGRATE_ON_HOST_MAINTENANCE", "NONE", "TERMINATE_ON_HOST_MAINTENANCE")
@@ -339,8 +341,8 @@ def test_an_event_of_an_unknown_machine_finds_its_node_later() -> None:
     nobody = NodeIndex()
     event = told((0, message(reboot(P.ACTIVE))), nodes=nobody).only()
     assert (event.spec.node.name, reason(event, "Resolved")) == ("", "NotFound")
-    assert settled(event, nobody.resolve(Host(instance="i-0a")), nobody, at(9), alerts_alive=True) \
-        is event  # fmt: skip
+    host = nobody.resolve(ReportedHost(instance="i-0a"))
+    assert settled(event, host, nobody, at(9), alerts_alive=True) is event
     found = later(event, 10)
     assert (found.spec.node.name, reason(found, "Resolved")) == ("a", "Resolved")
 
@@ -348,7 +350,7 @@ def test_an_event_of_an_unknown_machine_finds_its_node_later() -> None:
 def test_its_name_does_not_depend_on_the_node_being_there() -> None:
     early = told((0, message(reboot(P.ACTIVE))), nodes=NodeIndex()).only()
     late = told((0, message(reboot(P.ACTIVE)))).only()
-    whole = Host("aws:///eu-1a/i-0a", "i-0a", ("a",))
+    whole = ReportedHost("aws:///eu-1a/i-0a", "i-0a", ("a",))
     agent = told((0, message(reboot(P.ACTIVE, host=whole)))).only()
     assert early.metadata.name == late.metadata.name == agent.metadata.name
 

@@ -9,7 +9,7 @@ from support.host_doctor import Shelf, index, node
 from support.remedy_hand import Hands
 
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import Told
+from remedy.hostdoctor.reported import ReportedEvents
 
 INSTANCE = "i-0123456789abcdef0"
 BEGINS = T0 + timedelta(hours=1)
@@ -17,7 +17,7 @@ ENDS = BEGINS + timedelta(hours=1)
 RULE: dict[str, Any] = {"hostEvent": {"class": "Reboot", "startsWithin": "2h"}}
 
 
-def listed() -> Told:
+def listed() -> ReportedEvents:
     event = {
         "InstanceEventId": "instance-event-1",
         "Code": "system-reboot",
@@ -29,7 +29,7 @@ def listed() -> Told:
     return PARSERS["aws_instance_status"](page, T0)
 
 
-def told_by_health() -> Told:
+def told_by_health() -> ReportedEvents:
     detail = {
         "eventArn": "arn:aws:health:eu-west-1::event/EC2/X/X-1",
         "service": "EC2",

@@ -13,7 +13,7 @@ from remedy.remedier.values import GATHERED
 from rules.builtin import BUILTIN, SAME_FAULT
 from rules.lint.walk import places
 from rules.probes import PROBES, REMOVED
-from rules.program import Rule, compile_program
+from rules.program import RuleVersion, compile_program
 
 RULES = [rule for pack in packs().values() for rule in pack]
 COUNTED = SAME_FAULT | {"time.inWindow"}
@@ -77,7 +77,7 @@ def test_rule_that_asks_a_removed_field_is_refused(name: str, part: str) -> None
         mode="json", by_alias=True, exclude_none=True
     )
     spec["spec"][part] = {"probe": {"name": name, "above": 3}}
-    program = compile_program([Rule("r", NodeRemedier.model_validate(spec))])
+    program = compile_program([RuleVersion("r", NodeRemedier.model_validate(spec))])
     (error,) = program.rejected
     assert error.path == f"spec.{part}.probe.name"
     assert "no program answers it" in error.message and REMOVED[name] in error.message

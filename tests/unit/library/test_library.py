@@ -10,8 +10,8 @@ from kubenode.api.v1alpha1 import Disruption, Mode
 from kubenode.api.v1alpha1.leaves import ConditionLeaf
 from kubenode.cli.library import FOLDER, packs
 from remedy.job.model import unsupported
-from rules.lint import Severity, lint
-from rules.program import Rule, compile_program
+from rules.lint import LintSeverity, lint
+from rules.program import RuleVersion, compile_program
 from simulation.demo.detectors import CHECKS
 
 ROOT = Path(rules.__file__).parents[1]
@@ -49,12 +49,12 @@ def test_the_library_is_as_large_as_it_says() -> None:
 
 
 def test_all_rules_compile_together() -> None:
-    program = compile_program([Rule(name, rule) for name, rule in RULES.items()])
+    program = compile_program([RuleVersion(name, rule) for name, rule in RULES.items()])
     assert not program.rejected
 
 
 def test_no_rule_has_an_error_that_lint_knows() -> None:
-    found = [f for f in lint(list(RULES.values())) if f.severity is Severity.ERROR]
+    found = [f for f in lint(list(RULES.values())) if f.severity is LintSeverity.ERROR]
     assert not found
 
 
@@ -76,7 +76,7 @@ def test_a_pack_says_what_it_needs_and_lists_its_rules(pack: str) -> None:
 def test_a_pack_compiles_with_those_that_it_requires(pack: str) -> None:
     needed = [name for name in PACKS if name == pack or _requires(pack, name)]
     program = compile_program(
-        [Rule(r.metadata.name, r) for name in needed for r in PACKS[name]],
+        [RuleVersion(r.metadata.name, r) for name in needed for r in PACKS[name]],
     )
     assert not program.rejected
 

@@ -9,9 +9,9 @@ from support.clock import T0, FakeClock
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinestatus import MachineBootstrap
 from kubenode.runtime.kube.wire import HeadMeta
-from machine.bootstrap.agentready import Agent, Lifesign, agent_ready
+from machine.bootstrap.agentready import AgentObservation, Lifesign, agent_ready
 from machine.bootstrap.controller import conditions_with
-from machine.bootstrap.lifesigns import AgentLease, LeaseSpec, Lifesigns
+from machine.bootstrap.lifesigns import AgentLease, AgentLeaseSpec, Lifesigns
 from machine.metrics import CertificateState, state_of
 
 LATER, BEFORE = T0 + timedelta(days=20), T0 - timedelta(days=1)
@@ -22,8 +22,8 @@ def an_agent(
     ends: object = LATER,
     denied: str = "",
     reissue: bool = False,
-) -> Agent:
-    return Agent("m", lifesign, ends, denied, reissue, T0)  # type: ignore[arg-type]
+) -> AgentObservation:
+    return AgentObservation("m", lifesign, ends, denied, reissue, T0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def an_agent(
     ],
 )
 def test_f25_why_an_agent_is_not_there_is_shown_with_the_way_back(
-    agent: Agent, reason: str, says: str
+    agent: AgentObservation, reason: str, says: str
 ) -> None:
     said = agent_ready(agent)
     assert said is not None and said.reason == reason
@@ -60,7 +60,7 @@ def test_no_message_changes_while_nothing_does() -> None:
     """Or each look would patch."""
     for sign, ends, denied in product(Lifesign, (None, BEFORE, LATER), ("", "no")):
         said = agent_ready(an_agent(sign, ends, denied))
-        later = Agent("m", sign, ends, denied, False, T0 + timedelta(hours=5))
+        later = AgentObservation("m", sign, ends, denied, False, T0 + timedelta(hours=5))
         assert agent_ready(later) == said
 
 
@@ -107,7 +107,7 @@ class Watched:
 
     def lease(self, renewed: str | None) -> None:
         meta = HeadMeta(name="m", resource_version="1", namespace="kubenode-agents")
-        new = None if renewed is None else AgentLease(meta, LeaseSpec(renewed))
+        new = None if renewed is None else AgentLease(meta, AgentLeaseSpec(renewed))
         self.signs.changed("kubenode-agents/m", self._known, new)
         self._known = new
 

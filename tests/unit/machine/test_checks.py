@@ -9,8 +9,13 @@ from support.clock import T0
 from support.machine_requests import a_request
 
 from kubenode.runtime.kube.objects import ObjectMeta
-from machine.certificates.asked import Asked
-from machine.certificates.case import Case, Owner, Reason, Token
+from machine.certificates.asked import RequestedCertificate
+from machine.certificates.case import (
+    BootstrapToken,
+    CertificateCase,
+    CertificateOwner,
+    DenialReason,
+)
 from machine.certificates.checks import (
     CHECKS,
     MOST_REQUESTS,
@@ -18,7 +23,7 @@ from machine.certificates.checks import (
     judge,
     limit_requests,
 )
-from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, LONGEST, SERVING, Kind
+from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, LONGEST, SERVING, CertificateKind
 from machine.certificates.whose import machine_of, nodes_of, ours
 from machine.certificates.wire import RequestSpec, SigningRequest
 from machine.names import AGENT_GROUP, NODE_GROUP, NODE_USER, TOKEN_GROUP, agent_user
@@ -38,22 +43,22 @@ def a_spec(**changes: object) -> RequestSpec:
     return msgspec.structs.replace(spec, **changes)
 
 
-def a_case(**spec: object) -> Case:
+def a_case(**spec: object) -> CertificateCase:
     """What is granted: the first certificate, asked for with the Machine's token."""
-    return Case(
+    return CertificateCase(
         SigningRequest(
             ObjectMeta(name="csr", uid="request-1", creation_timestamp=T0), a_spec(**spec)
         ),
-        Asked(True, "", (agent_user(M),), (AGENT_GROUP,), False, False),
-        Owner(M, UID, token_id=ID),
-        Token(ID, M, UID, T0 + HOUR),
+        RequestedCertificate(True, "", (agent_user(M),), (AGENT_GROUP,), False, False),
+        CertificateOwner(M, UID, token_id=ID),
+        BootstrapToken(ID, M, UID, T0 + HOUR),
         T0,
     )
 
 
-def a_renewal(**owner: object) -> Case:
+def a_renewal(**owner: object) -> CertificateCase:
     case = a_case(username=agent_user(M), groups=[AGENT_GROUP])
-    known = Owner(M, UID, expires_at=T0 + HOUR)
+    known = CertificateOwner(M, UID, expires_at=T0 + HOUR)
     return replace(case, token=None, owner=replace(known, **owner))  # type: ignore[arg-type]
 
 
@@ -61,7 +66,7 @@ NODE = "n-113.example"
 """The node of Machine M."""
 
 
-def a_kubelet(**spec: object) -> Case:
+def a_kubelet(**spec: object) -> CertificateCase:
     """What is granted: the kubelet's next certificate, that it asks for itself."""
     honest = {
         "signer_name": KUBELET.signer,
@@ -73,36 +78,36 @@ def a_kubelet(**spec: object) -> Case:
         a_case(**{**honest, **spec}), common_names=(NODE_USER + NODE,), organizations=(NODE_GROUP,)
     )
     serves = frozenset({NODE, "10.2.7.113", "fd00::7"})
-    return replace(case, token=None, owner=Owner(M, UID, token_id=ID, serves=serves))
+    return replace(case, token=None, owner=CertificateOwner(M, UID, token_id=ID, serves=serves))
 
 
-def its_first(**spec: object) -> Case:
+def its_first(**spec: object) -> CertificateCase:
     """With the Machine's token, as an agent asks."""
     shown_by = {"username": f"system:bootstrap:{ID}", "groups": [TOKEN_GROUP]}
-    return replace(a_kubelet(**{**shown_by, **spec}), token=Token(ID, M, UID, T0 + HOUR))
+    return replace(a_kubelet(**{**shown_by, **spec}), token=BootstrapToken(ID, M, UID, T0 + HOUR))
 
 
-def its_server(**asked: object) -> Case:
+def its_server(**asked: object) -> CertificateCase:
     case = a_kubelet(signer_name=SERVING.signer, usages=["server auth", "digital signature"])
     names = {"dns": (NODE,), "addresses": ("10.2.7.113", "fd00:0::7")}
     return asking(case, **{**names, **asked})
 
 
-def of_owner(case: Case, **changes: object) -> Case:
+def of_owner(case: CertificateCase, **changes: object) -> CertificateCase:
     assert case.owner is not None
     return replace(case, owner=replace(case.owner, **changes))  # type: ignore[arg-type]
 
 
-def asking(case: Case, **changes: object) -> Case:
+def asking(case: CertificateCase, **changes: object) -> CertificateCase:
     assert case.asked is not None
     return replace(case, asked=replace(case.asked, **changes))  # type: ignore[arg-type]
 
 
-def owned(**changes: object) -> Case:
+def owned(**changes: object) -> CertificateCase:
     return of_owner(a_case(), **changes)
 
 
-def shown(**changes: object) -> Case:
+def shown(**changes: object) -> CertificateCase:
     case = a_case()
     assert case.token is not None
     return replace(case, token=replace(case.token, **changes))  # type: ignore[arg-type]
@@ -134,125 +139,166 @@ def shown(**changes: object) -> Case:
     ],
     ids=lambda case: f"{case.kind.whom}: {case.request.spec.username}",
 )
-def test_an_honest_request_is_granted(case: Case) -> None:
+def test_an_honest_request_is_granted(case: CertificateCase) -> None:
     assert judge(case) is None
 
 
-FAILING: dict[str, tuple[Reason, Case]] = {
-    "another signer": (Reason.SIGNER, a_case(signer_name="kubernetes.io/kubelet-serving")),
-    "a stranger": (Reason.REQUESTER, a_case(username="ann", groups=["people"])),
-    "a token of others": (Reason.REQUESTER, a_case(groups=["system:bootstrappers"])),
-    "a name of our group alone": (Reason.REQUESTER, a_case(username="ann")),
+FAILING: dict[str, tuple[DenialReason, CertificateCase]] = {
+    "another signer": (DenialReason.SIGNER, a_case(signer_name="kubernetes.io/kubelet-serving")),
+    "a stranger": (DenialReason.REQUESTER, a_case(username="ann", groups=["people"])),
+    "a token of others": (DenialReason.REQUESTER, a_case(groups=["system:bootstrappers"])),
+    "a name of our group alone": (DenialReason.REQUESTER, a_case(username="ann")),
     "another agent": (
-        Reason.REQUESTER,
+        DenialReason.REQUESTER,
         a_case(username=agent_user("sh-114"), groups=[AGENT_GROUP]),
     ),
-    "an agent out of its group": (Reason.REQUESTER, a_case(username=agent_user(M), groups=[])),
-    "no PEM": (Reason.REQUEST, replace(a_case(), asked=None)),
-    "not signed by its key": (Reason.SIGNATURE, asking(a_case(), signed=False)),
-    "weak key": (Reason.KEY, asking(a_case(), key="RSA of 1024 bits")),
-    "no name": (Reason.COMMON_NAME, asking(a_case(), common_names=())),
-    "an empty name": (Reason.COMMON_NAME, asking(a_case(), common_names=(agent_user(""),))),
+    "an agent out of its group": (
+        DenialReason.REQUESTER,
+        a_case(username=agent_user(M), groups=[]),
+    ),
+    "no PEM": (DenialReason.REQUEST, replace(a_case(), asked=None)),
+    "not signed by its key": (DenialReason.SIGNATURE, asking(a_case(), signed=False)),
+    "weak key": (DenialReason.KEY, asking(a_case(), key="RSA of 1024 bits")),
+    "no name": (DenialReason.COMMON_NAME, asking(a_case(), common_names=())),
+    "an empty name": (DenialReason.COMMON_NAME, asking(a_case(), common_names=(agent_user(""),))),
     "two names": (
-        Reason.COMMON_NAME,
+        DenialReason.COMMON_NAME,
         asking(a_case(), common_names=(agent_user(M), agent_user("b"))),
     ),
-    "an administrator's name": (Reason.COMMON_NAME, asking(a_case(), common_names=("admin",))),
-    "no group": (Reason.ORGANIZATION, asking(a_case(), organizations=())),
+    "an administrator's name": (
+        DenialReason.COMMON_NAME,
+        asking(a_case(), common_names=("admin",)),
+    ),
+    "no group": (DenialReason.ORGANIZATION, asking(a_case(), organizations=())),
     "an administrator's group": (
-        Reason.ORGANIZATION,
+        DenialReason.ORGANIZATION,
         asking(a_case(), organizations=("system:masters",)),
     ),
     "one group more": (
-        Reason.ORGANIZATION,
+        DenialReason.ORGANIZATION,
         asking(a_case(), organizations=(AGENT_GROUP, "system:masters")),
     ),
-    "alternative names": (Reason.NAMES, asking(a_case(), dns=("kubernetes",))),
-    "a unit": (Reason.NAMES, asking(a_case(), more_names=True)),
-    "no usage": (Reason.USAGES, a_case(usages=[])),
-    "for servers too": (Reason.USAGES, a_case(usages=["client auth", "server auth"])),
-    "not for clients": (Reason.USAGES, a_case(usages=["digital signature"])),
-    "too long": (Reason.LIFE, a_case(expiration_seconds=30 * 86400 + 1)),
-    "no end": (Reason.LIFE, a_case(expiration_seconds=None)),
-    "no Machine": (Reason.MACHINE, replace(a_case(), owner=None)),
-    "a Machine that goes": (Reason.MACHINE, owned(deleted=True)),
-    "no token": (Reason.TOKEN, replace(a_case(), token=None)),
-    "a token of another Machine": (Reason.TOKEN, shown(machine="sh-114")),
-    "a token of the Machine before": (Reason.TOKEN, shown(machine_uid="uid-0")),
-    "a token that was replaced": (Reason.TOKEN, owned(token_id="ghijkl")),
-    "a token that is over": (Reason.EXPIRED, shown(expires_at=T0)),
-    "a token that was used": (Reason.LIVE, owned(expires_at=T0 + HOUR)),
+    "alternative names": (DenialReason.NAMES, asking(a_case(), dns=("kubernetes",))),
+    "a unit": (DenialReason.NAMES, asking(a_case(), more_names=True)),
+    "no usage": (DenialReason.USAGES, a_case(usages=[])),
+    "for servers too": (DenialReason.USAGES, a_case(usages=["client auth", "server auth"])),
+    "not for clients": (DenialReason.USAGES, a_case(usages=["digital signature"])),
+    "too long": (DenialReason.LIFE, a_case(expiration_seconds=30 * 86400 + 1)),
+    "no end": (DenialReason.LIFE, a_case(expiration_seconds=None)),
+    "no Machine": (DenialReason.MACHINE, replace(a_case(), owner=None)),
+    "a Machine that goes": (DenialReason.MACHINE, owned(deleted=True)),
+    "no token": (DenialReason.TOKEN, replace(a_case(), token=None)),
+    "a token of another Machine": (DenialReason.TOKEN, shown(machine="sh-114")),
+    "a token of the Machine before": (DenialReason.TOKEN, shown(machine_uid="uid-0")),
+    "a token that was replaced": (DenialReason.TOKEN, owned(token_id="ghijkl")),
+    "a token that is over": (DenialReason.EXPIRED, shown(expires_at=T0)),
+    "a token that was used": (DenialReason.LIVE, owned(expires_at=T0 + HOUR)),
     "used for another request": (
-        Reason.LIVE,
+        DenialReason.LIVE,
         owned(expires_at=T0 + HOUR, request_id="request-0"),
     ),
     "a kubelet's of a node that was there": (
-        Reason.OLDER_NODE,
+        DenialReason.OLDER_NODE,
         of_owner(its_first(), older_node=True),
     ),
-    "a kubelet's by a stranger": (Reason.REQUESTER, a_kubelet(username="ann")),
-    "a kubelet's by another node": (Reason.REQUESTER, a_kubelet(username=f"{NODE_USER}n-114")),
-    "a kubelet's out of its group": (Reason.REQUESTER, a_kubelet(groups=[])),
+    "a kubelet's by a stranger": (DenialReason.REQUESTER, a_kubelet(username="ann")),
+    "a kubelet's by another node": (
+        DenialReason.REQUESTER,
+        a_kubelet(username=f"{NODE_USER}n-114"),
+    ),
+    "a kubelet's out of its group": (DenialReason.REQUESTER, a_kubelet(groups=[])),
     "a kubelet's by another token": (
-        Reason.REQUESTER,
+        DenialReason.REQUESTER,
         its_first(groups=["system:bootstrappers:kubeadm:default-node-token"]),
     ),
     "a kubelet's by its agent": (
-        Reason.REQUESTER,
+        DenialReason.REQUESTER,
         a_kubelet(username=agent_user(M), groups=[AGENT_GROUP]),
     ),
     "a kubelet's for an administrator": (
-        Reason.COMMON_NAME,
+        DenialReason.COMMON_NAME,
         asking(its_first(), common_names=("admin",)),
     ),
     "a kubelet's of another group": (
-        Reason.ORGANIZATION,
+        DenialReason.ORGANIZATION,
         asking(a_kubelet(), organizations=("system:masters",)),
     ),
-    "a kubelet's with alternative names": (Reason.NAMES, asking(a_kubelet(), dns=(NODE,))),
+    "a kubelet's with alternative names": (DenialReason.NAMES, asking(a_kubelet(), dns=(NODE,))),
     "a kubelet's for servers": (
-        Reason.USAGES,
+        DenialReason.USAGES,
         a_kubelet(usages=["client auth", "server auth"]),
     ),
-    "a kubelet's too long": (Reason.LIFE, a_kubelet(expiration_seconds=365 * 86400 + 1)),
-    "a kubelet's of no Machine": (Reason.MACHINE, replace(a_kubelet(), owner=None)),
-    "a kubelet's of a Machine that goes": (Reason.MACHINE, of_owner(a_kubelet(), deleted=True)),
-    "a node of two Machines": (Reason.NODE, of_owner(a_kubelet(), rivals=("sh-114",))),
+    "a kubelet's too long": (DenialReason.LIFE, a_kubelet(expiration_seconds=365 * 86400 + 1)),
+    "a kubelet's of no Machine": (DenialReason.MACHINE, replace(a_kubelet(), owner=None)),
+    "a kubelet's of a Machine that goes": (
+        DenialReason.MACHINE,
+        of_owner(a_kubelet(), deleted=True),
+    ),
+    "a node of two Machines": (DenialReason.NODE, of_owner(a_kubelet(), rivals=("sh-114",))),
     "a kubelet's first by a foreign token": (
-        Reason.TOKEN,
+        DenialReason.TOKEN,
         of_owner(its_first(), uid="uid-0"),
     ),
     "a kubelet's first by an old token": (
-        Reason.EXPIRED,
-        replace(its_first(), token=Token(ID, M, UID, T0)),
+        DenialReason.EXPIRED,
+        replace(its_first(), token=BootstrapToken(ID, M, UID, T0)),
     ),
-    "a kubelet's first a second time": (Reason.LIVE, of_owner(its_first(), expires_at=T0 + HOUR)),
+    "a kubelet's first a second time": (
+        DenialReason.LIVE,
+        of_owner(its_first(), expires_at=T0 + HOUR),
+    ),
     "a server's by a token": (
-        Reason.REQUESTER,
+        DenialReason.REQUESTER,
         its_first(signer_name=SERVING.signer, usages=["server auth"]),
     ),
     "a server's for clients": (
-        Reason.USAGES,
+        DenialReason.USAGES,
         asking(
             a_kubelet(signer_name=SERVING.signer, usages=["server auth", "client auth"]),
             dns=(NODE,),
         ),
     ),
-    "a server's by e-mail": (Reason.NAMES, its_server(other_names=True)),
-    "a server's of nothing": (Reason.ADDRESS, its_server(dns=(), addresses=())),
-    "a server's foreign address": (Reason.ADDRESS, its_server(addresses=("10.2.7.114",))),
-    "a server's foreign name": (Reason.ADDRESS, its_server(dns=(NODE, "kubernetes.default"))),
-    "a renewal of nothing": (Reason.UNKNOWN, a_renewal(expires_at=None)),
-    "a renewal after the end": (Reason.UNKNOWN, a_renewal(expires_at=T0 - HOUR)),
+    "a server's by e-mail": (DenialReason.NAMES, its_server(other_names=True)),
+    "a server's of nothing": (DenialReason.ADDRESS, its_server(dns=(), addresses=())),
+    "a server's foreign address": (DenialReason.ADDRESS, its_server(addresses=("10.2.7.114",))),
+    "a server's foreign name": (DenialReason.ADDRESS, its_server(dns=(NODE, "kubernetes.default"))),
+    "a renewal of nothing": (DenialReason.UNKNOWN, a_renewal(expires_at=None)),
+    "a renewal after the end": (DenialReason.UNKNOWN, a_renewal(expires_at=T0 - HOUR)),
 }
 
 
-ALL = {Reason.REQUESTER, Reason.ORGANIZATION, Reason.NAMES, Reason.USAGES, Reason.LIFE}
-REFUSES: dict[Kind, set[Reason]] = {
-    AGENT: ALL | {Reason.TOKEN, Reason.EXPIRED, Reason.LIVE, Reason.UNKNOWN, Reason.MACHINE},
+ALL = {
+    DenialReason.REQUESTER,
+    DenialReason.ORGANIZATION,
+    DenialReason.NAMES,
+    DenialReason.USAGES,
+    DenialReason.LIFE,
+}
+REFUSES: dict[CertificateKind, set[DenialReason]] = {
+    AGENT: ALL
+    | {
+        DenialReason.TOKEN,
+        DenialReason.EXPIRED,
+        DenialReason.LIVE,
+        DenialReason.UNKNOWN,
+        DenialReason.MACHINE,
+    },
     KUBELET: ALL
-    | {Reason.TOKEN, Reason.EXPIRED, Reason.LIVE, Reason.MACHINE, Reason.NODE, Reason.COMMON_NAME},
-    SERVING: {Reason.SIGNER, Reason.REQUESTER, Reason.NAMES, Reason.USAGES, Reason.ADDRESS},
+    | {
+        DenialReason.TOKEN,
+        DenialReason.EXPIRED,
+        DenialReason.LIVE,
+        DenialReason.MACHINE,
+        DenialReason.NODE,
+        DenialReason.COMMON_NAME,
+    },
+    SERVING: {
+        DenialReason.SIGNER,
+        DenialReason.REQUESTER,
+        DenialReason.NAMES,
+        DenialReason.USAGES,
+        DenialReason.ADDRESS,
+    },
 }
 """What has a failing case of its own in each kind; the rest is the same code for all."""
 
@@ -266,7 +312,7 @@ def test_a_request_that_fails_one_check_is_denied_with_its_reason(what: str) -> 
 
 
 def test_invariant_4_every_check_and_every_reason_has_a_failing_case() -> None:
-    assert {reason for reason, _ in FAILING.values()} == set(Reason) - {Reason.TOO_MANY}
+    assert {reason for reason, _ in FAILING.values()} == set(DenialReason) - {DenialReason.TOO_MANY}
     for kind, reasons in REFUSES.items():
         found = {reason for reason, case in FAILING.values() if case.kind is kind}
         assert found >= reasons, kind.whom
@@ -339,7 +385,7 @@ def test_a_burst_of_requests_is_denied_beyond_the_first_ones(apart: timedelta) -
     made = requests(400, apart=apart)
     denied = [limit_requests(one, reversed(made)) for one in made]
     assert denied[:MOST_REQUESTS] == [None] * MOST_REQUESTS
-    assert {no.reason for no in denied[MOST_REQUESTS:] if no} == {Reason.TOO_MANY}
+    assert {no.reason for no in denied[MOST_REQUESTS:] if no} == {DenialReason.TOO_MANY}
     assert None not in denied[MOST_REQUESTS:]
 
 

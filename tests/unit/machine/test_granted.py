@@ -10,8 +10,14 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.kube.objects import ObjectMeta
 from machine.certificates.granted import node_of, owner_of, remembered, reserved_for
-from machine.certificates.kinds import AGENT, KUBELET, SERVING, Kind
-from machine.certificates.wire import APPROVED, FAILED, Condition, RequestStatus, SigningRequest
+from machine.certificates.kinds import AGENT, KUBELET, SERVING, CertificateKind
+from machine.certificates.wire import (
+    APPROVED,
+    FAILED,
+    RequestCondition,
+    RequestStatus,
+    SigningRequest,
+)
 
 LATER = format_time(T0 + timedelta(hours=1))
 
@@ -29,7 +35,7 @@ def a_machine(bootstrap: dict[str, Any] | None = None, **spec: Any) -> Machine:
 
 
 def a_request(*conditions: str) -> SigningRequest:
-    found = [Condition(type=type_, status="True") for type_ in conditions]
+    found = [RequestCondition(type=type_, status="True") for type_ in conditions]
     meta = ObjectMeta(name="csr", uid="u-1", creation_timestamp=T0)
     return SigningRequest(meta, status=RequestStatus(conditions=found))
 
@@ -47,7 +53,9 @@ def test_a_kubelet_serves_as_the_machine_says_and_as_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("kind", [AGENT, KUBELET])
-def test_a_token_gives_each_kind_once_and_one_is_not_taken_for_the_other(kind: Kind) -> None:
+def test_a_token_gives_each_kind_once_and_one_is_not_taken_for_the_other(
+    kind: CertificateKind,
+) -> None:
     other = KUBELET if kind is AGENT else AGENT
     change = reserved_for(a_request(), a_machine(), kind, T0)
     machine = a_machine(change["bootstrap"])

@@ -8,7 +8,7 @@ from support.clock import FakeClock
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.kube.wire import HeadMeta
-from machine.bootstrap.lifesigns import AgentLease, LeaseSpec
+from machine.bootstrap.lifesigns import AgentLease, AgentLeaseSpec
 from machine.meltdown import Meltdown
 
 
@@ -58,7 +58,7 @@ class Fleet:
     def _renew(self) -> None:
         self._beat += 1
         for name in sorted(self.alive):
-            new = AgentLease(HeadMeta(name=name), LeaseSpec(str(self._beat)))
+            new = AgentLease(HeadMeta(name=name), AgentLeaseSpec(str(self._beat)))
             self.meltdown.lease_changed(f"kubenode-agents/{name}", self.leases.get(name), new)
             self.leases[name] = new
 
@@ -160,7 +160,7 @@ def test_f15_a_restart_while_leases_stand_still_decides_nothing_on_them() -> Non
     fleet.cache.synced.clear()
     assert "not filled" in fleet.frozen()
     for name in fleet.machines:
-        old = AgentLease(HeadMeta(name=name), LeaseSpec("long ago"))
+        old = AgentLease(HeadMeta(name=name), AgentLeaseSpec("long ago"))
         fleet.meltdown.lease_changed(f"kubenode-agents/{name}", None, old)
     fleet.cache.synced.set()
     fleet.alive.clear()

@@ -8,11 +8,11 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import Machine
 from machine.bootstrap.controller import need_of
-from machine.bootstrap.step import Act, Lives, Need, Seen, step
+from machine.bootstrap.step import BootstrapAct, BootstrapObservation, Need, TokenLifetimes, step
 from machine.bootstrap.tokens import secret
-from machine.certificates.case import Token
+from machine.certificates.case import BootstrapToken
 
-LIVES = Lives()
+LIVES = TokenLifetimes()
 DAY = timedelta(days=1)
 
 
@@ -35,25 +35,25 @@ class World:
         self.secrets: dict[str, datetime] = {}
         self.made = 0
 
-    def seen(self, need: Need) -> Seen:
+    def seen(self, need: Need) -> BootstrapObservation:
         expires = self.secrets.get(self.token_id)
-        token = None if expires is None else Token(self.token_id, "m", "u", expires)
-        return Seen(need, self.token_id, token, token is not None, self.now)
+        token = None if expires is None else BootstrapToken(self.token_id, "m", "u", expires)
+        return BootstrapObservation(need, self.token_id, token, token is not None, self.now)
 
-    def act(self, act: Act) -> None:
+    def act(self, act: BootstrapAct) -> None:
         match act:
-            case Act.NAME:
+            case BootstrapAct.NAME:
                 self.made += 1
                 self.token_id = f"id{self.made}"
-            case Act.FORGET:
+            case BootstrapAct.FORGET:
                 self.token_id = ""
-            case Act.MAKE | Act.RENEW:
+            case BootstrapAct.MAKE | BootstrapAct.RENEW:
                 self.secrets[self.token_id] = self.now + LIVES.life
-            case Act.SHORTEN:
+            case BootstrapAct.SHORTEN:
                 self.secrets[self.token_id] = self.now + LIVES.fetch
-            case Act.REVOKE:
+            case BootstrapAct.REVOKE:
                 del self.secrets[self.token_id]
-            case Act.NONE:
+            case BootstrapAct.NONE:
                 pass
 
     def run(self, need: Need, until: datetime) -> None:
@@ -129,10 +129,10 @@ def test_dying_at_any_act_leaves_no_token_behind_and_ends_the_same(need: Need) -
 
 
 def test_a_secret_of_another_machine_is_never_touched() -> None:
-    foreign = Token("id1", "other", "uid-0", T0 + DAY)
+    foreign = BootstrapToken("id1", "other", "uid-0", T0 + DAY)
     for need in Need:
-        act, _ = step(Seen(need, "id1", foreign, False, T0), LIVES)
-        assert act in (Act.NAME, Act.FORGET)
+        act, _ = step(BootstrapObservation(need, "id1", foreign, False, T0), LIVES)
+        assert act in (BootstrapAct.NAME, BootstrapAct.FORGET)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from support.running import running
 
 from kubenode.runtime.fence import LeaseLost, under
 from remedy.notify.channel import MOST_WAITING, Channel
-from remedy.notify.direct import Direct
-from remedy.notify.limit import Limit
+from remedy.notify.direct import DirectNotifier
+from remedy.notify.limit import NotificationLimit
 from remedy.notify.message import NotDelivered
-from remedy.notify.metrics import Metrics
-from remedy.notify.notice import Notice
+from remedy.notify.metrics import NotificationMetrics
+from remedy.notify.notice import JobNotice
 from remedy.notify.settings import Receiver
 from remedy.notify.texts import texts
 
@@ -40,10 +40,10 @@ class World:
         given = {"webhook": {"url": "http://127.0.0.1/"}, **settings}
         receiver = Receiver.model_validate(given)
 
-        def ended(notice: Notice, name: str, why: str) -> None:
+        def ended(notice: JobNotice, name: str, why: str) -> None:
             self.ends.append((notice.id, why))
 
-        metrics = Metrics(self.registry, ["oncall"])
+        metrics = NotificationMetrics(self.registry, ["oncall"])
         found = Channel(
             "oncall", receiver, texts(), self.sender, self.clock, metrics, ended, "prod"
         )
@@ -161,7 +161,7 @@ async def test_a_cancelled_channel_ends() -> None:
 def test_never_more_than_the_rate_and_nothing_is_forgotten(
     gaps: list[int], count: int, per: int
 ) -> None:
-    limit, now, sent, held, summed = Limit(count, timedelta(seconds=per)), 0.0, [], 0, 0
+    limit, now, sent, held, summed = NotificationLimit(count, timedelta(seconds=per)), 0.0, [], 0, 0
     for gap in gaps:
         now += gap
         if (found := limit.summary(now)) is not None:
@@ -213,7 +213,9 @@ async def test_a_deposed_leader_tells_nothing_that_waits() -> None:
 
 async def test_a_deposed_leader_asks_no_receiver_directly() -> None:
     term = Term()
-    direct = Direct({"saver": Receiver.model_validate({"webhook": {"url": "http://127.0.0.1:9/"}})})
+    direct = DirectNotifier(
+        {"saver": Receiver.model_validate({"webhook": {"url": "http://127.0.0.1:9/"}})}
+    )
     with under(term):
         with pytest.raises(NotDelivered):
             await direct.ask("saver", {}, "key")

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import JobPhase
-from remedy.notify.secret import Secret, Unreadable
+from remedy.notify.secret import Secret, SecretUnreadable
 from remedy.notify.settings import Receiver
 
 WEBHOOK: dict[str, Any] = {"webhook": {"url": "https://example.com/hook"}}
@@ -83,16 +83,16 @@ def test_a_secret_is_read_anew_each_time_it_is_used(tmp_path: Path) -> None:
 
 
 def test_a_missing_secret_names_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Unreadable, match="no-such"):
+    with pytest.raises(SecretUnreadable, match="no-such"):
         Secret(from_file=str(tmp_path / "no-such")).read()
     (tmp_path / "empty").write_text("\n")
-    with pytest.raises(Unreadable, match="is empty"):
+    with pytest.raises(SecretUnreadable, match="is empty"):
         Secret(from_file=str(tmp_path / "empty")).read()
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    with pytest.raises(Unreadable, match="no text"):
+    with pytest.raises(SecretUnreadable, match="no text"):
         Secret(from_file=str(tmp_path / "binary")).read()
     monkeypatch.delenv("KUBENODE_TEST_HOOK", raising=False)
-    with pytest.raises(Unreadable, match="KUBENODE_TEST_HOOK"):
+    with pytest.raises(SecretUnreadable, match="KUBENODE_TEST_HOOK"):
         Secret(from_env="KUBENODE_TEST_HOOK").read()
 
 

@@ -10,7 +10,7 @@ from support.notify_world import a_notice
 from support.remedy_builders import TELL, a_job, a_record, running
 
 from remedy.notify.http import encoded, event_type
-from remedy.notify.message import Message
+from remedy.notify.message import RenderedNotice
 from remedy.notify.notice import STEP, commands, level, of_phase, of_step
 from remedy.notify.settings import CloudEvents, Webhook
 from remedy.notify.texts import BODY_LENGTH, TITLE_LENGTH, BadTemplate, clean, texts
@@ -100,7 +100,7 @@ def test_the_same_change_has_the_same_id_and_a_later_one_another() -> None:
 
 
 def test_a_cloud_event_is_one_by_the_librarys_own_reading() -> None:
-    message = Message(a_notice(), "title", "text", "prod-1")
+    message = RenderedNotice(a_notice(), "title", "text", "prod-1")
     settings = CloudEvents(url="https://example.com/", source="/kubenode/prod-1")
     headers, body = encoded(message, settings)
     event = from_http_event(HTTPMessage(headers=headers, body=body))
@@ -115,7 +115,7 @@ def test_a_cloud_event_is_one_by_the_librarys_own_reading() -> None:
 
 
 def test_a_webhook_gets_plain_json() -> None:
-    message = Message(a_notice(), "title", "text")
+    message = RenderedNotice(a_notice(), "title", "text")
     headers, body = encoded(message, Webhook(url="https://example.com/"))
     assert headers["Content-Type"] == "application/json"
     told = json.loads(body)

@@ -7,7 +7,7 @@ from support.clock import T0
 from support.remedy_hand import Hands
 
 from kubenode.runtime.telemetry.places import ANNOTATION, place_of, read
-from kubenode.runtime.telemetry.tracing import Span, collecting
+from kubenode.runtime.telemetry.tracing import TraceSpan, collecting
 
 SECOND = timedelta(seconds=1)
 LONG_AGO = T0 - timedelta(days=2)
@@ -15,9 +15,9 @@ LONG_AGO = T0 - timedelta(days=2)
 
 class Collected:
     def __init__(self) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[TraceSpan] = []
 
-    def emit(self, span: Span) -> None:
+    def emit(self, span: TraceSpan) -> None:
         self.spans.append(span)
 
 

@@ -17,7 +17,7 @@ from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.telemetry import logging as logs
 from kubenode.runtime.telemetry.about import about, ids
-from kubenode.runtime.telemetry.places import Place
+from kubenode.runtime.telemetry.places import SpanContext
 from kubenode.runtime.telemetry.tracing import collecting
 from remedy.job.traces import within_fault
 
@@ -90,7 +90,7 @@ def test_lines_of_a_job_say_its_node_and_its_trace(out: io.StringIO) -> None:
         log.warning("something of the job")
         return DONE
 
-    place = Place("a" * 32, "b" * 16)
+    place = SpanContext("a" * 32, "b" * 16)
     job = an_object()
     job.metadata.annotations["kubenode.io/traceparent"] = place.header
     named = within_fault(reconcile, {JOB: job}.get)

@@ -12,17 +12,17 @@ from support.defender_core import Core, a_node, a_policy
 from support.documented import ROOT
 from support.remedy_builders import a_job
 
-from defender.metrics import Metrics as DefenderMetrics
+from defender.metrics import DefenderMetrics as DefenderMetrics
 from devtools import metrics_reference
 from devtools.metrics_reference.bounds import bound_of, most_series
 from devtools.metrics_reference.registered import BOUND, Metric, registered
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.remedyoperationjob import Hold
-from kubenode.runtime.telemetry.metrics import Metrics as RuntimeMetrics
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.insight.metrics import InsightCollector
 from machine.insight.rollouts import RolloutCollector
 from remedy.hostdoctor.parsers.about import ABOUT
-from remedy.job.metrics import Metrics as JobMetrics
+from remedy.job.metrics import JobMetrics as JobMetrics
 
 NAME = re.compile(r"\bkubenode_[a-z0-9_]*[a-z0-9]\b")
 ENDINGS = ("_bucket", "_sum", "_count")

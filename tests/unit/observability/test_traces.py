@@ -16,10 +16,10 @@ from support.remedy_builders import CORDONED, DRAINED, a_job, asked, refused, ru
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.runtime.telemetry import tracing
-from kubenode.runtime.telemetry.places import TRACEPARENT, Place, place_of, read
-from kubenode.runtime.telemetry.tracing import Span, collecting
+from kubenode.runtime.telemetry.places import TRACEPARENT, SpanContext, place_of, read
+from kubenode.runtime.telemetry.tracing import TraceSpan, collecting
 from remedy.job import traces
-from remedy.job.model import Act, Heard, Job
+from remedy.job.model import Job, JobAct, JobActResult
 from remedy.job.spans import ended, fault_of
 
 LATER = T0 + timedelta(minutes=3)
@@ -31,14 +31,14 @@ class Collected:
     """A Tracer that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[TraceSpan] = []
 
-    def emit(self, span: Span) -> None:
+    def emit(self, span: TraceSpan) -> None:
         self.spans.append(span)
 
 
 @contextmanager
-def collected() -> Iterator[list[Span]]:
+def collected() -> Iterator[list[TraceSpan]]:
     tracer = Collected()
     with collecting(tracer):
         yield tracer.spans
@@ -59,7 +59,7 @@ def at_the_agent(**changes: Any) -> Job:
     return a_job(status=running(2, CORDONED, DRAINED, asked(2), **changes))
 
 
-def told(before: Job, after: Job) -> dict[str, Span]:
+def told(before: Job, after: Job) -> dict[str, TraceSpan]:
     return {span.name: span for span in ended(before, after, LATER)}
 
 
@@ -82,7 +82,7 @@ def test_a_place_is_read_back_from_its_header_and_derives_from_names() -> None:
 
 
 def test_a_job_is_in_the_trace_that_it_was_made_with_else_in_one_of_its_own() -> None:
-    given = Place("a" * 32, "b" * 16)
+    given = SpanContext("a" * 32, "b" * 16)
     assert fault_of(replace(a_job(), traceparent=given.header)) == given
     assert fault_of(replace(a_job(), traceparent="nonsense")) == fault_of(a_job())
 
@@ -131,10 +131,10 @@ def test_the_fault_is_told_at_the_end_of_its_job_and_only_then() -> None:
 
 def test_an_act_is_part_of_its_step_and_calls_of_others_belong_to_it() -> None:
     job, clock = at_the_agent(), FakeClock()
-    with collected() as spans, traces.acting(job, Act.ASK_PERMIT, clock) as doing:
+    with collected() as spans, traces.acting(job, JobAct.ASK_PERMIT, clock) as doing:
         header = tracing.headers()[TRACEPARENT]
         clock.step(timedelta(seconds=2))
-        traces.heard(doing, Heard(Act.ASK_PERMIT, refused()))
+        traces.heard(doing, JobActResult(JobAct.ASK_PERMIT, refused()))
     (span,) = spans
     assert span.place == read(header)
     assert span.end - span.start == timedelta(seconds=2)
@@ -148,7 +148,7 @@ def test_what_an_act_raises_is_told_and_goes_on() -> None:
     with (
         collected() as spans,
         pytest.raises(TimeoutError),
-        traces.acting(at_the_agent(), Act.CORDON, FakeClock()),
+        traces.acting(at_the_agent(), JobAct.CORDON, FakeClock()),
     ):
         raise TimeoutError("no answer")
     assert spans[0].error == "TimeoutError: no answer"
@@ -169,7 +169,7 @@ def test_tasks_do_not_see_each_others_places() -> None:
 
 def test_while_nobody_collects_nothing_is_computed_and_no_header_is_sent() -> None:
     traces.saved(a_job(), a_job(status=running(0)), FakeClock())
-    with traces.acting(a_job(), Act.CORDON, FakeClock()):
+    with traces.acting(a_job(), JobAct.CORDON, FakeClock()):
         assert tracing.headers() == {}
     assert not tracing.on()
 

@@ -17,22 +17,22 @@ from kubenode.providers.errors import (
     Unsupported,
 )
 from kubenode.providers.instance_errors import coded
-from kubenode.providers.instances import Code, Instance, InstanceError
+from kubenode.providers.instances import ErrorCode, Instance, InstanceError
 from kubenode.providers.metered_instances import InstanceMetrics, MeteredInstances
 
 
 @pytest.mark.parametrize(
     ("kind", "looking", "changing"),
     [
-        (Unreachable, Code.UNAVAILABLE, Code.UNKNOWN),
-        (Denied, Code.PERMISSION_DENIED, Code.PERMISSION_DENIED),
-        (Refused, Code.FAILED_PRECONDITION, Code.FAILED_PRECONDITION),
-        (Busy, Code.ABORTED, Code.ABORTED),
-        (Unsupported, Code.UNIMPLEMENTED, Code.UNIMPLEMENTED),
+        (Unreachable, ErrorCode.UNAVAILABLE, ErrorCode.UNKNOWN),
+        (Denied, ErrorCode.PERMISSION_DENIED, ErrorCode.PERMISSION_DENIED),
+        (Refused, ErrorCode.FAILED_PRECONDITION, ErrorCode.FAILED_PRECONDITION),
+        (Busy, ErrorCode.ABORTED, ErrorCode.ABORTED),
+        (Unsupported, ErrorCode.UNIMPLEMENTED, ErrorCode.UNIMPLEMENTED),
     ],
 )
 def test_only_what_was_asked_for_a_change_may_have_taken_effect(
-    kind: type[ProviderError], looking: Code, changing: Code
+    kind: type[ProviderError], looking: ErrorCode, changing: ErrorCode
 ) -> None:
     assert coded(kind("aws", "no"), "eu", changes=False).code is looking
     assert coded(kind("aws", "no"), "eu", changes=True).code is changing
@@ -40,7 +40,7 @@ def test_only_what_was_asked_for_a_change_may_have_taken_effect(
 
 def test_a_throttled_request_keeps_when_to_come_again_and_is_no_quota() -> None:
     error = coded(Throttled("aws", "slow down", timedelta(seconds=17)), "eu", changes=True)
-    assert (error.code, error.after) == (Code.UNAVAILABLE, timedelta(seconds=17))
+    assert (error.code, error.after) == (ErrorCode.UNAVAILABLE, timedelta(seconds=17))
     assert str(error) == "eu: UNAVAILABLE: slow down"
 
 
@@ -51,7 +51,7 @@ class Failing:
 
     async def get(self, provider_id: str) -> Instance | None:
         if provider_id == "quota":
-            raise InstanceError("eu", Code.RESOURCE_EXHAUSTED, "no")
+            raise InstanceError("eu", ErrorCode.RESOURCE_EXHAUSTED, "no")
         if provider_id == "mistake":
             raise ZeroDivisionError
         return None

@@ -21,9 +21,9 @@ from kubenode.providers.errors import (
     Unsupported,
 )
 from kubenode.providers.local import Local
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 
-N1 = Machine("kubenode-local://rack-7/n1", "n1")
+N1 = ProviderMachine("kubenode-local://rack-7/n1", "n1")
 
 
 def script(folder: Path, text: str, *, timeout: float = 20.0) -> Local:
@@ -151,15 +151,15 @@ async def test_id_that_could_be_another_machine_s_runs_nothing(
 ) -> None:
     local = script(tmp_path, f"echo on; touch {tmp_path}/ran")
     with pytest.raises(Refused):
-        await local.off(Machine(provider_id, "n1"), "r")
+        await local.off(ProviderMachine(provider_id, "n1"), "r")
     assert not (tmp_path / "ran").exists()
 
 
 def test_own_are_the_ids_with_the_prefix() -> None:
     local = Local(["power"], prefix="lab://")
-    assert local.owns(Machine("lab://a/n1", "n1"))
+    assert local.owns(ProviderMachine("lab://a/n1", "n1"))
     assert not local.owns(N1)
-    assert not local.owns(Machine("", "n1"))
+    assert not local.owns(ProviderMachine("", "n1"))
 
 
 async def test_more_output_than_is_kept_does_not_hold_up_the_command(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from support.clock import FakeClock
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.providing import CLASSES, MAKERS, built, configured, made_by, maker, provided
 from kubenode.providers.instances import InstanceError, On, next_try
-from kubenode.providers.port import Machine
+from kubenode.providers.port import ProviderMachine
 from kubenode.providers.settings import MODELS, AwsSettings, RedfishSettings, StopInGroup
 
 GOOD = """\
@@ -125,8 +125,8 @@ def two(file: Path) -> Path:
 async def test_the_first_that_owns_a_machine_has_it(two: Path) -> None:
     async with provided(str(two), FakeClock(), CollectorRegistry()) as providers:
         assert providers is not None
-        assert providers.of(Machine("y://n1", "n1")) is None
-        mine = providers.of(Machine("x://n1", "n1"))
+        assert providers.of(ProviderMachine("y://n1", "n1")) is None
+        mine = providers.of(ProviderMachine("x://n1", "n1"))
         assert mine is not None and mine.name == "local"
 
 

@@ -21,10 +21,10 @@ from kubenode.providers.errors import (
     Unsupported,
 )
 from kubenode.providers.metered import OPERATIONS, RESULTS, Metered, ProviderMetrics
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.threaded import MOST_UNDER_WAY, Once, Threaded, still_wanted
 
-MACHINE = Machine("x://1", "n1")
+MACHINE = ProviderMachine("x://1", "n1")
 
 
 class Sdk:
@@ -37,19 +37,19 @@ class Sdk:
         self.work = work
         self.closed = False
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return True
 
-    def power(self, machine: Machine) -> Power:
+    def power(self, machine: ProviderMachine) -> Power:
         self.work()
         return Power(PowerState.ON, "running", T0)
 
-    def off(self, machine: Machine, request: str) -> None:
+    def off(self, machine: ProviderMachine, request: str) -> None:
         self.work()
 
     on = reset = replace = off
 
-    def approve(self, machine: Machine, event: str) -> None:
+    def approve(self, machine: ProviderMachine, event: str) -> None:
         self.work()
 
     def explain(self, error: Exception) -> ProviderError | None:
@@ -90,12 +90,12 @@ async def test_an_act_that_did_not_begin_in_time_never_begins() -> None:
     acts: list[str] = []
 
     class Slow(Sdk):
-        def power(self, machine: Machine) -> Power:
+        def power(self, machine: ProviderMachine) -> Power:
             begun.set()
             free.wait(30)
             return super().power(machine)
 
-        def reset(self, machine: Machine, request: str) -> None:
+        def reset(self, machine: ProviderMachine, request: str) -> None:
             acts.append(request)
 
     slow = Threaded(Slow(), FakeClock(), within=timedelta(milliseconds=50), threads=1)
@@ -115,7 +115,7 @@ async def test_an_act_that_nobody_waits_for_any_more_is_not_done() -> None:
     acts: list[str] = []
 
     class Late(Sdk):
-        def reset(self, machine: Machine, request: str) -> None:
+        def reset(self, machine: ProviderMachine, request: str) -> None:
             looked.wait(30)
             still_wanted(self.name)
             acts.append(request)

@@ -9,7 +9,7 @@ from support.tls_world import TlsWorld, a_keeper
 
 from kubenode.runtime.tls.certificates import Pair, new_authority, new_serving
 from kubenode.runtime.tls.keeper import CERT_MANAGER, POLL_SECONDS, RETRY_SECONDS
-from kubenode.runtime.tls.rotation import Lives
+from kubenode.runtime.tls.rotation import CertificateLifetimes
 
 DAY = timedelta(days=1)
 
@@ -33,7 +33,7 @@ def signed(world: TlsWorld) -> Pair:
 
 
 async def test_it_is_served_and_renewed_and_nothing_is_written(world: TlsWorld) -> None:
-    replica = a_keeper(world, Lives())
+    replica = a_keeper(world, CertificateLifetimes())
     for pair in (signed(world), signed(world)):
         put(world, pair)
         assert await replica.keeper.round() == POLL_SECONDS
@@ -44,7 +44,7 @@ async def test_it_is_served_and_renewed_and_nothing_is_written(world: TlsWorld) 
 async def test_before_it_has_signed_nothing_is_served_and_it_is_asked_again_soon(
     world: TlsWorld,
 ) -> None:
-    replica = a_keeper(world, Lives())
+    replica = a_keeper(world, CertificateLifetimes())
     put(world, None)
     assert await replica.keeper.round() == RETRY_SECONDS
     assert (replica.context.pair, world.writes) == (None, 0)

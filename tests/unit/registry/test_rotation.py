@@ -10,7 +10,7 @@ from support.tls_world import Died, Replica, TlsWorld, a_keeper
 from kubenode.runtime.kube.errors import Conflict
 from kubenode.runtime.tls.certificates import (
     Pair,
-    Unreadable,
+    UnreadablePem,
     due_at,
     ends_at,
     made_at,
@@ -21,10 +21,17 @@ from kubenode.runtime.tls.certificates import (
     split,
 )
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.rotation import Keys, Lives, bundle, next_at, renewed, trusts
+from kubenode.runtime.tls.rotation import (
+    CertificateLifetimes,
+    Keys,
+    bundle,
+    next_at,
+    renewed,
+    trusts,
+)
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-LIVES = Lives(authority=30 * DAY, serving=3 * DAY, settle=timedelta(minutes=5))
+LIVES = CertificateLifetimes(authority=30 * DAY, serving=3 * DAY, settle=timedelta(minutes=5))
 
 
 def test_the_first_keys_are_made_at_once_and_stay_while_nothing_is_due() -> None:
@@ -118,7 +125,7 @@ def test_a_bundle_stays_bounded_however_often_the_secret_is_lost() -> None:
 def test_a_context_refuses_a_key_of_another_certificate() -> None:
     one, other = new_authority(DAY, T0), new_authority(DAY, T0)
     context = LiveContext()
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadablePem):
         context.load(Pair(one.certificate, other.key))
     assert context.pair is None and not context.loaded.is_set()
 
@@ -137,7 +144,7 @@ async def turn(replica: Replica) -> float:
 async def test_callers_trust_what_two_replicas_serve_at_every_moment_of_a_year() -> None:
     clock = FakeClock()
     world = TlsWorld(clock)
-    lives = Lives(60 * DAY, 9 * DAY, timedelta(minutes=5))
+    lives = CertificateLifetimes(60 * DAY, 9 * DAY, timedelta(minutes=5))
     replicas = [a_keeper(world, lives) for _ in range(2)]
     heard: bytes = b""  # what the API server trusts: it hears of a change a moment later
     served = set()

@@ -14,7 +14,7 @@ from support.size_limit import bounded
 
 from kubenode.cli.rules_waiting import waits_of
 from remedy.registry.status import is_crowded, status_of
-from remedy.remedier.decide import Waiting, Why
+from remedy.remedier.decide import RuleWait, WaitReason
 
 SINCE = T0 - timedelta(minutes=5)
 LABEL = {"name": "mark", "steps": [{"label": {"key": "kubenode.io/suspect"}}]}
@@ -144,7 +144,7 @@ async def test_the_reason_is_in_the_status_and_in_explain(hands: Hands) -> None:
     assert ACCEPT in condition.message
     stored = stored.model_copy(update={"status": status})
     assert is_crowded(stored)
-    told = waits_of([Waiting("runtime", Why.BLAST_RADIUS)])["runtime"]
+    told = waits_of([RuleWait("runtime", WaitReason.BLAST_RADIUS)])["runtime"]
     assert (
         told.text.startswith("BlastRadius: the rule acts without a permit") and ACCEPT in told.text
     )

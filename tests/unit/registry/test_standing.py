@@ -18,7 +18,7 @@ from remedy.job.model import Job
 from remedy.registry import quarantine
 from remedy.registry.jobs import JobLedger
 from remedy.registry.matches import Matches
-from remedy.registry.reach import Reach, Size
+from remedy.registry.reach import RuleReach, Size
 from remedy.registry.select import needs_its_rule
 from rules.engines.disputes import DisputeRecord
 
@@ -60,7 +60,7 @@ async def test_counts_follow_every_change_of_nodes(
     before: list[tuple[int, str | None]], after: list[tuple[int, str | None]]
 ) -> None:
     hands = Hands()
-    reach = Reach(hands.nodes, FakeClock())
+    reach = RuleReach(hands.nodes, FakeClock())
     for changes in (before, after):
         for n, pool in changes:
             if pool == "gone":
@@ -81,7 +81,7 @@ async def test_nodes_that_somebody_could_replace_are_counted_by_the_rules_own_wa
     put(hands, "n2", **{"karpenter.sh_nodepool": "x"})
     hands.nodes.put({"metadata": {"name": "n3", "annotations": {"cluster.x-k8s.io/machine": "m3"}}})
     replace = [{"name": "new", "steps": [{"replace": {"via": ["ClusterAPI"]}}]}]
-    reach = Reach(hands.nodes, FakeClock())
+    reach = RuleReach(hands.nodes, FakeClock())
     await reach.follow([a_rule("any"), a_rule("capi", ladder=replace)])
     assert reach.size("any") == Size(3, 2)
     assert reach.size("capi") == Size(3, 1)

@@ -13,9 +13,11 @@ from kubenode.runtime.kube.client import MERGE_PATCH, as_dict
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.keeper import MUTATING, VALIDATING, CertificateKeeper
-from kubenode.runtime.tls.rotation import Lives, trusts
+from kubenode.runtime.tls.rotation import CertificateLifetimes, trusts
 
-LIVES = Lives(authority=timedelta(days=30), serving=timedelta(days=7), settle=timedelta(minutes=5))
+LIVES = CertificateLifetimes(
+    authority=timedelta(days=30), serving=timedelta(days=7), settle=timedelta(minutes=5)
+)
 
 
 class TwoHooks(TlsWorld):

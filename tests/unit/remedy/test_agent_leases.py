@@ -6,7 +6,7 @@ from typing import Any
 from support.clock import FakeClock
 from support.remedy_hand import NOWHERE, HandFed
 
-from kubenode.runtime.audit import Line
+from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
@@ -48,9 +48,9 @@ class LeaseApi(Kube):
 
 class AuditLines:
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[AuditLine] = []
 
-    def write(self, line: Line) -> None:
+    def write(self, line: AuditLine) -> None:
         self.lines.append(line)
 
 

@@ -20,9 +20,9 @@ from support.remedy_hand import Hands
 
 from kubenode.api.v1alpha1 import HostEvent, JobPhase, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import AgentAnswers, StepBy
-from remedy.job.model import Act, Job
+from remedy.job.model import Job, JobAct
 from remedy.job.step import step
-from remedy.noticing import Jobs
+from remedy.noticing import JobMapper
 from remedy.planned.access import shared
 
 STEPS: list[dict[str, Any]] = [{"cordon": {}}, {"migrate": {}}, {"approveEvent": {}}]
@@ -60,12 +60,12 @@ ASKED: dict[str, Any] = {
 def test_the_agent_is_asked_by_the_record_alone_and_no_provider_is() -> None:
     after, act = step(approving(), at("Scheduled", "Scheduled"))
     record = after.record
-    assert act is Act.NONE and record is not None
+    assert act is JobAct.NONE and record is not None
     assert (record.by, record.boot_id) == (StepBy.AGENT, OURS.boot_id)
     assert record.output == {"e1": "Asked", "event": "ext-e1"}
     assert after.asked_agent
     _, act = step(after, at("Scheduled", "Scheduled"))
-    assert act is Act.NONE, "nobody else is told"
+    assert act is JobAct.NONE, "nobody else is told"
 
 
 def test_the_next_event_is_a_request_of_its_own() -> None:
@@ -104,7 +104,7 @@ def test_an_agent_that_does_not_answer_is_not_waited_for_without_end() -> None:
 def test_an_event_of_others_too_is_held_until_they_are_empty() -> None:
     why = "the event is of node n2 too, which is not empty yet"
     after, act = step(approving(), at("Scheduled", shared=why))
-    assert act is Act.NONE and after.status.hold is not None
+    assert act is JobAct.NONE and after.status.hold is not None
     assert (after.status.hold.reason, after.status.hold.message) == ("GroupWait", why)
     assert after.record is not None and after.record.output == {}
     for _ in range(2):  # the hold is taken off first
@@ -184,7 +184,7 @@ def test_who_waits_for_the_others_looks_again_when_another_is_as_far() -> None:
     waits["status"]["hold"] = hold
     hands.jobs.put(waits)
     hands.jobs.put({**waits, "metadata": {**waits["metadata"], "name": "b"}, "status": {}})
-    wakes = Jobs(hands.jobs)
+    wakes = JobMapper(hands.jobs)
     assert set(wakes.job("other", before, after)) == {"other", "waits"}
     assert set(wakes.job("other", after, after)) == {"other"}
     assert set(wakes.job("other", after, None)) == {"other", "waits"}, "it has ended"

@@ -10,7 +10,7 @@ from support.remedy_builders import FAULTY, HEALED, OURS, RESTART, a_job, a_reco
 
 from kubenode.api.v1alpha1 import Expression, JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
-from remedy.job.model import Act, CloseReason, Fault, Job, binding
+from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, binding
 from remedy.job.records import FIRST_CHECK
 from remedy.job.step import step
 from remedy.job.wake import look_again_at
@@ -39,12 +39,12 @@ def done_act() -> dict[str, Any]:
     return a_record(0, "agent", "Done", by="Agent", requestID="r0s0a1", askedAt=T0.isoformat())
 
 
-def after(job: Job, at: datetime, fault: Fault = FAULTY) -> Job:
+def after(job: Job, at: datetime, fault: FaultAssessment = FAULTY) -> Job:
     """All moves of that instant."""
     for _ in range(10):
         moved, act = step(job, seen(now=at, fault=fault, node=OURS))
         if moved == job:
-            assert act is Act.NONE
+            assert act is JobAct.NONE
             return job
         job = moved
         if job.close_reason is not None:
@@ -124,7 +124,10 @@ def test_what_nobody_answers_is_not_waited_for_for_ever() -> None:
 def test_a_host_without_a_known_boot_is_not_asked() -> None:
     job = after(verifying(), T0)
     world = seen(now=T0 + MINUTE)
-    assert step(job, seen(now=T0 + MINUTE, node=type(OURS)(unschedulable=True))) == (job, Act.NONE)
+    assert step(job, seen(now=T0 + MINUTE, node=type(OURS)(unschedulable=True))) == (
+        job,
+        JobAct.NONE,
+    )
     assert step(job, world)[0] != job
 
 

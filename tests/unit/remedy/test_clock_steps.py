@@ -32,7 +32,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.term import LONGEST_AGAIN, LONGEST_OFF, NEXT_REPORT
 from remedy.job.clockterm import ClockTerm
-from remedy.job.model import Act, CloseReason
+from remedy.job.model import CloseReason, JobAct
 from remedy.job.silence import over
 from remedy.job.step import step
 from remedy.job.wake import look_again_at
@@ -64,7 +64,7 @@ def test_a_wait_goes_on_when_the_clock_was_set_in_its_middle(name: str, jump: ti
         assert (after.phase, after.status.step) == (wait.job.phase, 0)
         assert record is not None and record.state is StepState.RUNNING
         assert set(record.output) == set(wait.job.record.output if wait.job.record else ())
-        assert act is Act.NONE or act is Act.POWER_ON, "a state is wished for again"
+        assert act is JobAct.NONE or act is JobAct.POWER_ON, "a state is wished for again"
         again = look_again_at(after, world)
         assert again is not None and again <= now + MINUTE
 
@@ -92,7 +92,7 @@ def test_no_rung_follows_a_restart_under_way_when_the_clock_was_set(jump: timede
     now = REAL + jump
     world = seen(now=now, node=OURS, permit=granted(timedelta(days=9)), **by(now, now))
     after, act = step(job, world)
-    assert (after, act) == (job, Act.NONE) or act is Act.RENEW_PERMIT
+    assert (after, act) == (job, JobAct.NONE) or act is JobAct.RENEW_PERMIT
 
 
 @pytest.mark.parametrize("jump", JUMPS)

@@ -11,7 +11,7 @@ from support.remedy_builders import SCHEDULABLE, a_job, a_record, running, seen
 from agent.wire import FIRST_CHECK, decode_job
 from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from remedy.job import records
-from remedy.job.model import Act, Job, unsupported
+from remedy.job.model import Job, JobAct, unsupported
 from remedy.job.step import step
 
 LOOK: dict[str, Any] = {
@@ -43,7 +43,7 @@ def answered(state: str, output: str = "/var/lib/kubenode-agent/diagnostics/x") 
 
 def test_it_needs_no_permit_and_the_agent_is_asked_once() -> None:
     begun, act = step(a_job(LOOK, status=running(0)), seen())
-    assert act is Act.NONE and begun.record is not None
+    assert act is JobAct.NONE and begun.record is not None
     assert (begun.record.by, begun.record.request_id) == ("Agent", "r0s0a1")
     assert begun.record.boot_id == "boot-1"
     assert begun.record.expires_at == T0 + timedelta(minutes=2)

@@ -9,7 +9,7 @@ from support.remedy_builders import DRAIN, RESTART, WHEN
 
 from kubenode.api.v1alpha1 import JobPhase, NodeRemedier
 from remedy.job.model import CloseReason
-from remedy.remedier.decide import Candidate, Decision, Subject, Why, decide, job_name
+from remedy.remedier.decide import Candidate, Decision, Subject, WaitReason, decide, job_name
 from remedy.remedier.past import Past
 from rules.truth import Truth
 
@@ -56,7 +56,7 @@ def a_past(name: str = "n1-old", **changes: Any) -> Past:
     return replace(base, **changes)
 
 
-def why(decision: Decision) -> dict[str, Why]:
+def why(decision: Decision) -> dict[str, WaitReason]:
     assert decision.orders == ()
     return dict(decision.waits)
 
@@ -101,13 +101,15 @@ def test_the_strongest_of_the_matching_rules_wins_and_the_losers_are_named() -> 
 
 def test_a_guard_keeps_one_rule_back_and_lets_the_next_have_its_turn() -> None:
     guarded, free = a_candidate(a_rule("strong"), guards=Truth.TRUE), a_candidate(a_rule("weak"))
-    assert why(decide(NODE, [guarded], [], T0)) == {"strong": Why.GUARD}
+    assert why(decide(NODE, [guarded], [], T0)) == {"strong": WaitReason.GUARD}
     (order,) = decide(NODE, [guarded, free], [], T0).orders
     assert order.candidate.name == "weak"
 
 
 def test_disputed_rules_make_no_job() -> None:
-    assert why(decide(NODE, [a_candidate(disputed=True)], [], T0)) == {"runtime": Why.DISAGREE}
+    assert why(decide(NODE, [a_candidate(disputed=True)], [], T0)) == {
+        "runtime": WaitReason.DISAGREE
+    }
 
 
 def test_a_new_or_freshly_booted_node_gets_its_grace() -> None:
@@ -116,14 +118,14 @@ def test_a_new_or_freshly_booted_node_gets_its_grace() -> None:
         assert order.wait is not None
         assert (order.wait.not_before, order.wait.reason) == (T0 + 4 * MINUTE, "StartupGrace")
         dry = decide(node, [a_candidate(a_rule(mode="DryRun"))], [], T0)
-        assert (dry.dry_runs, dict(dry.waits)) == ((), {"runtime": Why.STARTUP})
+        assert (dry.dry_runs, dict(dry.waits)) == ((), {"runtime": WaitReason.STARTUP})
         assert dry.at == T0 + 4 * MINUTE
 
 
 def test_cools_down_after_a_job_that_acted() -> None:
     rule = a_candidate(a_rule(cooldown="90m"))
     decision = decide(NODE, [rule], [a_past()], T0)
-    assert why(decision) == {"runtime": Why.COOLDOWN}
+    assert why(decision) == {"runtime": WaitReason.COOLDOWN}
     assert decision.at == T0 + 35 * MINUTE
     idle = a_past(acted=False, acted_at=None)
     assert decide(NODE, [rule], [idle], T0).orders, "a job that only told people cools nothing"
@@ -136,7 +138,7 @@ def test_f07_attempts_are_bounded_within_their_window() -> None:
         for i, h in enumerate((2, 6, 12))
     ]  # fmt: skip
     decision = decide(NODE, [a_candidate()], past, T0)
-    assert why(decision) == {"runtime": Why.ATTEMPTS}
+    assert why(decision) == {"runtime": WaitReason.ATTEMPTS}
     assert decision.at == T0 + timedelta(hours=12)
     other = a_candidate(a_rule("weaker"))
     assert decide(NODE, [a_candidate(), other], past, T0).orders[0].candidate.name == "weaker"
@@ -156,16 +158,16 @@ def test_a_relapse_starts_one_rung_higher_and_names_its_forerunner() -> None:
 def test_a_persons_word_lasts_until_ten_minutes_without_the_fault() -> None:
     spoken = a_past(phase=JobPhase.CANCELLED, reason=CloseReason.PERSON_UNCORDONED)
     other = a_candidate(a_rule("another"))
-    assert why(decide(NODE, [other], [spoken], T0)) == {"another": Why.INCIDENT}
+    assert why(decide(NODE, [other], [spoken], T0)) == {"another": WaitReason.INCIDENT}
     short = replace(spoken, false_since=T0 - 9 * MINUTE)
-    assert why(decide(NODE, [other], [short], T0)) == {"another": Why.INCIDENT}
+    assert why(decide(NODE, [other], [short], T0)) == {"another": WaitReason.INCIDENT}
     over = replace(spoken, false_since=T0 - 12 * MINUTE)
     assert decide(NODE, [other], [over], T0).orders
 
 
 def test_what_was_given_up_is_not_begun_again_in_the_same_incident() -> None:
     given_up = a_past(phase=JobPhase.FAILED, reason=CloseReason.GAVE_UP)
-    assert why(decide(NODE, [a_candidate()], [given_up], T0)) == {"runtime": Why.INCIDENT}
+    assert why(decide(NODE, [a_candidate()], [given_up], T0)) == {"runtime": WaitReason.INCIDENT}
     other = a_candidate(a_rule("another"))
     assert decide(NODE, [other], [given_up], T0).orders
 
@@ -191,9 +193,9 @@ def test_dry_runs_are_ordered_beside_open_jobs_once_per_incident() -> None:
 def test_dry_runs_keep_to_the_cooldown_and_the_attempts_of_their_rule() -> None:
     rule = a_candidate(a_rule("shadow", mode="DryRun", attempts={"max": 2, "within": "24h"}))
     past = [a_dry_run(at=T0 - 60 * MINUTE, over=T0 - 59 * MINUTE)]
-    assert decide(NODE, [rule], past, T0 - 40 * MINUTE).waits == (("shadow", Why.COOLDOWN),)
+    assert decide(NODE, [rule], past, T0 - 40 * MINUTE).waits == (("shadow", WaitReason.COOLDOWN),)
     past.append(a_dry_run(at=T0 - 31 * MINUTE, over=T0 - 30 * MINUTE))
-    assert decide(NODE, [rule], past, T0).waits == (("shadow", Why.ATTEMPTS),)
+    assert decide(NODE, [rule], past, T0).waits == (("shadow", WaitReason.ATTEMPTS),)
 
 
 def a_dry_run(at: datetime, over: datetime | None = None) -> Past:

@@ -9,8 +9,8 @@ from support.clock import T0
 from support.remedy_builders import a_job, a_record, running
 
 from kubenode.api.v1alpha1.steps import MigrateStep
-from kubenode.runtime.drain.gangs import GangState, Told
-from kubenode.runtime.drain.plan import Known, plan
+from kubenode.runtime.drain.gangs import CheckpointAnswer, GangState
+from kubenode.runtime.drain.plan import DrainState, plan
 from kubenode.runtime.drain.policy import MIRROR, Protection
 from kubenode.runtime.drain.words import Pods
 from kubenode.runtime.kube.objects import Pod
@@ -41,7 +41,7 @@ def migrate(**spec: Any) -> MigrateStep:
 
 def planned(pods: Iterable[Pod], step: MigrateStep | None = None, **known: Any) -> Pods:
     given = {"now": T0, "began": T0, **known}
-    return plan(pods, step or migrate(), PROTECTION, Known(**given))
+    return plan(pods, step or migrate(), PROTECTION, DrainState(**given))
 
 
 def order(pods: list[Pod], step: MigrateStep | None = None) -> list[tuple[str, ...]]:
@@ -226,19 +226,22 @@ def test_a_gang_leaves_together_once_its_work_is_saved() -> None:
     step = migrate(podPolicies=[GANG])
     first = planned(ranks(), step)
     assert (first.due, first.checkpoint, first.patient) == ((), ("shop/a",), 3)
-    asked = {"shop/a": GangState(Told.ASKED, T0)}
+    asked = {"shop/a": GangState(CheckpointAnswer.ASKED, T0)}
     assert planned(ranks(), step, gangs=asked).checkpoint == (), "it was asked a moment ago"
     again = planned(ranks(), step, gangs=asked, asking=frozenset({"shop/a"}))
     assert again.checkpoint == ("shop/a",)
-    saved = planned(ranks(), step, gangs={"shop/a": GangState(Told.SAVED, T0)})
+    saved = planned(ranks(), step, gangs={"shop/a": GangState(CheckpointAnswer.SAVED, T0)})
     assert saved.due == ("shop/a-0", "shop/a-1", "shop/a-2")
 
 
 def test_a_checkpoint_that_takes_too_long_holds_nothing_for_ever() -> None:
-    asked = {"shop/a": GangState(Told.ASKED, T0)}
+    asked = {"shop/a": GangState(CheckpointAnswer.ASKED, T0)}
     step, now = migrate(podPolicies=[GANG]), T0 + timedelta(minutes=5)
     assert planned(ranks(), step, gangs=asked, now=now).overdue == ("shop/a",)
-    assert len(planned(ranks(), step, gangs={"shop/a": GangState(Told.LATE, now)}).due) == 3
+    assert (
+        len(planned(ranks(), step, gangs={"shop/a": GangState(CheckpointAnswer.LATE, now)}).due)
+        == 3
+    )
 
 
 def test_a_gang_can_be_left_to_end() -> None:

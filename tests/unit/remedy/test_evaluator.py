@@ -8,7 +8,7 @@ from support.clock import FakeClock
 from support.running import running, until
 
 from remedy.remedier.evaluator import BATCH, Evaluator
-from remedy.remedier.metrics import Metrics
+from remedy.remedier.metrics import RemedierMetrics
 from rules.diagnose import Diagnosis
 from rules.facts import FactSet
 
@@ -33,7 +33,7 @@ def an_evaluator(engine: Slow) -> Evaluator:
     def facts(node: str) -> FactSet | None:
         return None if node == "gone" else FactSet(node)
 
-    return Evaluator(engine, facts, FakeClock(), Metrics(CollectorRegistry()))
+    return Evaluator(engine, facts, FakeClock(), RemedierMetrics(CollectorRegistry()))
 
 
 async def test_who_asks_while_the_engine_is_busy_is_answered_by_the_next_call() -> None:

@@ -1,6 +1,6 @@
-"""What happened to others and must not happen here: failures.md, as far as the remedier decides.
+"""Failure modes that the remedier decides; docs/explanation/failure-modes.md lists them all.
 
-F16 to F22 and F46 are of the jobs: test_step.py, test_drain.py, tests/integration/remedy.
+Jobs have F16 to F22 and F46: test_step.py, test_drain.py, tests/integration/remedy.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from support.remedy_hand import Hands
 from support.running import running
 
 from kubenode.runtime.kube.objects import Taint
-from remedy.job.model import Fault, Job
+from remedy.job.model import FaultAssessment, Job
 from remedy.remedier.judge import Judge
 from rules.truth import Truth
 
@@ -32,7 +32,7 @@ async def a_cluster(**rules: dict[str, Any]) -> Hands:
     return hands
 
 
-async def fault(hands: Hands, name: str, rule: str = "sick") -> Fault:
+async def fault(hands: Hands, name: str, rule: str = "sick") -> FaultAssessment:
     """What an open job of this rule would be told."""
     spec = hands.remediers.cache[rule].spec
     job: Job = a_job(

@@ -13,10 +13,10 @@ from remedy.handover.access import state_of
 from remedy.handover.render import JOB_LABEL, UID, render, values
 from remedy.handover.seen import Handed, HandedSeen
 from remedy.handover.settings import ObjectTemplate
-from remedy.job.model import Act, Heard, Job, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
 from remedy.job.step import step
 from remedy.notify.texts import BadTemplate
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
 CREATE: dict[str, Any] = {"createObject": {"template": "repair", "timeout": "10m"}}
 CALL: dict[str, Any] = {"webhook": {"receiver": "remediator", "timeout": "5m"}}
@@ -114,11 +114,13 @@ def creating(output: dict[str, str] | None = None, **status: Any) -> Job:
 def test_an_object_is_written_down_and_guarded_before_it_is_made() -> None:
     there = HandedSeen(Handed.ABSENT, PATH)
     job = creating()
-    assert step(job, seen(handed=there))[1] is Act.ADD_FINALIZER
+    assert step(job, seen(handed=there))[1] is JobAct.ADD_FINALIZER
     guarded = Job(**{**_fields(job), "finalizer": True})
     after, act = step(guarded, seen(handed=there))
-    assert act is Act.NONE and after.record is not None and after.record.output == {"object": PATH}
-    assert step(after, seen(handed=there))[1] is Act.HAND_OVER
+    assert (
+        act is JobAct.NONE and after.record is not None and after.record.output == {"object": PATH}
+    )
+    assert step(after, seen(handed=there))[1] is JobAct.HAND_OVER
 
 
 def _fields(job: Job) -> dict[str, Any]:
@@ -134,7 +136,7 @@ def test_settings_that_name_no_such_template_fail_the_step_at_once() -> None:
 def test_without_the_permit_nothing_is_handed_over() -> None:
     job = Job(**{**_fields(creating({"object": PATH})), "finalizer": True})
     _, act = step(job, seen(handed=HandedSeen(Handed.ABSENT, PATH), permit=None))
-    assert act is Act.RENEW_PERMIT
+    assert act is JobAct.RENEW_PERMIT
 
 
 # -- webhook ---------------------------------------------------------------------------------------
@@ -142,7 +144,10 @@ def test_without_the_permit_nothing_is_handed_over() -> None:
 
 async def test_a_receiver_that_fails_for_a_while_gets_the_same_id_again() -> None:
     world = FakeWorld(an_object(rung(CALL)), needs=1)
-    world.outside.says = [(Outcome.LATER, "it answered 503"), (Outcome.UNCLEAR, "no answer")]
+    world.outside.says = [
+        (RequestOutcome.LATER, "it answered 503"),
+        (RequestOutcome.UNCLEAR, "no answer"),
+    ]
     await world.run(lambda w: len(w.outside.posted) == 2, 1)
     assert len(set(world.outside.posted)) == 1
     world.needs = 0
@@ -150,8 +155,10 @@ async def test_a_receiver_that_fails_for_a_while_gets_the_same_id_again() -> Non
     assert world.obj.status.phase is JobPhase.SUCCEEDED
 
 
-@pytest.mark.parametrize("how", [Outcome.REFUSED, Outcome.LATER])
-async def test_a_receiver_that_never_takes_it_fails_the_step_and_is_named(how: Outcome) -> None:
+@pytest.mark.parametrize("how", [RequestOutcome.REFUSED, RequestOutcome.LATER])
+async def test_a_receiver_that_never_takes_it_fails_the_step_and_is_named(
+    how: RequestOutcome,
+) -> None:
     world = FakeWorld(an_object(rung(CALL), onGiveUp="Release"))
     world.outside.says = [(how, "remediator: it answered 500")] * 1000
     await world.run(closed)
@@ -162,10 +169,10 @@ async def test_a_receiver_that_never_takes_it_fails_the_step_and_is_named(how: O
 
 def test_a_receiver_that_is_away_is_not_asked_all_the_time() -> None:
     job = a_job(rung(CALL), status=running(0, a_record(0, "webhook")))
-    said = Heard(Act.HAND_OVER, outcome=Outcome.LATER, error="it answered 503")
+    said = JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.LATER, error="it answered 503")
     held, _ = step(job, seen(heard=said))
     assert held.status.hold is not None and held.status.hold.reason == "ReceiverUnreachable"
-    assert step(held, seen())[1] is Act.NONE
+    assert step(held, seen())[1] is JobAct.NONE
 
 
 # -- what stands in an object ----------------------------------------------------------------------

@@ -10,15 +10,15 @@ from support.remedy_facts import a_node, a_probe
 
 from kubenode.api.v1alpha1 import HostProbe
 from kubenode.providers.errors import Denied
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.objects import Node
 from remedy.hostprobes import witnesses
 from remedy.hostprobes.asking import unanswered
-from remedy.hostprobes.desk import LAST_WORDS, Desk, Found
-from remedy.hostprobes.witnesses import Address, Witness, choose, order, verdict
+from remedy.hostprobes.desk import LAST_WORDS, ProbeResult, ProbeService
+from remedy.hostprobes.witnesses import Witness, WitnessAddress, choose, order, verdict
 
 SECOND = timedelta(seconds=1)
 ZONE, RACK = "topology.kubernetes.io/zone", "kubenode.io/rack"
@@ -49,10 +49,10 @@ class Bare:
     def __init__(self, state: PowerState | Exception = PowerState.ON) -> None:
         self.state = state
 
-    def owns(self, machine: Machine) -> bool:
+    def owns(self, machine: ProviderMachine) -> bool:
         return machine.provider_id.startswith("bare://")
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         if isinstance(self.state, Exception):
             raise self.state
         return Power(self.state, "as set", T0)
@@ -68,7 +68,7 @@ class Cluster:
         self.agents = Ages({name: 5.0 for name in self.cache} | {"n0": 16.0})
         self.asked: dict[str, HostProbe] = {}
         providers = Providers([provider]) if provider is not None else None
-        self.desk = Desk(
+        self.desk = ProbeService(
             self,  # type: ignore[arg-type]
             self,  # type: ignore[arg-type]
             self,  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ async def test_what_all_of_them_say_is_the_answer() -> None:
     for number in range(3):
         assert await cluster.find("peers") == SECOND
         cluster.says(number, reached=False, control=True)
-    assert await cluster.find("peers") == Found({"reachable": False})
+    assert await cluster.find("peers") == ProbeResult({"reachable": False})
 
 
 async def test_two_are_enough_when_the_third_says_nothing_in_time() -> None:
@@ -147,7 +147,7 @@ async def test_two_are_enough_when_the_third_says_nothing_in_time() -> None:
     cluster.says(1, reached=False, control=True)
     assert await cluster.find("peers") == SECOND
     cluster.clock.step(LAST_WORDS)
-    assert await cluster.find("peers") == Found({"reachable": False})
+    assert await cluster.find("peers") == ProbeResult({"reachable": False})
 
 
 async def test_f05_one_peers_word_is_not_enough() -> None:
@@ -157,7 +157,7 @@ async def test_f05_one_peers_word_is_not_enough() -> None:
     cluster.says(1, reached=False, control=False)  # reaches nobody: its word is worth nothing
     cluster.says(2, error="Network is unreachable")
     found = await cluster.find("peers")
-    assert isinstance(found, Found) and found.answer == {}
+    assert isinstance(found, ProbeResult) and found.answer == {}
     assert "1 of 3 witnesses" in found.error
 
 
@@ -194,11 +194,11 @@ async def test_without_two_living_agents_there_is_no_answer() -> None:
     cluster = Cluster()
     cluster.agents.ages = {"n1": 3.0, "n2": 40.0, "n3": None}
     found = await cluster.find("peers")
-    assert isinstance(found, Found) and found.answer == {} and "two are needed" in found.error
+    assert isinstance(found, ProbeResult) and found.answer == {} and "two are needed" in found.error
 
 
 def a_witness(name: str, **places: str) -> Witness:
-    return Witness(name, name, Address("10.1.0.1", 10250), frozenset(places.items()))
+    return Witness(name, name, WitnessAddress("10.1.0.1", 10250), frozenset(places.items()))
 
 
 def test_witnesses_stand_in_different_places_rather_than_beside_the_host() -> None:
@@ -232,15 +232,15 @@ def test_no_node_is_everybodys_witness() -> None:
     ],
 )
 async def test_the_provider_says_whether_the_machine_is_on(state: PowerState, word: str) -> None:
-    assert await Cluster(provider=Bare(state)).find("power") == Found({"cloud_state": word})
+    assert await Cluster(provider=Bare(state)).find("power") == ProbeResult({"cloud_state": word})
 
 
 async def test_a_provider_that_does_not_say_leaves_it_unknown() -> None:
     found = await Cluster(provider=Bare(Denied("bare", "expired"))).find("power")
-    assert found == Found({}, "bare: expired")
+    assert found == ProbeResult({}, "bare: expired")
     cluster = Cluster(provider=Bare())
     cluster.cache["n0"] = a_node("n0", T0, spec={"providerID": "aws:///eu-1a/i-1"})
-    assert await cluster.find("power") == Found(
+    assert await cluster.find("power") == ProbeResult(
         {}, "no provider is set up for this machine (aws:///eu-1a/i-1)"
     )
     assert await Cluster().find("power") is None, "others may answer"
@@ -259,7 +259,7 @@ async def test_an_agent_is_dead_once_its_lease_is_old_and_not_when_it_never_was(
     cluster = Cluster()
     assert await cluster.find("host") == 2 * SECOND
     cluster.agents.ages["n0"] = 18.5
-    assert await cluster.find("host") == Found({"agent": "dead"})
+    assert await cluster.find("host") == ProbeResult({"agent": "dead"})
     cluster.agents.ages["n0"] = None
     assert await cluster.find("host") == SECOND
     cluster.agents.ages["n0"] = 1.0

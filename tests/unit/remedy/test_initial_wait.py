@@ -25,7 +25,7 @@ from kubenode.api.v1alpha1 import HoldReason, JobPhase
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from remedy.job.clockterm import ClockTerm
 from remedy.job.initialwait import DOUBTED, unbegun, waits_for, waits_until
-from remedy.job.model import Act, CloseReason, Fault, Job, Seen
+from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, JobObservation
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
 from remedy.job.superseding import may_be_superseded
@@ -35,12 +35,12 @@ from rules.truth import Truth
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 LONG_AGO = T0 - timedelta(days=2)
-UNKNOWN = Fault(Truth.UNKNOWN, Truth.FALSE, agreed=True)
+UNKNOWN = FaultAssessment(Truth.UNKNOWN, Truth.FALSE, agreed=True)
 GUARDED = replace(FAULTY, guards=Truth.TRUE)
 DISPUTED = replace(FAULTY, agreed=False)
 FAULTS = [FAULTY, HEALED, UNKNOWN, GUARDED, DISPUTED]
 DEFAULTS: dict[str, Any] = {"groupWait": "10s", "startupGrace": "5m"}
-HARMLESS = {Act.NONE, Act.ADD_FINALIZER, Act.TAKE_OVER}
+HARMLESS = {JobAct.NONE, JobAct.ADD_FINALIZER, JobAct.TAKE_OVER}
 
 
 def a_wait(seconds: float = 10, reason: str = "GroupWait", **changes: Any) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def a_wait(seconds: float = 10, reason: str = "GroupWait", **changes: Any) -> di
     }
 
 
-def settled(job: Job, world: Seen) -> tuple[Job, Act]:
+def settled(job: Job, world: JobObservation) -> tuple[Job, JobAct]:
     """The job once nothing changes any more, and the act that is chosen then."""
     for _ in range(20):
         after, act = step(job, world)
@@ -94,7 +94,7 @@ def test_job_begins_right_after_its_wait_while_the_fault_is_plain(
 ) -> None:
     waits = settled(a_job(rung, mode=mode, initialWait=a_wait()), seen())[0]
     after, act = step(waits, seen(now=T0 + 10 * SECOND))
-    assert (after.phase, after.status.hold, act) == (phase, None, Act.NONE)
+    assert (after.phase, after.status.hold, act) == (phase, None, JobAct.NONE)
     assert after.status.timeline.job_created == after.created
     for fault in (UNKNOWN, GUARDED, DISPUTED):
         held = settled(waits, seen(now=T0 + HOUR, fault=fault))[0]

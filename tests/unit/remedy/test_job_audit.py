@@ -10,7 +10,7 @@ from support.remedy_world import Crash, FakeWorld, closed
 from kubenode.runtime.kube.errors import KubeError, Unreachable
 from remedy.job.audit import JobAudit
 from remedy.job.controller import JobController, never_busy
-from remedy.job.model import Act, Heard, Job
+from remedy.job.model import Job, JobAct, JobActResult
 
 SECRET = "Bearer very-secret"
 
@@ -124,7 +124,7 @@ async def test_what_a_host_printed_is_in_no_line() -> None:
 def test_an_act_that_raises_is_told_and_goes_on_raising(error: Exception, outcome: str) -> None:
     kept, job = Kept(), Job.of(an_object(DRAIN))
     audit = JobAudit(kept)
-    with pytest.raises(type(error)), audit.acting(job, Act.CORDON):
+    with pytest.raises(type(error)), audit.acting(job, JobAct.CORDON):
         raise error
     assert [(line.what, line.outcome) for line in kept.lines] == [("Cordon", outcome)]
 
@@ -132,6 +132,6 @@ def test_an_act_that_raises_is_told_and_goes_on_raising(error: Exception, outcom
 def test_what_could_not_be_done_is_told_with_why() -> None:
     kept, job = Kept(), Job.of(an_object(DRAIN))
     audit = JobAudit(kept)
-    with audit.acting(job, Act.NOTIFY) as acting:
-        acting.heard = Heard(Act.NOTIFY, error="nobody listens")
+    with audit.acting(job, JobAct.NOTIFY) as acting:
+        acting.heard = JobActResult(JobAct.NOTIFY, error="nobody listens")
     assert [(line.outcome, line.why) for line in kept.lines] == [("Failed", "nobody listens")]

@@ -10,7 +10,7 @@ from support.remedy_builders import a_job, a_record
 from support.remedy_hand import RULE, Hands
 from support.running import running
 
-from remedy.job.model import Fault, Job
+from remedy.job.model import FaultAssessment, Job
 from remedy.remedier.judge import BRIEF, Judge
 from rules.truth import Truth
 
@@ -25,7 +25,7 @@ async def a_cluster(**rule: Any) -> Hands:
     return hands
 
 
-async def judged(hands: Hands, job: Job) -> Fault:
+async def judged(hands: Hands, job: Job) -> FaultAssessment:
     operator = hands.operator
     judge = Judge(operator.evaluator, operator.rules, operator.facts, hands.clock)
     async with running(operator.evaluator.run()):
@@ -39,7 +39,7 @@ def the_job(**changes: Any) -> Job:
 async def test_plain_evidence_is_told_plainly() -> None:
     hands = await a_cluster()
     fault = await judged(hands, the_job())
-    assert fault == Fault(Truth.TRUE, Truth.FALSE, agreed=True, gone=Truth.FALSE)
+    assert fault == FaultAssessment(Truth.TRUE, Truth.FALSE, agreed=True, gone=Truth.FALSE)
 
 
 async def test_one_engine_alone_is_not_agreement_unless_the_operator_says_so() -> None:

@@ -10,8 +10,8 @@ from support.remedy_builders import TELL, a_job, an_object
 from support.remedy_world import FakeWorld, closed
 
 from remedy.job.cluster import ClusterEffects
-from remedy.job.model import Act
-from remedy.power.seen import Outcome
+from remedy.job.model import JobAct
+from remedy.power.seen import RequestOutcome
 from rules.nodekeys import NodeKeys
 
 MARK: dict[str, Any] = {
@@ -56,7 +56,7 @@ async def test_only_allowed_keys_reach_the_node(
     fields = dict.fromkeys(ClusterEffects.__dataclass_fields__)
     effects = ClusterEffects(**{**fields, "nodes": nodes, "node_keys": keys})
     heard = await (effects.label(job) if act == "label" else effects.annotate(job))
-    assert heard.act is (Act.LABEL if act == "label" else Act.ANNOTATE)
+    assert heard.act is (JobAct.LABEL if act == "label" else JobAct.ANNOTATE)
     assert bool(written) is is_set
-    assert (heard.outcome is Outcome.REFUSED) is not is_set
+    assert (heard.outcome is RequestOutcome.REFUSED) is not is_set
     assert bool(heard.error) is not is_set

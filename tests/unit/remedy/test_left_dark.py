@@ -15,7 +15,7 @@ from support.remedy_builders import JOB, a_job, granted, seen
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import Act, Heard, NodeSeen
+from remedy.job.model import JobAct, JobActResult, NodeSeen
 from remedy.job.noted import to_note
 from remedy.job.step import step
 from remedy.job.steps.asking import asks_power, asks_replacing
@@ -23,7 +23,7 @@ from remedy.job.superseding import may_be_superseded
 from remedy.job.unasked import Unasked
 from remedy.power.access import machine_of
 from remedy.power.leave import request_of
-from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
+from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
 
 VERIFY = {"for": "1m", "timeout": "5m"}
 RUNGS: dict[str, dict[str, Any]] = {
@@ -65,11 +65,11 @@ class DarkWorld:
             boot_id="boot-1", provider_id="fake:///n1", ready="Unknown", annotations=dict(MARKS)
         )
         self.provider = "well"
-        self.heard: Heard | None = None
+        self.heard: JobActResult | None = None
         self.unasked = Unasked()
         self.called = self.deleted = False
-        self.acts: list[Act] = []
-        self.requests: list[tuple[Act, str, str]] = []
+        self.acts: list[JobAct] = []
+        self.requests: list[tuple[JobAct, str, str]] = []
 
     def round(self) -> None:
         see = seen(
@@ -86,7 +86,7 @@ class DarkWorld:
             self.called |= after.phase is JobPhase.NEEDS_HUMAN
             self.unasked.written(self.job, after)
             self.job, self.heard = after, None
-        elif act is Act.NONE or self.deleted:
+        elif act is JobAct.NONE or self.deleted:
             self.now += timedelta(seconds=20)
             self.heard = None
         else:
@@ -95,7 +95,7 @@ class DarkWorld:
 
     def _power(self) -> PowerSeen:
         if self.provider == "unreachable":
-            return PowerSeen("fake", CAN, outcome=Outcome.UNCLEAR, why="no answer")
+            return PowerSeen("fake", CAN, outcome=RequestOutcome.UNCLEAR, why="no answer")
         if self.off_at is not None and self.now >= self.off_at:
             self.state, self.off_at = PowerState.OFF, None
         return PowerSeen("fake", CAN, Power(self.state, self.state.lower(), T0))
@@ -103,47 +103,47 @@ class DarkWorld:
     def _far(self) -> ReplaceSeen:
         return ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a", why="nobody makes another")
 
-    def _do(self, act: Act) -> None:
+    def _do(self, act: JobAct) -> None:
         self.acts.append(act)
-        self.heard = Heard(act)
+        self.heard = JobActResult(act)
         node = self.node
         match act:
-            case Act.POWER_OFF | Act.POWER_ON | Act.REPLACE:
+            case JobAct.POWER_OFF | JobAct.POWER_ON | JobAct.REPLACE:
                 machine = machine_of(self.job, node).provider_id
                 self.requests.append((act, machine, request_of(self.job)))
-                self.heard = Heard(act, outcome=self._switch(act), error="it says no")
-            case Act.ADD_FINALIZER | Act.REMOVE_FINALIZER:
-                self.job = replace(self.job, finalizer=act is Act.ADD_FINALIZER)
-            case Act.NOTE_REQUEST:
+                self.heard = JobActResult(act, outcome=self._switch(act), error="it says no")
+            case JobAct.ADD_FINALIZER | JobAct.REMOVE_FINALIZER:
+                self.job = replace(self.job, finalizer=act is JobAct.ADD_FINALIZER)
+            case JobAct.NOTE_REQUEST:
                 self.job = replace(self.job, requested=to_note(self.job))
-            case Act.ASK_PERMIT:
-                self.heard = Heard(act, verdict=granted())
-            case Act.CORDON | Act.UNCORDON if node is not None:
-                on = act is Act.CORDON
+            case JobAct.ASK_PERMIT:
+                self.heard = JobActResult(act, verdict=granted())
+            case JobAct.CORDON | JobAct.UNCORDON if node is not None:
+                on = act is JobAct.CORDON
                 self.node = replace(node, unschedulable=on, cordoned_by=JOB if on else "")
-            case Act.FENCE | Act.UNFENCE if node is not None:
-                on = act is Act.FENCE
+            case JobAct.FENCE | JobAct.UNFENCE if node is not None:
+                on = act is JobAct.FENCE
                 self.node = replace(node, out_of_service=on, fenced_by=JOB if on else "")
-            case Act.DELETE:
+            case JobAct.DELETE:
                 self.deleted = True
             case _:
                 pass
 
-    def _switch(self, act: Act) -> Outcome:
+    def _switch(self, act: JobAct) -> RequestOutcome:
         if self.provider == "unreachable":
-            return Outcome.UNCLEAR
-        if act is Act.POWER_OFF:
+            return RequestOutcome.UNCLEAR
+        if act is JobAct.POWER_OFF:
             slow = self.provider == "slow"
             wait = timedelta(seconds=90 if slow else 20)
             self.off_at = self.off_at or self.now + wait
-            return Outcome.TAKEN
+            return RequestOutcome.TAKEN
         if self.provider == "refuses":
-            return Outcome.REFUSED
-        if act is Act.POWER_ON and self.off_at is None:
+            return RequestOutcome.REFUSED
+        if act is JobAct.POWER_ON and self.off_at is None:
             self.state, self.boot = PowerState.ON, self.boot + 1
             if self.node is not None:
                 self.node = replace(self.node, boot_id=f"boot-{self.boot}")
-        return Outcome.TAKEN
+        return RequestOutcome.TAKEN
 
     def stop(self, how: str) -> None:
         match how:
@@ -197,7 +197,7 @@ def test_a_job_never_ends_with_the_machine_off_and_nobody_called(
 ) -> None:
     dark = 0
     for moment, world in lives(rung, provider, how):
-        dark += Act.POWER_OFF in world.acts
+        dark += JobAct.POWER_OFF in world.acts
         told = (moment, world.job.phase, world.job.status.message, world.acts)
         assert not world.is_dark or world.called, told
         if world.job.phase.closed and provider in ("well", "slow") and not world.called:
@@ -214,7 +214,7 @@ def test_a_machine_that_is_off_is_switched_on_before_the_job_lets_go_when_its_wo
     while not world.job.phase.closed:
         world.round()
     assert world.state is PowerState.ON and not world.called
-    assert world.requests[-1] == (Act.POWER_ON, "fake:///n1", f"uid-of-{JOB}.undo")
+    assert world.requests[-1] == (JobAct.POWER_ON, "fake:///n1", f"uid-of-{JOB}.undo")
     assert world.job.phase is JobPhase.CANCELLED
 
 
@@ -234,7 +234,7 @@ def test_a_person_is_called_with_these_words_when_a_machine_is_kept_off_for_its_
     None
 ):
     world = DarkWorld("off-fence-replace")
-    while Act.REPLACE not in world.acts:
+    while JobAct.REPLACE not in world.acts:
         world.round()
     while not world.called:
         world.round()
@@ -244,14 +244,14 @@ def test_a_person_is_called_with_these_words_when_a_machine_is_kept_off_for_its_
 def test_a_machine_that_follows_a_late_wish_to_be_off_is_switched_on_again() -> None:
     world = DarkWorld("power-cycle")
     world.provider = "slow"
-    while Act.POWER_OFF not in world.acts:
+    while JobAct.POWER_OFF not in world.acts:
         world.round()
     assert world.state is PowerState.ON
     world.stop("node gone")
     while not world.job.phase.closed:
         world.round()
     assert world.state is PowerState.ON and world.off_at is None
-    assert Act.POWER_ON in world.acts
+    assert JobAct.POWER_ON in world.acts
 
 
 def test_a_machine_that_is_gone_is_switched_on_no_more() -> None:
@@ -260,7 +260,7 @@ def test_a_machine_that_is_gone_is_switched_on_no_more() -> None:
     world.stop("node gone")
     while not world.job.phase.closed:
         world.round()
-    assert Act.POWER_ON not in world.acts and not world.called
+    assert JobAct.POWER_ON not in world.acts and not world.called
 
 
 def waiting_in_the_dark() -> DarkWorld:

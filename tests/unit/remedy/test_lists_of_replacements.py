@@ -13,7 +13,7 @@ from kubenode.runtime.kube.client import JSON, Kube, as_dict
 from kubenode.runtime.kube.errors import NotFound
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.karpenter import Karpenter
-from remedy.power.ways import RECENT_SECONDS, Asked, Made
+from remedy.power.ways import RECENT_SECONDS, ObjectReplacement, ReplacementRequest
 
 NOWHERE: Any = None
 JOBS = 50
@@ -54,7 +54,7 @@ class NoNodes:
     ("way", "target"), [(ClusterApi, "default/m{0}/u{0}"), (Karpenter, "claim-{0}/u{0}")]
 )
 async def test_jobs_that_wait_for_a_new_machine_share_one_list(
-    way: type[Made], target: str
+    way: type[ObjectReplacement], target: str
 ) -> None:
     clock = FakeClock()
     api = Listing(clock)
@@ -62,7 +62,9 @@ async def test_jobs_that_wait_for_a_new_machine_share_one_list(
 
     async def all_look() -> None:
         for n in range(JOBS):
-            asked = Asked(f"n{n}", f"uid-{n}", target.format(n), "Set a", T0, f"request-{n}")
+            asked = ReplacementRequest(
+                f"n{n}", f"uid-{n}", target.format(n), "Set a", T0, f"request-{n}"
+            )
             assert (await path.far(asked)).gone
 
     await all_look()

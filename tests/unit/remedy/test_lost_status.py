@@ -7,7 +7,7 @@ from support.remedy_builders import JOB, OURS, a_job, seen
 
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.marks import MARKS, added
-from remedy.job.model import Act, NodeSeen
+from remedy.job.model import JobAct, NodeSeen
 from remedy.job.step import step
 
 VERIFY = {"for": "1m", "timeout": "5m"}
@@ -22,18 +22,18 @@ MARKED = NodeSeen(
 
 @pytest.mark.parametrize(
     ("node", "acts"),
-    [(OURS, {Act.UNCORDON}), (MARKED, {Act.UNCORDON, Act.UNFENCE, Act.UNPROTECT})],
+    [(OURS, {JobAct.UNCORDON}), (MARKED, {JobAct.UNCORDON, JobAct.UNFENCE, JobAct.UNPROTECT})],
     ids=["cordon", "cordon, fence and marks"],
 )
 def test_marks_of_a_job_whose_status_was_removed_are_taken_off_when_it_ends(
-    node: NodeSeen, acts: set[Act]
+    node: NodeSeen, acts: set[JobAct]
 ) -> None:
     rung = {"name": "empty", "steps": [{"cordon": {}}], "verify": VERIFY}
     job = a_job(rung, cancel=True)
-    done: set[Act] = set()
+    done: set[JobAct] = set()
     for _ in range(20):
         job, act = step(job, seen(node=node))
-        if act is not Act.NONE:
+        if act is not JobAct.NONE:
             done.add(act)
             node = without(node, act)
         if job.phase.closed:
@@ -42,11 +42,11 @@ def test_marks_of_a_job_whose_status_was_removed_are_taken_off_when_it_ends(
     assert acts <= done
 
 
-def without(node: NodeSeen, act: Act) -> NodeSeen:
-    changes: Mapping[Act, dict[str, object]] = {
-        Act.UNCORDON: {"unschedulable": False, "cordoned_by": ""},
-        Act.UNFENCE: {"fenced_by": ""},
-        Act.UNPROTECT: {"annotations": dict(MARKS)},
+def without(node: NodeSeen, act: JobAct) -> NodeSeen:
+    changes: Mapping[JobAct, dict[str, object]] = {
+        JobAct.UNCORDON: {"unschedulable": False, "cordoned_by": ""},
+        JobAct.UNFENCE: {"fenced_by": ""},
+        JobAct.UNPROTECT: {"annotations": dict(MARKS)},
     }
     given = {name: getattr(node, name) for name in node.__slots__}
     return NodeSeen(**{**given, **changes.get(act, {})})

@@ -25,13 +25,13 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import Can, Power, PowerState
 from kubenode.runtime.drain import gangs
-from kubenode.runtime.drain.gangs import Told
+from kubenode.runtime.drain.gangs import CheckpointAnswer
 from kubenode.runtime.drain.words import Blocked, Going, Pods, Surge, Surges
 from remedy.job.marks import MARKS, PROTECTED_BY, added, removed
 from remedy.job.migration import surging
 from remedy.job.migration.force import deletion
-from remedy.job.migration.surging import Controller, lowered, places, refusal
-from remedy.job.model import Act, Heard, Job, NodeSeen
+from remedy.job.migration.surging import SurgeDeployment, lowered, places, refusal
+from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
 from remedy.power.seen import PowerSeen
@@ -56,7 +56,7 @@ def draining(*after: dict[str, Any], output: dict[str, str] | None = None, **spe
     return a_job(rung(*after, **spec), rung(), status=running(1, CORDONED, record))
 
 
-def moved(job: Job, **what: Any) -> tuple[Job, Act]:
+def moved(job: Job, **what: Any) -> tuple[Job, JobAct]:
     return step(job, seen(**{"node": READY, **what}))
 
 
@@ -79,7 +79,7 @@ def test_f16_a_drain_that_only_waits_is_cancelled_too_when_the_fault_goes() -> N
     waits = Pods(left=1, patient=1, waiting="pods run to completion")
     gone = draining(RESTART).having(evidence_false_since=T0 - SETTLES)
     after, act = moved(gone, pods=waits, fault=HEALED)
-    assert act is Act.NONE and str(after.close_reason) == "FaultGone"
+    assert act is JobAct.NONE and str(after.close_reason) == "FaultGone"
     assert record(after).state == "Cancelled"
 
 
@@ -99,7 +99,7 @@ def test_f17_the_hold_names_the_pod_and_every_budget_that_refuses_it() -> None:
 def test_f17_while_one_pod_is_refused_the_others_go() -> None:
     no = Blocked("shop/cart", "pdb=shop/cart", "no", T0 + timedelta(seconds=7))
     _, act = moved(draining(), pods=Pods(left=3, due=("shop/web",), blocked=no))
-    assert act is Act.EVICT
+    assert act is JobAct.EVICT
 
 
 def test_f17_the_hold_ends_with_the_refusal() -> None:
@@ -115,9 +115,9 @@ def test_f17_the_hold_ends_with_the_refusal() -> None:
 def test_f18_nobody_leaves_while_other_jobs_have_not_cordoned_their_nodes() -> None:
     pods = Pods(left=1, due=("shop/web",), cordoning=3)
     _, act = moved(draining(), pods=pods)
-    assert act is Act.NONE
+    assert act is JobAct.NONE
     _, act = moved(draining(), pods=pods, now=T0 + timedelta(seconds=10))
-    assert act is Act.EVICT, "but not for ever"
+    assert act is JobAct.EVICT, "but not for ever"
 
 
 # -- F20 -------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_f20_a_host_that_ends_nothing_is_seen_before_the_time_is_over(
     early, act = moved(
         draining(RESTART), node=node, pods=pods, now=T0 + timedelta(seconds=margin - 1)
     )
-    assert (early.status.step, act) == (1, Act.NONE)
+    assert (early.status.step, act) == (1, JobAct.NONE)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_f20_the_rule_says_what_follows(
     spec: dict[str, Any], after: tuple[dict[str, Any], ...], phase: JobPhase, at: tuple[int, int]
 ) -> None:
     then, act = moved(draining(*after, **spec), node=SILENT, pods=hanging("shop/a"))
-    assert (then.phase, (then.status.rung, then.status.step), act) == (phase, at, Act.NONE)
+    assert (then.phase, (then.status.rung, then.status.step), act) == (phase, at, JobAct.NONE)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_f20_a_budget_keeps_nothing_on_a_silent_host() -> None:
 
 def test_f20_force_needs_the_providers_proof() -> None:
     pods = hanging("shop/a", due=("shop/b",), left=2, every=("shop/a", "shop/b"))
-    assert moved(draining(), node=SILENT, pods=pods)[1] is Act.EVICT
-    assert moved(draining(), node=SILENT, pods=pods, power=DARK)[1] is Act.DELETE_PODS
+    assert moved(draining(), node=SILENT, pods=pods)[1] is JobAct.EVICT
+    assert moved(draining(), node=SILENT, pods=pods, power=DARK)[1] is JobAct.DELETE_PODS
     assert deletion(seen(pods=pods, power=DARK)) == (("shop/a", "shop/b"), True)
     running_host = PowerSeen("fake", Can(), Power(PowerState.ON, "running", T0))
     assert deletion(seen(pods=pods, power=running_host)) == (("shop/b",), False)
@@ -205,13 +205,13 @@ APPROVED = [{"decision": "Approve", "by": "ada", "at": T0.isoformat()}]
 def test_the_rest_is_deleted_only_with_a_persons_approval() -> None:
     pods = Pods(left=1, every=("shop/a",), blocked=Blocked("shop/a", "pdb=shop/a", "no"))
     refused, act = moved(draining(onTimeout="Delete"), pods=pods, now=LATE)
-    assert (refused.phase, act) == (JobPhase.AWAITING_PERMIT, Act.NONE)
+    assert (refused.phase, act) == (JobPhase.AWAITING_PERMIT, JobAct.NONE)
     assert "needs a person's approval" in refused.status.message
     status = running(1, CORDONED, a_record(1, "migrate"))
     job = a_job(rung(onTimeout="Delete"), status=status, approvals=APPROVED)
     heard, act = moved(job, pods=pods, now=LATE)
-    assert (heard.status.words_heard, act) == (1, Act.NONE)
-    assert moved(heard, pods=pods, now=LATE)[1] is Act.DELETE_PODS
+    assert (heard.status.words_heard, act) == (1, JobAct.NONE)
+    assert moved(heard, pods=pods, now=LATE)[1] is JobAct.DELETE_PODS
 
 
 def test_after_deletion_the_grace_is_waited_for_and_then_the_host_is_given_up() -> None:
@@ -219,21 +219,21 @@ def test_after_deletion_the_grace_is_waited_for_and_then_the_host_is_given_up() 
     job = a_job(rung(onTimeout="Delete"), rung(), status=status, approvals=APPROVED)
     going = hanging("shop/a", ends=LATE + MINUTE)
     job, _ = moved(job, pods=going, now=LATE)
-    assert moved(job, pods=going, now=LATE)[1] is Act.NONE
+    assert moved(job, pods=going, now=LATE)[1] is JobAct.NONE
     after, _ = moved(job, pods=going, now=LATE + 4 * MINUTE)
     assert (after.phase, after.status.rung) == (JobPhase.AWAITING_PERMIT, 1)
 
 
 def test_pods_whose_policy_says_so_are_deleted_in_time() -> None:
     _, act = moved(draining(), pods=Pods(left=1, every=("shop/a",), delete=("shop/a",)))
-    assert act is Act.DELETE_PODS
+    assert act is JobAct.DELETE_PODS
 
 
 # -- progress --------------------------------------------------------------------------------------
 
 
 def test_progress_and_what_stays_are_told() -> None:
-    heard = Heard(Act.EVICT, evicted=("shop/a", "shop/b"))
+    heard = JobActResult(JobAct.EVICT, evicted=("shop/a", "shop/b"))
     after, _ = moved(draining(), pods=Pods(left=5), heard=heard)
     assert record(after).output == {"evicted": "2", "left": "5"}
     again, _ = moved(after, pods=Pods(left=3), heard=heard)
@@ -248,13 +248,13 @@ def test_the_reason_for_waiting_is_written_once() -> None:
     told, _ = moved(draining(), pods=pods)
     assert record(told).message == "pods run to completion"
     again, act = moved(told, pods=pods)
-    assert (again, act) == (told, Act.NONE)
+    assert (again, act) == (told, JobAct.NONE)
 
 
 # -- surge -----------------------------------------------------------------------------------------
 
 SURGE = Surge("shop/web", "rs", 1, T0)
-FINE = Controller(replicas=3, ready=3, may_add=1, settled=True)
+FINE = SurgeDeployment(replicas=3, ready=3, may_add=1, settled=True)
 
 
 @pytest.mark.parametrize(
@@ -271,35 +271,37 @@ FINE = Controller(replicas=3, ready=3, may_add=1, settled=True)
     ],
 )
 def test_surge_only_where_it_is_safe(changes: dict[str, Any], claims: bool, why: str) -> None:
-    found = refusal(Controller(**{**_fields(FINE), **changes}), claims)
+    found = refusal(SurgeDeployment(**{**_fields(FINE), **changes}), claims)
     assert (why in found) if why else found == ""
 
 
-def _fields(found: Controller) -> dict[str, Any]:
+def _fields(found: SurgeDeployment) -> dict[str, Any]:
     return {name: getattr(found, name) for name in found.__dataclass_fields__}
 
 
 def test_replicas_that_somebody_else_set_meanwhile_stay_theirs() -> None:
-    ours = Controller(replicas=4, ready=4, may_add=1, settled=True, mine=1, added=1, set_to=4)
+    ours = SurgeDeployment(replicas=4, ready=4, may_add=1, settled=True, mine=1, added=1, set_to=4)
     assert (lowered(ours), places(ours)) == (3, 1)
-    scaled = Controller(replicas=9, ready=4, may_add=1, settled=True, mine=1, added=1, set_to=4)
+    scaled = SurgeDeployment(
+        replicas=9, ready=4, may_add=1, settled=True, mine=1, added=1, set_to=4
+    )
     assert lowered(scaled) is None
 
 
 def test_two_jobs_surge_one_deployment_and_each_takes_off_its_own() -> None:
-    both = Controller(replicas=5, ready=5, may_add=2, settled=True, mine=1, added=2, set_to=5)
+    both = SurgeDeployment(replicas=5, ready=5, may_add=2, settled=True, mine=1, added=2, set_to=5)
     assert lowered(both) == 4
 
 
 def test_surge_is_written_down_before_it_is_done() -> None:
     job = draining(surge="First")
     new = Pods(left=1, surges=Surges(new=(SURGE,)))
-    assert moved(job, pods=new)[1] is Act.ADD_FINALIZER
+    assert moved(job, pods=new)[1] is JobAct.ADD_FINALIZER
     status = running(1, CORDONED, a_record(1, "migrate"))
     job = _with_finalizer(a_job(rung(surge="First"), status=status))
     written, act = moved(job, pods=new)
-    assert act is Act.NONE and surging.owned(written) == [SURGE]
-    assert moved(written, pods=Pods(left=1, surges=Surges(up=(SURGE,))))[1] is Act.SURGE
+    assert act is JobAct.NONE and surging.owned(written) == [SURGE]
+    assert moved(written, pods=Pods(left=1, surges=Surges(up=(SURGE,))))[1] is JobAct.SURGE
 
 
 def _with_finalizer(job: Job) -> Job:
@@ -311,7 +313,7 @@ def test_a_reason_against_surge_is_written_and_the_pods_move_without() -> None:
     pods = Pods(left=1, due=("shop/web",), surges=Surges(plain={"rs": "its rollout is paused"}))
     after, _ = moved(job, pods=pods)
     assert surging.plain(record(after).output) == {"rs": "its rollout is paused"}
-    assert moved(after, pods=pods)[1] is Act.EVICT
+    assert moved(after, pods=pods)[1] is JobAct.EVICT
 
 
 def test_the_record_of_surges_survives_reading_and_keeps_its_bounds() -> None:
@@ -398,7 +400,7 @@ async def test_a_receiver_that_fails_is_told_and_the_gang_leaves() -> None:
     world = FakeWorld(an_object(rung(RESTART)), moving=pods)
     await world.run(lambda w: len(w.evictions) == 2)
     found = gangs.read(record(world.job).output)
-    assert found["shop/a"].told is Told.LATE
+    assert found["shop/a"].told is CheckpointAnswer.LATE
 
 
 def test_more_gangs_than_have_room_are_told_one_after_the_other() -> None:
@@ -445,4 +447,4 @@ async def test_the_node_is_kept_from_autoscalers_as_long_as_the_job_is_open() ->
 def test_a_rung_below_pods_protects_nothing() -> None:
     mild = {"name": "restart", "steps": [RESTART]}
     after, act = step(a_job(mild, status=running(0)), seen(node=NodeSeen(), fault=FAULTY))
-    assert act is not Act.PROTECT and not after.status.owned.scale_down_disabled
+    assert act is not JobAct.PROTECT and not after.status.owned.scale_down_disabled

@@ -11,8 +11,8 @@ from support.remedy_builders import an_object, running
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.runtime.drain.budgets import of_budget, selects
-from kubenode.runtime.drain.gate import AT_ONCE, AT_ONCE_OF_NODE, Gate
-from kubenode.runtime.drain.memory import SEEN_SOON, Memory
+from kubenode.runtime.drain.gate import AT_ONCE, AT_ONCE_OF_NODE, DrainGate
+from kubenode.runtime.drain.memory import SEEN_SOON, DrainMemory
 from kubenode.runtime.drain.words import Blocked
 from kubenode.runtime.kube.errors import KubeError, Throttled
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget
@@ -29,7 +29,7 @@ def a_pod(name: str) -> Pod:
 
 
 async def test_few_requests_are_under_way_at_a_time_over_all_nodes() -> None:
-    gate, now, most = Gate(FakeClock()), 0, 0
+    gate, now, most = DrainGate(FakeClock()), 0, 0
 
     async def ask(item: int) -> int:
         nonlocal now, most
@@ -47,7 +47,7 @@ async def test_few_requests_are_under_way_at_a_time_over_all_nodes() -> None:
 
 async def test_a_server_that_asks_for_patience_gets_it_and_more_each_time() -> None:
     clock = FakeClock()
-    gate = Gate(clock)
+    gate = DrainGate(clock)
     assert gate.calm is None
     pauses: list[timedelta] = []
     for _ in range(8):
@@ -83,7 +83,7 @@ def test_a_budgets_refusal_is_told_from_the_servers_own(error: KubeError, budget
 
 
 def test_a_refused_pod_is_tried_less_and_less_often_and_at_least_once_a_minute() -> None:
-    memory, now = Memory(), T0
+    memory, now = DrainMemory(), T0
     pauses: list[timedelta] = []
     memory.listed("job", [a_pod("a")])
     for _ in range(30):
@@ -96,7 +96,7 @@ def test_a_refused_pod_is_tried_less_and_less_often_and_at_least_once_a_minute()
 
 
 def test_a_pod_that_was_told_to_go_is_not_told_again_at_once() -> None:
-    memory = Memory()
+    memory = DrainMemory()
     memory.listed("job", [a_pod("a"), a_pod("b")])
     memory.gone("job", "a", T0)
     assert set(memory.asked("job", T0)) == {"a"} and memory.blocked("job") is None
@@ -104,7 +104,7 @@ def test_a_pod_that_was_told_to_go_is_not_told_again_at_once() -> None:
 
 
 def test_whoever_is_gone_and_whatever_is_over_is_forgotten() -> None:
-    memory = Memory()
+    memory = DrainMemory()
     memory.listed("job", [a_pod("a")])
     memory.refused("job", "a", Blocked("shop/a", "", "no"), T0)
     memory.listed("job", [a_pod("b")])

@@ -33,7 +33,7 @@ from kubenode.runtime.term import NEXT_REPORT
 from remedy.handover.seen import Handed, HandedSeen
 from remedy.job.hearing import Hearing
 from remedy.job.marks import MARKS
-from remedy.job.model import Act, CloseReason, Job, NodeSeen, Pods, Seen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeSeen, Pods
 from remedy.job.records import FIRST_CHECK
 from remedy.job.step import step
 from remedy.job.wake import look_again_at
@@ -161,7 +161,7 @@ def a_proof() -> Job:
     return a_job({"name": "r", "steps": [RESTART], "verify": verify}, status=status)
 
 
-def look(wait: Wait, at: datetime, **heard: Any) -> tuple[Job, Act, Seen]:
+def look(wait: Wait, at: datetime, **heard: Any) -> tuple[Job, JobAct, JobObservation]:
     world = seen(now=at, **{**wait.sees, **heard})
     after, act = step(wait.job, world)
     return after, act, world
@@ -174,7 +174,7 @@ def goes_on(wait: Wait, at: datetime, **heard: Any) -> None:
     record = after.record
     assert record is not None and record.state is StepState.RUNNING
     assert set(record.output) == set(wait.job.record.output if wait.job.record else ())
-    assert act is Act.NONE
+    assert act is JobAct.NONE
     again = look_again_at(after, world)
     assert again is not None and at < again <= at + MINUTE
 
@@ -247,7 +247,7 @@ def test_what_the_provider_tells_directly_is_over_at_its_time() -> None:
 def test_our_own_act_on_the_cluster_is_still_done_after_an_outage() -> None:
     wait = a_wait({"cordon": {}}, {}, T0 + 10 * MINUTE, node=replace(NODE, unschedulable=False))
     after, act, _ = look(wait, wait.deadline + SECOND, hearing_since=wait.deadline)
-    assert (after, act) == (wait.job, Act.CORDON)
+    assert (after, act) == (wait.job, JobAct.CORDON)
 
 
 def test_a_silent_agent_is_none_before_its_next_report() -> None:

@@ -272,7 +272,7 @@ async def test_only_the_newest_closed_jobs_of_a_node_stay_when_its_evidence_flap
     old = [n for n in names if store.outnumbered(Job.of(hands.jobs.cache[n]))]
     assert old == names[:3]
     record = hands.records.cache["n1"]
-    woken = noticing.Jobs(hands.jobs).record("n1", record, record)
+    woken = noticing.JobMapper(hands.jobs).record("n1", record, record)
     assert set(old) <= set(woken), "they are looked at again once the record is written"
     assert beyond(hands.jobs.by(NODE_INDEX, "n2")) == frozenset(), "each node has its own"
 

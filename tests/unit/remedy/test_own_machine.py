@@ -14,12 +14,12 @@ from kubenode.runtime.kube.errors import BadRequest
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
 from remedy.machines import MACHINES
 from remedy.power.machines import OwnMachine
-from remedy.power.seen import Outcome, ReplaceSeen
-from remedy.power.ways import RECENT_SECONDS, Asked, Found
+from remedy.power.seen import ReplaceSeen, RequestOutcome
+from remedy.power.ways import RECENT_SECONDS, ReplacementRequest, ReplacementTarget
 
 NODE = Node(ObjectMeta(name="n1", uid="node-uid"))
 SET = meta.ObjectMeta(name="web", uid="s")
-ASKED = Asked(
+ASKED = ReplacementRequest(
     "n1", "node-uid", "m1/uid-m1/7", "MachineSet web", T0, "job-uid.r0s0a1",
     operation="rj-12.r0s0a1", permit="p-81",
 )  # fmt: skip
@@ -60,7 +60,7 @@ class World:
         made = {"apiVersion": "kubenode.io/v1alpha1", "kind": "Machine", "metadata": metadata}
         self.api.put(MACHINES, {**made, "spec": spec | change, "status": status})
 
-    async def far(self, asked: Asked) -> ReplaceSeen:
+    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
         """A look at the replacement, so long after the last one that Machines are read anew."""
         self.api.clock.step(timedelta(seconds=RECENT_SECONDS))  # type: ignore[attr-defined]
         return await self.way.far(asked)
@@ -74,7 +74,7 @@ async def test_it_applies_to_a_machine_that_a_set_would_make_again(name: str) ->
     world = World()
     world.machine(name_of(SET, 7), "n2")
     world.machine(name)
-    assert await world.way.find(NODE) == Found(f"{name}/uid-{name}/7", "MachineSet web")
+    assert await world.way.find(NODE) == ReplacementTarget(f"{name}/uid-{name}/7", "MachineSet web")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ async def test_asking_writes_the_operation_under_the_jobs_permit_once() -> None:
     world = World()
     world.machine("m1")
     for _ in range(2):
-        assert (await world.way.ask(ASKED)).outcome is Outcome.TAKEN
+        assert (await world.way.ask(ASKED)).outcome is RequestOutcome.TAKEN
     wanted = {"id": "rj-12.r0s0a1", "type": "Replace", "permit": "p-81"}
     assert world.operation() == wanted
 
@@ -113,17 +113,25 @@ async def test_asking_writes_the_operation_under_the_jobs_permit_once() -> None:
 @pytest.mark.parametrize(
     ("last", "outcome"),
     [
-        ({}, Outcome.LATER),
-        ({"lastOperation": {"id": "rj-9", "type": "Replace", "state": "Running"}}, Outcome.LATER),
-        ({"lastOperation": {"id": "rj-9", "type": "Replace", "state": "Failed"}}, Outcome.TAKEN),
+        ({}, RequestOutcome.LATER),
+        (
+            {"lastOperation": {"id": "rj-9", "type": "Replace", "state": "Running"}},
+            RequestOutcome.LATER,
+        ),
+        (
+            {"lastOperation": {"id": "rj-9", "type": "Replace", "state": "Failed"}},
+            RequestOutcome.TAKEN,
+        ),
     ],
 )
-async def test_another_jobs_operation_is_let_end(last: dict[str, Any], outcome: Outcome) -> None:
+async def test_another_jobs_operation_is_let_end(
+    last: dict[str, Any], outcome: RequestOutcome
+) -> None:
     world = World()
     other = {"id": "rj-9", "type": "Replace", "permit": "p-1"}
     world.machine("m1", operation=other, status=last)
     assert (await world.way.ask(ASKED)).outcome is outcome
-    assert (world.operation()["id"] == "rj-9") is (outcome is Outcome.LATER)
+    assert (world.operation()["id"] == "rj-9") is (outcome is RequestOutcome.LATER)
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -132,7 +140,7 @@ async def test_a_machine_that_is_gone_needs_no_asking(there: bool) -> None:
     if there:
         world.machine("m1")
         world.api.objects[MACHINES]["m1"]["metadata"]["uid"] = "made-anew"
-    assert (await world.way.ask(ASKED)).outcome is Outcome.TAKEN
+    assert (await world.way.ask(ASKED)).outcome is RequestOutcome.TAKEN
     assert not there or world.operation() is None
 
 
@@ -194,7 +202,7 @@ async def test_a_machine_that_cannot_be_replaced_says_its_code() -> None:
     last = {"id": ASKED.operation, "type": "Replace", "state": "Failed"}
     world.machine("m1", status={"lastOperation": last | {"code": "FAILED_PRECONDITION"}})
     far = await world.far(ASKED)
-    assert far.outcome is Outcome.REFUSED and "FAILED_PRECONDITION" in far.why
+    assert far.outcome is RequestOutcome.REFUSED and "FAILED_PRECONDITION" in far.why
 
 
 async def test_an_old_server_that_cannot_search_is_asked_by_the_nodes_name() -> None:
@@ -209,4 +217,4 @@ async def test_an_old_server_that_cannot_search_is_asked_by_the_nodes_name() -> 
     old = Old(FakeClock())
     old.objects, old.readable = world.api.objects, {MACHINES}
     found = await OwnMachine(old, Nodes()).find(NODE)
-    assert isinstance(found, Found)
+    assert isinstance(found, ReplacementTarget)

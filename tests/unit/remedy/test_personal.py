@@ -8,7 +8,7 @@ from support.remedy_builders import a_job
 from support.remedy_hand import RULE, Hands
 from support.running import running
 
-from remedy.job.model import Fault, Job
+from remedy.job.model import FaultAssessment, Job
 from remedy.remedier.judge import Judge
 from rules.truth import Truth
 
@@ -24,7 +24,7 @@ async def a_cluster(sick: str = "False", **node: Any) -> Hands:
     return hands
 
 
-async def judged(hands: Hands, job: Job) -> Fault:
+async def judged(hands: Hands, job: Job) -> FaultAssessment:
     operator = hands.operator
     judge = Judge(operator.evaluator, operator.rules, operator.facts, hands.clock)
     async with running(operator.evaluator.run()):

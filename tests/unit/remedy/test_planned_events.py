@@ -28,13 +28,13 @@ from kubenode.api.v1alpha1 import HostEvent, JobPhase, Operation
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.act import ask_for
-from remedy.job.model import Act, CloseReason, Fault, Heard, Job, Seen
+from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, JobActResult, JobObservation
 from remedy.job.observe import observe
 from remedy.job.planned import holding
 from remedy.job.step import step
 from remedy.planned.access import event_seen
 from remedy.planned.seen import Ending, EventSeen, due_at, ending, evacuation
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 from rules.truth import Truth
 
 MINUTE = timedelta(minutes=1)
@@ -61,15 +61,15 @@ def waiting(acted: bool = False, **body: Any) -> Job:
     return a_job(rung, status=status, hostEvents=["reboot-1"], deadline=LATE.isoformat())
 
 
-def at_step(events: tuple[EventSeen, ...], **changes: Any) -> Seen:
+def at_step(events: tuple[EventSeen, ...], **changes: Any) -> JobObservation:
     return seen(node=OURS, events=events, **changes)
 
 
-def what_came(job: Job, looked: Seen) -> str:
+def what_came(job: Job, looked: JobObservation) -> str:
     """The move, in a word."""
     after, act = step(job, looked)
     record = after.record if after.status.step == 2 else after.status.steps[2]
-    assert act is Act.NONE and record is not None
+    assert act is JobAct.NONE and record is not None
     if after.close_reason is CloseReason.EVENT_CANCELLED:
         return "released"
     if record.state is StepState.FAILED:
@@ -115,7 +115,7 @@ def test_every_way_in_which_events_can_stand_has_its_answer() -> None:
         events = tuple(an_event(f"e{n}", phase) for n, phase in enumerate(phases))
         node = replace(OURS, boot_id="boot-2" if booted else "boot-1")
         now = LATE if late else T0 + MINUTE
-        looked = replace(at_step(events, now=now, fault=Fault()), node=node)
+        looked = replace(at_step(events, now=now, fault=FaultAssessment()), node=node)
         want = expected(phases, until, booted, late, acted, on_cancel)
         assert what_came(job, looked) == want, (phases, until, booted, late, acted, on_cancel)
         told.add(want)
@@ -159,7 +159,7 @@ def test_a_cancelled_event_releases_all_in_every_phase_before_the_first_irrevers
 def test_an_event_that_is_cancelled_while_other_evidence_stands_releases_nothing() -> None:
     job = a_job(evacuate(), status={"phase": "AwaitingPermit"}, hostEvents=["reboot-1"])
     after, act = step(job, at_step((an_event(phase="Cancelled"),), fault=FAULTY))
-    assert after.close_reason is None and act is Act.ASK_PERMIT
+    assert after.close_reason is None and act is JobAct.ASK_PERMIT
 
 
 def test_an_event_that_has_begun_keeps_the_evidence_of_a_rule_for_scheduled_ones() -> None:
@@ -253,17 +253,17 @@ def asked_of(*phases: str, **changes: Any) -> tuple[EventSeen, ...]:
 
 def test_the_intent_is_written_before_a_provider_is_told() -> None:
     after, act = step(approving(), at_step(asked_of("AwaitingApproval")))
-    assert act is Act.NONE and after.record is not None
+    assert act is JobAct.NONE and after.record is not None
     assert after.record.output == {"e1": "Asked"} and after.in_flight
     _, act = step(after, at_step(asked_of("AwaitingApproval"), unasked=True))
-    assert act is Act.APPROVE_EVENT
+    assert act is JobAct.APPROVE_EVENT
 
 
 def test_what_a_process_that_died_may_have_told_is_told_again_only_where_that_is_harmless() -> None:
     job = approving({"e1": "Asked"}, by="Provider", askedAt=T0.isoformat(), requestID="r0s2a1")
-    assert step(job, at_step(asked_of("AwaitingApproval")))[1] is Act.NONE
+    assert step(job, at_step(asked_of("AwaitingApproval")))[1] is JobAct.NONE
     again = at_step(asked_of("AwaitingApproval", repeatable=True))
-    assert step(job, again)[1] is Act.APPROVE_EVENT
+    assert step(job, again)[1] is JobAct.APPROVE_EVENT
 
 
 @pytest.mark.parametrize("phase", ["Active", "Completed", "Cancelled", "Expired"])
@@ -279,7 +279,9 @@ def test_an_event_that_has_begun_or_is_over_needs_no_leave(phase: str) -> None:
 )
 def test_what_a_provider_answers(outcome: str, ends: str) -> None:
     job = approving({"e1": "Asked"}, by="Provider", askedAt=T0.isoformat(), requestID="r0s2a1")
-    said = Heard(Act.APPROVE_EVENT, error="the cloud said so", outcome=Outcome(outcome))
+    said = JobActResult(
+        JobAct.APPROVE_EVENT, error="the cloud said so", outcome=RequestOutcome(outcome)
+    )
     after, _ = step(job, at_step(asked_of("AwaitingApproval", "AwaitingApproval"), heard=said))
     if ends == "failed":
         assert after.phase is JobPhase.NEEDS_HUMAN
@@ -295,7 +297,7 @@ def test_what_a_provider_answers(outcome: str, ends: str) -> None:
 def test_nothing_is_let_go_ahead_while_a_guard_is_true() -> None:
     guarded = at_step(asked_of("AwaitingApproval"), fault=replace(FAULTY, guards=Truth.TRUE))
     after, act = step(approving(), guarded)
-    assert act is Act.NONE and after.status.hold is not None
+    assert act is JobAct.NONE and after.status.hold is not None
     assert after.status.hold.reason == "GuardTrue"
     assert after.record is not None and after.record.output == {}
 
@@ -366,9 +368,9 @@ async def test_a_boot_before_the_wait_began_counts() -> None:
 class BeginsMeanwhile(FakeWorld):
     """The event begins just before the rule is judged, and the rule asks for scheduled ones."""
 
-    async def fault(self, job: Job) -> Fault:
+    async def fault(self, job: Job) -> FaultAssessment:
         self.outside.phase("Active")
-        return Fault(Truth.FALSE, Truth.FALSE, gone=Truth.TRUE)
+        return FaultAssessment(Truth.FALSE, Truth.FALSE, gone=Truth.TRUE)
 
 
 async def test_an_event_that_begins_while_we_look_is_not_taken_for_its_end() -> None:
@@ -406,7 +408,7 @@ def test_who_tells_of_an_event_is_read_from_what_host_doctor_noted(
 
 # -- an event that is put off ----------------------------------------------------------------------
 
-NO_EVIDENCE = Fault(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
+NO_EVIDENCE = FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
 
 
 def due_in(hours: float, phase: HostEventPhase = HostEventPhase.SCHEDULED) -> EventSeen:
@@ -415,10 +417,10 @@ def due_in(hours: float, phase: HostEventPhase = HostEventPhase.SCHEDULED) -> Ev
 
 def test_an_event_that_is_put_off_gives_the_node_back_at_once() -> None:
     after, act = step(waiting(), at_step((due_in(24),), fault=NO_EVIDENCE))
-    assert act is Act.NONE and after.close_reason is CloseReason.FAULT_GONE
+    assert act is JobAct.NONE and after.close_reason is CloseReason.FAULT_GONE
     assert "put off" in after.status.message
     assert not after.close_reason.outlasts_the_job, "another job may come when it is due"
-    assert step(after, at_step((due_in(24),)))[1] is Act.UNCORDON
+    assert step(after, at_step((due_in(24),)))[1] is JobAct.UNCORDON
 
 
 @pytest.mark.parametrize(
@@ -435,9 +437,9 @@ def test_an_event_that_is_put_off_gives_the_node_back_at_once() -> None:
     ids=["still asked for", "unknown", "outdated", "acted", "overdue", "runs", "another is due"],
 )
 def test_a_node_is_not_given_back_when_its_event_may_still_come_soon(
-    job: Job, looked: Seen
+    job: Job, looked: JobObservation
 ) -> None:
-    assert step(job, looked) == (job, Act.NONE)
+    assert step(job, looked) == (job, JobAct.NONE)
 
 
 async def test_the_evidence_is_asked_for_while_an_event_is_waited_for() -> None:

@@ -23,7 +23,7 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.port import Can, Machine, Power, PowerState
+from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.errors import Conflict, Forbidden, KubeError
 from kubenode.runtime.kube.errors import Throttled as TooMany
@@ -36,13 +36,13 @@ from kubenode.runtime.kube.objects import (
     NodeStatus,
     ObjectMeta,
 )
-from remedy.job.model import Act, NodeSeen
+from remedy.job.model import JobAct, NodeSeen
 from remedy.power.access import PATIENT, PowerAccess
 from remedy.power.instancegroup import InstanceGroup, group_of
 from remedy.power.leave import WORDS
 from remedy.power.replacing import Replacing
-from remedy.power.seen import Outcome
-from remedy.power.ways import Asked, BootOf, Found, outcome_of
+from remedy.power.seen import RequestOutcome
+from remedy.power.ways import BootOf, ReplacementRequest, ReplacementTarget, outcome_of
 
 NODE = NodeSeen(provider_id="memory:///n1", ready="Unknown")
 
@@ -53,13 +53,13 @@ class Sick(MemoryProvider):
     error: ProviderError | None = None
     readings = 0
 
-    async def power(self, machine: Machine) -> Power:
+    async def power(self, machine: ProviderMachine) -> Power:
         self.readings += 1
         if self.error is not None:
             raise self.error
         return await super().power(machine)
 
-    async def reset(self, machine: Machine, request: str) -> None:
+    async def reset(self, machine: ProviderMachine, request: str) -> None:
         if self.error is not None:
             raise self.error
         await super().reset(machine, request)
@@ -108,22 +108,26 @@ def an_access(
 @pytest.mark.parametrize(
     ("error", "outcome", "says"),
     [
-        (Unreachable("p", "no route"), Outcome.UNCLEAR, "no route"),
-        (Throttled("p", "slow down", timedelta(seconds=9)), Outcome.LATER, "slow down"),
-        (Busy("p", "another operation"), Outcome.LATER, "another operation"),
-        (Denied("p", "AccessDenied"), Outcome.REFUSED, "give its credentials the right"),
-        (Refused("p", "the group would replace it"), Outcome.REFUSED, "the group would replace it"),
-        (Unsupported("p", "no reset"), Outcome.REFUSED, "name another way"),
-        (NoSuchMachine("p", "i-1"), Outcome.GONE, "does not know this machine"),
+        (Unreachable("p", "no route"), RequestOutcome.UNCLEAR, "no route"),
+        (Throttled("p", "slow down", timedelta(seconds=9)), RequestOutcome.LATER, "slow down"),
+        (Busy("p", "another operation"), RequestOutcome.LATER, "another operation"),
+        (Denied("p", "AccessDenied"), RequestOutcome.REFUSED, "give its credentials the right"),
+        (
+            Refused("p", "the group would replace it"),
+            RequestOutcome.REFUSED,
+            "the group would replace it",
+        ),
+        (Unsupported("p", "no reset"), RequestOutcome.REFUSED, "name another way"),
+        (NoSuchMachine("p", "i-1"), RequestOutcome.GONE, "does not know this machine"),
     ],
 )
 async def test_a_providers_no_says_what_follows_and_what_a_person_can_do(
-    error: ProviderError, outcome: Outcome, says: str
+    error: ProviderError, outcome: RequestOutcome, says: str
 ) -> None:
     provider = Sick()
     provider.error = error
     access = an_access(provider)
-    heard = await access.switch(a_rebooting_job(), Act.RESET, NODE)
+    heard = await access.switch(a_rebooting_job(), JobAct.RESET, NODE)
     assert heard.outcome is outcome and says in heard.error
     power = await access.power(a_rebooting_job(), NODE)
     assert power.power is None and not power.dark
@@ -134,8 +138,8 @@ async def test_a_providers_no_says_what_follows_and_what_a_person_can_do(
 async def test_a_machine_without_a_provider_is_refused_with_its_id() -> None:
     access = an_access()
     power = await access.power(a_rebooting_job(), NODE)
-    heard = await access.switch(a_rebooting_job(), Act.RESET, NODE)
-    assert power.outcome is heard.outcome is Outcome.REFUSED
+    heard = await access.switch(a_rebooting_job(), JobAct.RESET, NODE)
+    assert power.outcome is heard.outcome is RequestOutcome.REFUSED
     assert "memory:///n1" in power.why and "memory:///n1" in heard.error
 
 
@@ -143,8 +147,8 @@ async def test_the_request_is_the_same_for_the_same_job_and_no_other() -> None:
     provider = MemoryProvider()
     access = an_access(provider)
     job = a_rebooting_job()
-    await access.switch(job, Act.RESET, NODE)
-    await access.switch(job, Act.RESET, None)  # it was not read: the record knows the machine
+    await access.switch(job, JobAct.RESET, NODE)
+    await access.switch(job, JobAct.RESET, None)  # it was not read: the record knows the machine
     assert provider.requests == [f"{job.uid}.r0s0a1"] * 2
 
 
@@ -157,7 +161,7 @@ async def test_one_reading_serves_the_rounds_of_a_run_and_no_more() -> None:
     clock.step(timedelta(seconds=1.1))
     await access.power(a_rebooting_job(), NODE)
     assert provider.readings == 2
-    await access.switch(a_rebooting_job(), Act.RESET, NODE)
+    await access.switch(a_rebooting_job(), JobAct.RESET, NODE)
     await access.power(a_rebooting_job(), NODE)
     assert provider.readings == 3, "after an act the machine is looked at anew"
 
@@ -183,14 +187,14 @@ async def test_drains_look_at_a_running_machine_seldom_and_at_a_dark_one_always(
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (NoServer("connection reset"), Outcome.UNCLEAR),
-        (KubeError(503), Outcome.UNCLEAR),
-        (TooMany(429, retry_after=3), Outcome.LATER),
-        (Forbidden(403), Outcome.REFUSED),
-        (Conflict(409), Outcome.REFUSED),
+        (NoServer("connection reset"), RequestOutcome.UNCLEAR),
+        (KubeError(503), RequestOutcome.UNCLEAR),
+        (TooMany(429, retry_after=3), RequestOutcome.LATER),
+        (Forbidden(403), RequestOutcome.REFUSED),
+        (Conflict(409), RequestOutcome.REFUSED),
     ],
 )
-def test_an_api_servers_no_becomes_an_outcome(error: KubeError, outcome: Outcome) -> None:
+def test_an_api_servers_no_becomes_an_outcome(error: KubeError, outcome: RequestOutcome) -> None:
     assert outcome_of(error)[0] is outcome
 
 
@@ -219,7 +223,7 @@ def a_node(name: str, uid: str = "", *, boot: str = "boot-1", age: int = 0, **la
 
 POOL = {"kubenode.io/pool": "a"}
 OLD = a_node("n1", age=600, **POOL)
-ASKED = Asked(
+ASKED = ReplacementRequest(
     "n1", "uid-n1", "memory:///n1", "kubenode.io/pool=a", T0, "job.r0s0a1", "boot-1", "agent-1"
 )
 
@@ -235,8 +239,10 @@ async def test_a_young_ready_node_of_the_same_group_is_the_replacement() -> None
     young = a_node("n9", age=-2, **POOL)
     group, provider = a_group(OLD, young)
     found = await group.find(OLD)
-    assert found == Found("memory:///n1", "kubenode.io/pool=a", "2026-01-01T12:02:00.000Z uid-n9")
-    assert (await group.ask(ASKED)).outcome is Outcome.TAKEN
+    assert found == ReplacementTarget(
+        "memory:///n1", "kubenode.io/pool=a", "2026-01-01T12:02:00.000Z uid-n9"
+    )
+    assert (await group.ask(ASKED)).outcome is RequestOutcome.TAKEN
     far = await group.far(ASKED)
     assert (far.gone, far.new) == (True, "n9")
     assert provider.requests == ["job.r0s0a1"]
@@ -360,9 +366,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("act", [Act.POWER_OFF, Act.RESET, Act.REPLACE])
+@pytest.mark.parametrize("act", [JobAct.POWER_OFF, JobAct.RESET, JobAct.REPLACE])
 async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_against_it(
-    act: Act, case: str
+    act: JobAct, case: str
 ) -> None:
     provider, clock = MemoryProvider(), FakeClock()
     levers = a_guard(clock)
@@ -375,16 +381,16 @@ async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_again
     job = a_rebooting_job(**changes)
     if case == "too late":
         clock.step(timedelta(minutes=5))
-    if act is Act.REPLACE:
+    if act is JobAct.REPLACE:
         heard = await replacing_with(levers, provider, node).ask(job, NODE)
     else:
         access = an_access(provider, clock=clock, levers=levers, node=node)
         heard = await access.switch(job, act, NODE)
     if not CASES[case]:
-        assert heard.outcome is Outcome.TAKEN and len(provider.requests) == 1
+        assert heard.outcome is RequestOutcome.TAKEN and len(provider.requests) == 1
         assert levers.permits.reads == 1
         return
-    assert heard.outcome is Outcome.HELD and heard.error.startswith(CASES[case])
+    assert heard.outcome is RequestOutcome.HELD and heard.error.startswith(CASES[case])
     assert heard.booted is (case == "booted") and not provider.requests
 
 
@@ -392,8 +398,8 @@ async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_again
 async def test_a_machine_is_switched_on_whatever_is_against_other_acts(case: str) -> None:
     provider, levers = MemoryProvider(), a_guard()
     access = an_access(provider, levers=levers, node=against(case, levers))
-    heard = await access.switch(a_rebooting_job(), Act.POWER_ON, NODE)
-    assert heard.outcome is Outcome.TAKEN and len(provider.requests) == 1
+    heard = await access.switch(a_rebooting_job(), JobAct.POWER_ON, NODE)
+    assert heard.outcome is RequestOutcome.TAKEN and len(provider.requests) == 1
     assert levers.permits.reads == 0
 
 

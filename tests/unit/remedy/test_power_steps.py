@@ -18,10 +18,10 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import Act, Heard, Job, NodeSeen, Requested, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen, Requested
 from remedy.job.noted import to_note
 from remedy.job.step import step
-from remedy.power.seen import Outcome, PowerSeen, ReplaceSeen
+from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
 from rules.truth import Truth
 
 AGAIN = timedelta(minutes=2)
@@ -43,7 +43,12 @@ WORDS: dict[str, tuple[str, ...]] = {
     "fence": ("",),
     "replace": ("", "replace"),
 }
-ACT = {"off": Act.POWER_OFF, "on": Act.POWER_ON, "reset": Act.RESET, "replace": Act.REPLACE}
+ACT = {
+    "off": JobAct.POWER_OFF,
+    "on": JobAct.POWER_ON,
+    "reset": JobAct.RESET,
+    "replace": JobAct.REPLACE,
+}
 BOTH = Can(off=True, reset=True, replace=True)
 KNOWS = Can(off=True, reset=True, replace=True, repeatable=True)
 
@@ -61,11 +66,11 @@ READINGS = (
     reading(PowerState.STOPPING),
     reading(PowerState.GONE),
     reading(PowerState.UNKNOWN),
-    PowerSeen("fake", BOTH, outcome=Outcome.UNCLEAR, why="no answer"),
-    PowerSeen("fake", BOTH, outcome=Outcome.LATER, why="throttled"),
-    PowerSeen("fake", BOTH, outcome=Outcome.REFUSED, why="no right"),
-    PowerSeen("fake", BOTH, outcome=Outcome.GONE, why="unknown machine"),
-    PowerSeen(outcome=Outcome.REFUSED, why="no provider has this machine"),
+    PowerSeen("fake", BOTH, outcome=RequestOutcome.UNCLEAR, why="no answer"),
+    PowerSeen("fake", BOTH, outcome=RequestOutcome.LATER, why="throttled"),
+    PowerSeen("fake", BOTH, outcome=RequestOutcome.REFUSED, why="no right"),
+    PowerSeen("fake", BOTH, outcome=RequestOutcome.GONE, why="unknown machine"),
+    PowerSeen(outcome=RequestOutcome.REFUSED, why="no provider has this machine"),
 )
 NODE = NodeSeen(
     unschedulable=True,
@@ -87,8 +92,8 @@ FAR = (
     ReplaceSeen("Karpenter", "c1/uid", "NodePool a", gone=True, enough=True),
     ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a", gone=True, new="n2"),
     ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a", renewed=True),
-    ReplaceSeen(outcome=Outcome.REFUSED, why="nobody"),
-    ReplaceSeen(outcome=Outcome.UNCLEAR, why="the API server does not answer"),
+    ReplaceSeen(outcome=RequestOutcome.REFUSED, why="nobody"),
+    ReplaceSeen(outcome=RequestOutcome.UNCLEAR, why="the API server does not answer"),
 )
 WORLDS: tuple[dict[str, Any], ...] = (
     {},
@@ -133,14 +138,14 @@ def a_case(name: str, word: str, told: str, fenced: bool, unasked: bool) -> Job:
     return replace(job, requested=to_note(job))
 
 
-def heard_of(word: str) -> tuple[Heard | None, ...]:
+def heard_of(word: str) -> tuple[JobActResult | None, ...]:
     if not word:
         return (None,)
-    outcomes = (Heard(ACT[word], outcome=o, error=f"fake: {o}") for o in Outcome)
+    outcomes = (JobActResult(ACT[word], outcome=o, error=f"fake: {o}") for o in RequestOutcome)
     return (None, *outcomes)
 
 
-def every_case(name: str) -> Iterator[tuple[Job, Seen]]:
+def every_case(name: str) -> Iterator[tuple[Job, JobObservation]]:
     """Nobody has acted on a request that is `unasked`, so nothing was heard of it."""
     for word in WORDS[name]:
         tolds = ("", "taken", "unclear", "later", "gone") if word else ("",)
@@ -169,22 +174,22 @@ def every_case(name: str) -> Iterator[tuple[Job, Seen]]:
                         )
 
 
-def new_boot(job: Job, now: Seen) -> bool:
+def new_boot(job: Job, now: JobObservation) -> bool:
     record = job.record
     assert record is not None and now.node is not None
     return len({"", record.boot_id, now.node.boot_id}) == 3
 
 
-def dark(now: Seen, job: Job) -> bool:
+def dark(now: JobObservation, job: Job) -> bool:
     """Off or gone, or unknown to who had it before."""
     record, power = job.record, now.power
     assert record is not None and power is not None
     if power.power is not None:
         return power.power.state in (PowerState.OFF, PowerState.GONE)
-    return power.outcome is Outcome.GONE and "was" in record.output
+    return power.outcome is RequestOutcome.GONE and "was" in record.output
 
 
-PROOF: dict[str, Callable[[Job, Seen], bool]] = {
+PROOF: dict[str, Callable[[Job, JobObservation], bool]] = {
     "powerOff": lambda job, now: dark(now, job),
     "powerOn": lambda job, now: (
         now.power is not None
@@ -201,13 +206,13 @@ PROOF: dict[str, Callable[[Job, Seen], bool]] = {
 }
 
 
-def leave(now: Seen) -> bool:
+def leave(now: JobObservation) -> bool:
     """What must be true when a machine is taken from its workloads."""
     fault = now.fault
     return now.fresh and now.permit is not None and fault.guards is Truth.FALSE
 
 
-def repeats(job: Job, now: Seen) -> bool:
+def repeats(job: Job, now: JobObservation) -> bool:
     return now.power is not None and now.power.can.repeatable
 
 
@@ -218,24 +223,24 @@ def test_every_case_keeps_the_promises(name: str) -> None:
     for job, now in every_case(name):
         after, act = step(job, now)
         told = (job.record, now)
-        assert after == job or act is Act.NONE, told
+        assert after == job or act is JobAct.NONE, told
         before, record = job.record, after.status.steps[0]
         assert before is not None
         acts.add(act)
         ends.add(record.state)
         word, heard = before.output.get("asked", ""), before.output.get("heard", "")
-        if act in (Act.RESET, Act.REPLACE):
+        if act in (JobAct.RESET, JobAct.REPLACE):
             assert now.unasked or (heard != "taken" and repeats(job, now)), ("twice", told)
         if act in ACT.values():
             assert act is ACT[word] and before.asked_at is not None, ("no intent", told)
-        if act in (Act.POWER_OFF, Act.RESET, Act.REPLACE, Act.FENCE):
+        if act in (JobAct.POWER_OFF, JobAct.RESET, JobAct.REPLACE, JobAct.FENCE):
             assert leave(now), ("without leave", told)
-        if act is Act.REPLACE and now.unasked:
+        if act is JobAct.REPLACE and now.unasked:
             plain = now.fault.evidence is Truth.TRUE and now.fault.agreed
             assert plain or dark(now, job), ("a machine that runs", told)
-        if act is Act.FENCE:
+        if act is JobAct.FENCE:
             assert dark(now, job) and job.finalizer and job.status.owned.fenced, told
-        if act is Act.POWER_ON:
+        if act is JobAct.POWER_ON:
             assert not (now.node is not None and now.node.fenced_by == JOB), (
                 "behind a fence",
                 told,
@@ -243,12 +248,12 @@ def test_every_case_keeps_the_promises(name: str) -> None:
         if record.state is StepState.DONE:
             assert PROOF[name](job, now), ("no proof", told)
         if now.now - T0 >= LATE and after.status.step == 0:
-            ours_first = act is Act.UNFENCE or after.status.owned != job.status.owned
+            ours_first = act is JobAct.UNFENCE or after.status.owned != job.status.owned
             ours_first |= (word, record.output["asked"]) == ("off", "on") if word else False
             assert record.state is StepState.FAILED or ours_first, ("it never ends", told)
     assert StepState.DONE in ends and StepState.FAILED in ends
-    wanted = {ACT[w] for w in WORDS[name] if w} | ({Act.FENCE} if name == "fence" else set())
-    assert wanted - {Act.FENCE} <= acts, "a wish that is never asked for"
+    wanted = {ACT[w] for w in WORDS[name] if w} | ({JobAct.FENCE} if name == "fence" else set())
+    assert wanted - {JobAct.FENCE} <= acts, "a wish that is never asked for"
 
 
 def test_f21_what_is_refused_fails_at_once_and_names_the_reason() -> None:
@@ -256,10 +261,12 @@ def test_f21_what_is_refused_fails_at_once_and_names_the_reason() -> None:
     now = seen(
         node=NODE,
         power=READINGS[1],
-        heard=Heard(Act.POWER_OFF, outcome=Outcome.REFUSED, error="fake: no right"),
+        heard=JobActResult(
+            JobAct.POWER_OFF, outcome=RequestOutcome.REFUSED, error="fake: no right"
+        ),
     )
     after, act = step(job, now)
-    assert act is Act.NONE and after.phase is JobPhase.NEEDS_HUMAN
+    assert act is JobAct.NONE and after.phase is JobPhase.NEEDS_HUMAN
     assert "no right" in after.status.message
 
 
@@ -274,14 +281,14 @@ def test_f22_at_the_deadline_the_controller_fails_the_step() -> None:
 @pytest.mark.parametrize("told", ["", "unclear", "later"])
 def test_after_a_crash_a_reset_is_only_awaited(told: str) -> None:
     job = a_case("reboot", "reset", told, False, False)
-    assert step(job, seen(node=NODE, power=READINGS[1])) == (job, Act.NONE)
+    assert step(job, seen(node=NODE, power=READINGS[1])) == (job, JobAct.NONE)
 
 
 def test_a_request_that_nobody_acted_on_is_withdrawn_when_leave_is_gone() -> None:
     job = a_case("powerCycle", "reset", "", False, True)
     unclear = replace(FAULTY, evidence=Truth.UNKNOWN)
     after, act = step(job, seen(node=NODE, power=READINGS[1], fault=unclear, unasked=True))
-    assert act is Act.NONE and not after.in_flight
+    assert act is JobAct.NONE and not after.in_flight
     assert after.status.hold is not None and after.status.hold.reason == "FaultUnknown"
 
 
@@ -291,7 +298,7 @@ def test_a_boot_that_the_host_made_before_it_was_off_is_no_proof() -> None:
     booted = replace(NODE, boot_id="boot-2")
     after, act = step(job, seen(node=booted, power=reading(PowerState.OFF)))
     record = after.status.steps[0]
-    assert act is Act.NONE and record.state is StepState.RUNNING
+    assert act is JobAct.NONE and record.state is StepState.RUNNING
     assert (record.output["asked"], record.boot_id) == ("on", "boot-2")
 
 
@@ -301,11 +308,11 @@ def test_a_machine_that_was_switched_off_to_boot_is_switched_on_however_late_it_
     job = a_case("powerCycle", "off", "taken", False, False)
     dark, act = step(job, seen(now=late, node=NODE, power=off))
     record = dark.status.steps[0]
-    assert (act, record.state, record.output["asked"]) == (Act.NONE, StepState.RUNNING, "on")
+    assert (act, record.state, record.output["asked"]) == (JobAct.NONE, StepState.RUNNING, "on")
     end = late + timedelta(minutes=10)
     assert record.expires_at == end, "it has the time of a boot from then on"
     asked = step(dark, seen(now=late, node=NODE, power=off, unasked=True))
-    assert asked == (dark, Act.POWER_ON)
+    assert asked == (dark, JobAct.POWER_ON)
     soon = seen(now=end - timedelta(seconds=1), node=NODE, power=reading(PowerState.ON))
     assert step(dark, soon)[0].status.steps[0].state is StepState.RUNNING
     over, _ = step(dark, replace(soon, now=end))
@@ -365,7 +372,7 @@ def test_an_agent_of_another_boot_that_says_no_is_no_reason_to_reset_its_host_at
         ("Agent", "Provider"), {"state": state, "bootID": "boot-2", "output": "another boot"}
     )
     for later in (timedelta(0), timedelta(minutes=2)):
-        assert step(job, seen(now=T0 + later, node=NODE)) == (job, Act.NONE)
+        assert step(job, seen(now=T0 + later, node=NODE)) == (job, JobAct.NONE)
     after, _ = step(job, seen(now=T0 + timedelta(minutes=2, seconds=5), node=NODE))
     assert "another boot" in after.status.steps[0].output["Agent"]
     same = asked_of_the_agent(("Agent", "Provider"), {"state": state, "bootID": "boot-1"})
@@ -380,7 +387,7 @@ def test_what_must_not_be_asked_twice_is_noted_before_it_is_asked(name: str, wor
     now = seen(
         now=T0, node=NODES[0], power=READINGS[0], replacing=far, unasked=True, permit=granted()
     )
-    assert step(replace(job, requested=None), now)[1] is Act.NOTE_REQUEST
+    assert step(replace(job, requested=None), now)[1] is JobAct.NOTE_REQUEST
     assert step(job, now)[1] is ACT[word]
 
 

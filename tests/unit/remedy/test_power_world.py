@@ -18,7 +18,7 @@ from support.remedy_world import FakeWorld, closed, needs_human
 from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from kubenode.providers.port import Can, PowerState
 from remedy.job.controller import JobController, never_busy
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 
 VERIFY = {"for": "1m", "timeout": "5m"}
 CYCLE: dict[str, Any] = {
@@ -279,7 +279,7 @@ async def test_an_agent_that_wakes_late_finds_its_request_expired_and_of_another
 
 @pytest.mark.parametrize("rung", [CYCLE, BY_PROVIDER, REPLACE])
 async def test_f21_a_call_that_is_refused_fails_at_once_and_says_so(rung: dict[str, Any]) -> None:
-    host = FakeHost(refuses=[(Outcome.REFUSED, "fake: no right to do this")] * 2)
+    host = FakeHost(refuses=[(RequestOutcome.REFUSED, "fake: no right to do this")] * 2)
     world = hung(rung, host=host)
     started = world.clock.now()
     await world.run(needs_human)
@@ -288,8 +288,10 @@ async def test_f21_a_call_that_is_refused_fails_at_once_and_says_so(rung: dict[s
     assert world.permits == {}
 
 
-@pytest.mark.parametrize("outcome", [Outcome.UNCLEAR, Outcome.LATER])
-async def test_f21_a_call_that_fails_for_now_is_tried_again_with_back_off(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [RequestOutcome.UNCLEAR, RequestOutcome.LATER])
+async def test_f21_a_call_that_fails_for_now_is_tried_again_with_back_off(
+    outcome: RequestOutcome,
+) -> None:
     host = FakeHost(refuses=[(outcome, "fake: away")] * 4)
     world = hung(CYCLE, host=host)
     await world.run(lambda w: w.obj.status.hold is not None)
@@ -302,7 +304,7 @@ async def test_f21_a_call_that_fails_for_now_is_tried_again_with_back_off(outcom
 
 
 async def test_f21_a_provider_that_never_answers_is_given_up_at_the_deadline() -> None:
-    host = FakeHost(unread=[(Outcome.UNCLEAR, "fake: no route")] * 10_000)
+    host = FakeHost(unread=[(RequestOutcome.UNCLEAR, "fake: no route")] * 10_000)
     world = hung(CYCLE, host=host)
     await world.run(needs_human)
     assert "no route" in world.obj.status.message and world.host.asked == []
@@ -352,9 +354,9 @@ FENCE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("unread", [(), [(Outcome.UNCLEAR, "no answer")] * 200])
+@pytest.mark.parametrize("unread", [(), [(RequestOutcome.UNCLEAR, "no answer")] * 200])
 async def test_fencing_goes_on_by_itself_when_the_provider_says_off_later(
-    unread: list[tuple[Outcome, str]],
+    unread: list[tuple[RequestOutcome, str]],
 ) -> None:
     world = hung(FENCE, host=FakeHost(unread=list(unread)))
     await world.run(needs_human)
@@ -457,14 +459,17 @@ async def test_nothing_asks_for_a_machine_while_a_person_is_waited_for() -> None
 
 
 async def test_a_group_that_refuses_to_have_its_machine_switched_off_takes_a_reset() -> None:
-    host = FakeHost(refuses=[(Outcome.REFUSED, "fake: the group would replace it")])
+    host = FakeHost(refuses=[(RequestOutcome.REFUSED, "fake: the group would replace it")])
     world = hung(CYCLE, host=host)
     await world.run(at_rest)
     assert world.obj.status.phase is JobPhase.SUCCEEDED and words(world) == ["reset"]
 
 
 async def test_a_provider_that_refuses_both_ways_to_boot_is_not_asked_for_ever() -> None:
-    refuses = [(Outcome.REFUSED, "fake: no off"), (Outcome.REFUSED, "fake: no reset")] * 5
+    refuses = [
+        (RequestOutcome.REFUSED, "fake: no off"),
+        (RequestOutcome.REFUSED, "fake: no reset"),
+    ] * 5
     world = hung(CYCLE, host=FakeHost(refuses=refuses))
     await world.run(needs_human)
     assert len(world.host.refuses) == 8
@@ -481,7 +486,7 @@ async def test_a_machine_that_is_made_anew_as_itself_is_replaced_once_it_has_boo
 
 async def test_a_machine_that_we_left_dark_is_not_taken_for_healed() -> None:
     """The evidence of a hung host says that it is on: of a dark one it is false."""
-    refuses = [(Outcome.TAKEN, ""), (Outcome.REFUSED, "fake: no capacity")]
+    refuses = [(RequestOutcome.TAKEN, ""), (RequestOutcome.REFUSED, "fake: no capacity")]
     host = FakeHost(refuses=refuses)
     world = hung(CYCLE, REPLACE, host=host, blind_to_dark=True)
     await world.run(at_rest)

@@ -17,7 +17,7 @@ from remedy.hostprobes.asking import (
     plan,
     probe_name,
 )
-from remedy.hostprobes.metrics import OUTCOMES, Metrics
+from remedy.hostprobes.metrics import OUTCOMES, ProbeMetrics
 from remedy.hostprobes.shares import MOST_IN_ALL
 from rules.facts import ProbeFact
 from rules.probes import PROBES
@@ -226,7 +226,7 @@ async def test_rules_without_questions_work_on_when_nobody_may_ask() -> None:
 
 def test_all_outcomes_and_reasons_are_there_from_the_start() -> None:
     registry = CollectorRegistry()
-    Metrics(registry)
+    ProbeMetrics(registry)
     for outcome in OUTCOMES:
         assert registry.get_sample_value("kubenode_remedy_probes_total", {"outcome": outcome}) == 0
     for why in Wait:

@@ -18,7 +18,7 @@ from remedy.power.claims import REPLACES, ReplacementClaims
 from remedy.power.instancegroup import InstanceGroup
 from remedy.power.replacing import Replacing
 from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import MOST_UIDS, Asked, Found, newest_of
+from remedy.power.ways import MOST_UIDS, ReplacementRequest, ReplacementTarget, newest_of
 
 POOL = {"kubenode.io/pool": "online"}
 
@@ -164,8 +164,10 @@ async def test_a_sibling_that_was_made_just_before_the_request_is_no_replacement
     old, sibling = a_node("a", -600), a_node("sibling", -5)
     group = InstanceGroup(Providers(), Nodes(old, sibling), by_kubelet)  # type: ignore[arg-type]
     found = await group.find(old)
-    assert isinstance(found, Found) and found.newest
-    asked = Asked("a", "u-a", found.target, found.group, T0, "a.r0", newest=found.newest)
+    assert isinstance(found, ReplacementTarget) and found.newest
+    asked = ReplacementRequest(
+        "a", "u-a", found.target, found.group, T0, "a.r0", newest=found.newest
+    )
     assert (await group.far(asked)).candidates == ()
     nodes = Nodes(sibling, a_node("new-1", 1))
     later = InstanceGroup(Providers(), nodes, by_kubelet)  # type: ignore[arg-type]
@@ -176,9 +178,11 @@ async def test_a_replacement_of_the_same_second_as_a_sibling_is_told_by_its_uid(
     old, sibling, new = a_node("a", -600), a_node("sibling", -5), a_node("new-1", -5)
     group = InstanceGroup(Providers(), Nodes(old, sibling), by_kubelet)  # type: ignore[arg-type]
     found = await group.find(old)
-    assert isinstance(found, Found)
+    assert isinstance(found, ReplacementTarget)
     later = InstanceGroup(Providers(), Nodes(sibling, new), by_kubelet)  # type: ignore[arg-type]
-    asked = Asked("a", "u-a", found.target, found.group, T0, "a.r0", newest=found.newest)
+    asked = ReplacementRequest(
+        "a", "u-a", found.target, found.group, T0, "a.r0", newest=found.newest
+    )
     assert (await later.far(asked)).candidates == ("new-1",)
     of_earlier_version = replace(asked, newest=found.newest.partition(" ")[0])
     assert (await later.far(of_earlier_version)).candidates == ()
@@ -189,7 +193,7 @@ def test_a_scale_up_of_many_in_one_second_is_told_by_its_time_alone(
     members: int, new: bool
 ) -> None:
     newest = newest_of((T0, f"u{number}") for number in range(members))
-    asked = Asked("a", "u-a", "t", "g", T0, "a.r0", newest=newest)
+    asked = ReplacementRequest("a", "u-a", "t", "g", T0, "a.r0", newest=newest)
     assert asked.is_new(T0, "another") is new
     assert not asked.is_new(T0, "u1")
     assert asked.is_new(T0 + timedelta(seconds=1), "another")
@@ -198,5 +202,5 @@ def test_a_scale_up_of_many_in_one_second_is_told_by_its_time_alone(
 async def test_a_node_that_another_request_has_claimed_is_no_candidate() -> None:
     nodes = Nodes(a_node("new-1", claimed="b.r0"), a_node("new-2", claimed="a.r0"))
     group = InstanceGroup(Providers(), nodes, by_kubelet)  # type: ignore[arg-type]
-    asked = Asked("a", "u-a", "fake:///a", "kubenode.io/pool=online", T0, "a.r0")
+    asked = ReplacementRequest("a", "u-a", "fake:///a", "kubenode.io/pool=online", T0, "a.r0")
     assert (await group.far(asked)).candidates == ("new-2",)

@@ -13,10 +13,10 @@ from support.remedy_builders import FAULTY, JOB, PERMIT, a_job, granted, seen
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
-from remedy.job.model import Act, Heard, Job, NodeSeen, Seen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
 from remedy.job.step import step
 from remedy.machines import MACHINES
-from remedy.power.seen import Outcome
+from remedy.power.seen import RequestOutcome
 from remedy.rollback.access import SETS, Rollbacks, far
 from remedy.rollback.seen import Back, RollbackSeen
 from rules.truth import Truth
@@ -56,10 +56,12 @@ def a_case(asked: bool = False, told: str = "", class_: str = "Host") -> Job:
     return a_job(rung, status=status)
 
 
-def every_case() -> Iterator[tuple[Job, Seen]]:
+def every_case() -> Iterator[tuple[Job, JobObservation]]:
     for asked, far_, at in product((False, True), (*FARS, None), (timedelta(0), LATE)):
         for told in ("", "taken", "unclear") if asked else ("",):
-            outcomes = [Heard(Act.ROLL_BACK, outcome=o, error=f"api: {o}") for o in Outcome]
+            outcomes = [
+                JobActResult(JobAct.ROLL_BACK, outcome=o, error=f"api: {o}") for o in RequestOutcome
+            ]
             for heard in (None, *(outcomes if asked and not told else ())):
                 for world in WORLDS:
                     given = {"permit": granted(life=timedelta(hours=2)), **world}
@@ -78,29 +80,29 @@ def test_every_case_keeps_the_promises() -> None:
         assert record is not None
         if state_of(after) is StepState.DONE:
             assert there is not None and there.state is Back.DONE and record.asked_at is not None
-        if there is not None and there.state is Back.FAILED and act is Act.NONE:
+        if there is not None and there.state is Back.FAILED and act is JobAct.NONE:
             assert state_of(after) in (StepState.FAILED, StepState.RUNNING)
-        if act is Act.ROLL_BACK:
+        if act is JobAct.ROLL_BACK:
             assert record.asked_at is not None, "written down before it is asked for"
             assert look.permit is not None and look.fresh
             assert look.fault.guards is not Truth.TRUE
-        assert act in (Act.NONE, Act.ROLL_BACK, Act.RENEW_PERMIT, Act.RELEASE_PERMIT)
+        assert act in (JobAct.NONE, JobAct.ROLL_BACK, JobAct.RENEW_PERMIT, JobAct.RELEASE_PERMIT)
 
 
 def test_it_is_written_down_then_asked_for_then_awaited() -> None:
     ready = RollbackSeen(Back.READY, "m1", B, A)
     look = seen(node=NodeSeen(), rollback=ready, permit=granted(life=timedelta(hours=2)))
     job, act = step(a_case(), look)
-    assert act is Act.NONE and job.record is not None
+    assert act is JobAct.NONE and job.record is not None
     assert job.record.output == {"asked": "rollback", "of": "m1", "from": B, "to": A}
     job, act = step(job, look)
-    assert act is Act.ROLL_BACK
+    assert act is JobAct.ROLL_BACK
 
 
 def test_nothing_to_go_back_to_fails_with_the_sentence() -> None:
     nothing = RollbackSeen(Back.FAILED, "m1", why="set s has no revision before it")
     after, act = step(a_case(), seen(node=NodeSeen(), rollback=nothing, permit=granted()))
-    assert act is Act.NONE and state_of(after) is StepState.FAILED
+    assert act is JobAct.NONE and state_of(after) is StepState.FAILED
     assert "no revision before" in after.status.steps[0].message
 
 
@@ -224,7 +226,7 @@ async def test_the_wish_is_written_at_the_machine_of_the_node() -> None:
     api.put(SETS, a_set().model_dump(mode="json", by_alias=True, exclude_none=True))
     assert (await rollbacks.seen(job)).state is Back.READY
     heard = await rollbacks.ask(job)
-    assert heard.outcome is Outcome.TAKEN, heard
+    assert heard.outcome is RequestOutcome.TAKEN, heard
     written = api.objects[MACHINES]["m1"]["metadata"]["annotations"]
     said = rollback_in(written, "kubelet")
     assert said is not None

@@ -25,7 +25,7 @@ from support.remedy_builders import (
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase
 from kubenode.api.v1alpha1.noderemedier import OnGiveUp
-from remedy.job.model import Act, CloseReason, Fault, Job, Pods
+from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, Pods
 from remedy.job.moves import LONGEST_DOUBT, SETTLES
 from remedy.job.step import step
 from remedy.job.wake import look_again_at
@@ -33,7 +33,7 @@ from rules.truth import Truth
 
 SECOND = timedelta(seconds=1)
 LEFT = Pods(2, ("shop/a", "shop/b"))
-DOUBT = Fault(Truth.UNKNOWN, Truth.FALSE, agreed=True, why="it is back")
+DOUBT = FaultAssessment(Truth.UNKNOWN, Truth.FALSE, agreed=True, why="it is back")
 
 
 def draining() -> Job:
@@ -53,7 +53,7 @@ def yielded() -> Job:
 JOBS = {"draining": draining, "yielded": yielded}
 
 
-def looked(job: Job, seconds: float, fault: Fault, **more: Any) -> tuple[Job, Act]:
+def looked(job: Job, seconds: float, fault: FaultAssessment, **more: Any) -> tuple[Job, JobAct]:
     """Every move of that moment, and the act that it ends with."""
     world = seen(
         now=T0 + seconds * SECOND,
@@ -74,7 +74,7 @@ def looked(job: Job, seconds: float, fault: Fault, **more: Any) -> tuple[Job, Ac
         job = after
         if job.close_reason is not None:
             break
-    return job, Act.NONE
+    return job, JobAct.NONE
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -82,7 +82,7 @@ def test_nothing_is_evicted_and_nothing_given_back_while_a_fault_has_just_gone(n
     job = JOBS[name]()
     for seconds in (0, 1, 29):
         job, act = looked(job, seconds, HEALED)
-        assert act is Act.NONE and job.close_reason is None
+        assert act is JobAct.NONE and job.close_reason is None
         assert job.status.owned.cordon
         assert job.status.hold is not None and job.status.hold.reason == HoldReason.FAULT_UNKNOWN
 
@@ -96,19 +96,19 @@ def test_a_job_ends_when_its_fault_stays_away(name: str) -> None:
 
 def test_a_drain_goes_on_when_the_detector_only_began_anew() -> None:
     job, act = looked(draining(), 0, FAULTY)
-    assert act is Act.EVICT
+    assert act is JobAct.EVICT
     job, act = looked(job, 10, HEALED)
-    assert act is Act.NONE and job.close_reason is None
+    assert act is JobAct.NONE and job.close_reason is None
     job, act = looked(job, 12, FAULTY)
-    assert act is Act.EVICT and job.status.hold is None
+    assert act is JobAct.EVICT and job.status.hold is None
     assert job.status.evidence_false_since is None
 
 
 def test_a_yielded_job_asks_again_when_its_fault_is_back() -> None:
     job, act = looked(yielded(), 10, HEALED)
-    assert act is Act.NONE
+    assert act is JobAct.NONE
     job, act = looked(job, 12, FAULTY)
-    assert act is Act.ASK_PERMIT and job.close_reason is None
+    assert act is JobAct.ASK_PERMIT and job.close_reason is None
 
 
 def test_a_flapping_fault_holds_the_drain_and_neither_cancels_nor_begins_it_anew() -> None:
@@ -119,9 +119,9 @@ def test_a_flapping_fault_holds_the_drain_and_neither_cancels_nor_begins_it_anew
         fault = HEALED if in_cycle >= 235 else DOUBT if in_cycle < 120 and second > 235 else FAULTY
         job, act = looked(job, second, fault)
         assert job.close_reason is None and job.status.owned.cordon
-        assert act in (Act.EVICT, Act.NONE, Act.RENEW_PERMIT), act
-        assert fault is FAULTY or act is not Act.EVICT
-        evicted += act is Act.EVICT
+        assert act in (JobAct.EVICT, JobAct.NONE, JobAct.RENEW_PERMIT), act
+        assert fault is FAULTY or act is not JobAct.EVICT
+        evicted += act is JobAct.EVICT
     assert evicted > 100, "it goes on in between"
 
 
@@ -144,7 +144,7 @@ def test_a_person_is_called_or_the_node_given_back_when_nobody_knows_for_an_hour
     job, hour = made, LONGEST_DOUBT.total_seconds()
     for seconds in (0.0, 60.0, hour - 1):
         job, act = looked(job, seconds, DOUBT)
-        assert act in (Act.NONE, Act.RENEW_PERMIT) and job.close_reason is None
+        assert act in (JobAct.NONE, JobAct.RENEW_PERMIT) and job.close_reason is None
         assert job.phase is made.phase and job.status.hold is not None
     job, _ = looked(job, hour, DOUBT)
     assert "nobody knows" in job.status.message
@@ -157,7 +157,7 @@ def test_a_person_is_called_or_the_node_given_back_when_nobody_knows_for_an_hour
 def test_an_hour_of_doubt_is_one_without_a_break() -> None:
     job, _ = looked(draining(), 0, DOUBT)
     job, act = looked(job, 1800, FAULTY)
-    assert act is Act.EVICT
+    assert act is JobAct.EVICT
     job, _ = looked(job, 1900, DOUBT)
     job, _ = looked(job, 3700, DOUBT)
     assert job.close_reason is None and job.status.hold is not None
@@ -168,4 +168,4 @@ def test_a_job_that_has_nothing_on_the_node_waits_for_as_long_as_nobody_knows() 
     job = a_job(DRAIN, status={"phase": "AwaitingPermit"})
     for seconds in (0.0, 4000.0, 90_000.0):
         job, act = looked(job, seconds, DOUBT)
-        assert act is Act.NONE and job.close_reason is None
+        assert act is JobAct.NONE and job.close_reason is None

@@ -28,14 +28,14 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.ladder import AgentAction
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.marks import MARKS
-from remedy.job.model import SUPPORTED, Act, Fault, Job, NodeSeen
+from remedy.job.model import SUPPORTED, FaultAssessment, Job, JobAct, NodeSeen
 from remedy.job.moves import SETTLES
 from remedy.job.sparing import SPARED, WHOLE_ACTIONS
 from remedy.job.step import step
 from rules.truth import Truth
 
 NODE = NodeSeen(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)
-GONE = Fault(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
+GONE = FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
 
 NEEDED: dict[str, dict[str, Any]] = {
     "label": {"key": "a/b"},
@@ -106,7 +106,7 @@ def is_spared(job: Job, **changes: Any) -> bool:
     record = next((r for r in after.status.steps if r.index == index), None)
     if record is None or record.state is not StepState.SKIPPED:
         return False
-    assert act is Act.NONE and record.message == SPARED
+    assert act is JobAct.NONE and record.message == SPARED
     assert after.phase is JobPhase.RUNNING and after.status.step == index + 1
     return True
 
@@ -214,7 +214,7 @@ class Reporting(FakeWorld):
 
     died = False
 
-    async def fault(self, job: Job) -> Fault:
+    async def fault(self, job: Job) -> FaultAssessment:
         known = await super().fault(job)
         return known if self.reported else replace(known, evidence=Truth.TRUE, gone=Truth.FALSE)
 

@@ -9,7 +9,7 @@ from support.remedy_facts import Facts
 from remedy.remedier.choice import guards_of
 from remedy.remedier.facts import FactStore
 from rules.diagnose import Agreement, Diagnoser, Match
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.sources import EVENTS, HOST_EVENTS
 from rules.truth import Truth
 
@@ -118,7 +118,7 @@ def test_a_diagnoser_that_remembers_says_the_same_as_one_that_starts(stale: Any)
     world.diagnoser.diagnose([facts], now)
     (remembered,) = world.diagnoser.diagnose([late], now)
     other = Diagnoser()
-    other.load([Rule(id_, rule) for id_, rule in world.rules.items()])
+    other.load([RuleVersion(id_, rule) for id_, rule in world.rules.items()])
     (anew,) = other.diagnose([late], now)
     assert remembered == anew
     assert {match.agreement for match in anew.matches} == {Agreement.UNCHECKED}

@@ -35,7 +35,16 @@ from support.remedy_builders import (
 
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.marks import MARKS
-from remedy.job.model import Act, CloseReason, Fault, Heard, Job, NodeSeen, Pods, Seen
+from remedy.job.model import (
+    CloseReason,
+    FaultAssessment,
+    Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
+    NodeSeen,
+    Pods,
+)
 from remedy.job.step import EDGES, step
 from remedy.job.wake import look_again_at
 from rules.truth import Truth
@@ -156,7 +165,7 @@ NODES = (
         )
     ),
 )
-UNKNOWN = Fault(Truth.UNKNOWN, Truth.FALSE, agreed=True, gone=Truth.UNKNOWN)
+UNKNOWN = FaultAssessment(Truth.UNKNOWN, Truth.FALSE, agreed=True, gone=Truth.UNKNOWN)
 FAULTS = (
     FAULTY,
     replace(FAULTY, agreed=False),
@@ -165,7 +174,11 @@ FAULTS = (
     HEALED,
     replace(HEALED, gone=Truth.UNKNOWN),
 )
-HEARD = (None, Heard(Act.ASK_PERMIT, granted()), Heard(Act.ASK_PERMIT, refused()))
+HEARD = (
+    None,
+    JobActResult(JobAct.ASK_PERMIT, granted()),
+    JobActResult(JobAct.ASK_PERMIT, refused()),
+)
 WORDS: tuple[dict[str, Any] | None, ...] = (
     None,
     {"decision": "Approve"},
@@ -190,13 +203,13 @@ def said(job: Job, word: dict[str, Any] | None, end: str) -> Job:
     return replace(job, spec=spec, deleting=end == "deleting")
 
 
-def worlds() -> Iterator[Seen]:
+def worlds() -> Iterator[JobObservation]:
     for now in (T0, LATER):
         for node in NODES:
             for fault in FAULTS:
                 for fresh in (True, False) if fault in (FAULTY, HEALED) else (True,):
                     for heard in HEARD:
-                        yield Seen(
+                        yield JobObservation(
                             now=now,
                             node=node,
                             fault=fault,
@@ -211,7 +224,9 @@ def worlds() -> Iterator[Seen]:
 # -- the table ------------------------------------------------------------------------------------
 
 
-def wanted(case: Case, job: Job, see: Seen, word: dict[str, Any] | None, end: str) -> set[P]:
+def wanted(
+    case: Case, job: Job, see: JobObservation, word: dict[str, Any] | None, end: str
+) -> set[P]:
     """The phases that the job may be in, or be on its way to, after one step."""
     stay = {job.phase}
     if job.phase.closed:
@@ -232,7 +247,7 @@ def wanted(case: Case, job: Job, see: Seen, word: dict[str, Any] | None, end: st
     return ROWS[job.phase](case, job, see, word)
 
 
-def in_flight(case: Case, job: Job, see: Seen) -> set[P]:
+def in_flight(case: Case, job: Job, see: JobObservation) -> set[P]:
     if case.result == "Done":
         return {job.phase}
     late = see.now == LATER and see.fresh
@@ -247,7 +262,7 @@ def after_failure(case: Case, job: Job) -> set[P]:
     return {P.NEEDS_HUMAN if job.spec.on_give_up == "Hold" else P.FAILED}
 
 
-def finds_marks_of_its_own(job: Job, see: Seen) -> bool:
+def finds_marks_of_its_own(job: Job, see: JobObservation) -> bool:
     """Its status was removed, and says nothing of what it has done to the node. In these worlds
     the autoscalers' marks are a person's.
     """
@@ -259,7 +274,7 @@ def finds_marks_of_its_own(job: Job, see: Seen) -> bool:
     )
 
 
-def uncordoned(case: Case, job: Job, see: Seen) -> bool:
+def uncordoned(case: Case, job: Job, see: JobObservation) -> bool:
     node = see.node
     if node is None or node.unschedulable:
         return False
@@ -276,7 +291,7 @@ def supersedable(case: Case, job: Job) -> bool:
     )
 
 
-def makes_sense(job: Job, see: Seen, word: dict[str, Any]) -> bool:
+def makes_sense(job: Job, see: JobObservation, word: dict[str, Any]) -> bool:
     if word.get("by") == "":
         return False
     decision = word["decision"]
@@ -300,7 +315,7 @@ def disrupts(job: Job) -> bool:
     return any(s.name not in ("notify", "wait") for s in job.rung.steps)
 
 
-def pending(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set[P]:
+def pending(case: Case, job: Job, see: JobObservation, word: dict[str, Any] | None) -> set[P]:
     if takes_over(job, see):
         return {P.PENDING}
     led = job.status.timeline.job_created is not None
@@ -312,12 +327,14 @@ def pending(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set
     return {P.AWAITING_PERMIT if disrupts(job) else P.RUNNING}
 
 
-def takes_over(job: Job, see: Seen) -> bool:
+def takes_over(job: Job, see: JobObservation) -> bool:
     marked = see.node is not None and see.node.cordoned_by == BEFORE
     return marked and job.spec.supersedes == BEFORE
 
 
-def awaiting_approval(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set[P]:
+def awaiting_approval(
+    case: Case, job: Job, see: JobObservation, word: dict[str, Any] | None
+) -> set[P]:
     if see.fault.evidence is Truth.FALSE:
         return {P.CANCELLED}
     if word is not None:
@@ -326,7 +343,9 @@ def awaiting_approval(case: Case, job: Job, see: Seen, word: dict[str, Any] | No
     return {P.CANCELLED if expired else P.AWAITING_APPROVAL}
 
 
-def awaiting_permit(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set[P]:
+def awaiting_permit(
+    case: Case, job: Job, see: JobObservation, word: dict[str, Any] | None
+) -> set[P]:
     if (see.fault.evidence is Truth.FALSE and not owns_anything(job)) or word is not None:
         return {P.CANCELLED}
     if see.fault.evidence is Truth.FALSE and see.fresh:
@@ -345,23 +364,23 @@ def owns_anything(job: Job) -> bool:
     return owned.cordon or owned.scale_down_disabled or owned.fenced
 
 
-def settled(job: Job, see: Seen) -> bool:
+def settled(job: Job, see: JobObservation) -> bool:
     """Whether the fault has been away for the settle time."""
     return since(job) and see.now == LATER
 
 
-def is_back(job: Job, see: Seen) -> bool:
+def is_back(job: Job, see: JobObservation) -> bool:
     """Whether a fault that was away is there again or unknown: that is written down first."""
     return since(job) and see.fault.evidence is not Truth.FALSE
 
 
-def plain(see: Seen) -> bool:
+def plain(see: JobObservation) -> bool:
     fault = see.fault
     sure = (fault.evidence, fault.guards) == (Truth.TRUE, Truth.FALSE)
     return see.fresh and fault.agreed and sure
 
 
-def runs(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set[P]:
+def runs(case: Case, job: Job, see: JobObservation, word: dict[str, Any] | None) -> set[P]:
     if case.result == "AllDone":
         return {P.VERIFYING}
     if see.fault.evidence is Truth.FALSE and see.fresh:
@@ -373,7 +392,7 @@ def runs(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set[P]
     return {P.AWAITING_PERMIT if migrates and late else P.RUNNING}
 
 
-def verifies(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set[P]:
+def verifies(case: Case, job: Job, see: JobObservation, word: dict[str, Any] | None) -> set[P]:
     if see.node is None:
         return {P.SUCCEEDED}
     if proven(job, see):
@@ -383,7 +402,7 @@ def verifies(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> se
     return {P.VERIFYING}
 
 
-def needs_human(case: Case, job: Job, see: Seen, word: dict[str, Any] | None) -> set[P]:
+def needs_human(case: Case, job: Job, see: JobObservation, word: dict[str, Any] | None) -> set[P]:
     if job.status.permit is not None:
         return {P.NEEDS_HUMAN}
     if word is not None:
@@ -395,12 +414,12 @@ def since(job: Job) -> bool:
     return job.status.evidence_false_since is not None
 
 
-def proof_stands(job: Job, see: Seen) -> bool:
+def proof_stands(job: Job, see: JobObservation) -> bool:
     checked = bool(job.rung.verify.checks) and job.phase is P.VERIFYING
     return checked or (see.fresh and see.fault.gone is Truth.TRUE)
 
 
-def proven(job: Job, see: Seen) -> bool:
+def proven(job: Job, see: JobObservation) -> bool:
     return since(job) and see.now == LATER and proof_stands(job, see)
 
 
@@ -440,7 +459,7 @@ def test_every_phase_moves_as_the_table_says_and_nowhere_else() -> None:
                     after, act = step(job, see)
                     to = goes_to(job, after)
                     assert to in wanted(case, job, see, word, end), (job, see, word, end, after)
-                    assert after == job or act is Act.NONE, (job, see, act)
+                    assert after == job or act is JobAct.NONE, (job, see, act)
                     assert to is job.phase or to in EDGES[job.phase], (job, see, after)
                     if to is not job.phase:
                         taken.add((job.phase, to))
@@ -448,17 +467,19 @@ def test_every_phase_moves_as_the_table_says_and_nowhere_else() -> None:
     assert taken == {(a, b) for a in EDGES for b in EDGES[a]} - LEFT_DARK
 
 
-def kept_promises(job: Job, see: Seen, after: Job, act: Act, word: dict[str, Any] | None) -> None:
+def kept_promises(
+    job: Job, see: JobObservation, after: Job, act: JobAct, word: dict[str, Any] | None
+) -> None:
     if after.phase.closed and not job.phase.closed:
         assert after.status.permit is None and not after.status.owned.cordon
     if job.phase is P.NEEDS_HUMAN and after.phase is P.NEEDS_HUMAN:
         assert after.status.owned == job.status.owned, "nothing of ours is let go"
-        assert act in (Act.NONE, Act.RELEASE_PERMIT), "and nothing is done to the node"
-    if not job.phase.closed and after == job and act is Act.NONE:
+        assert act in (JobAct.NONE, JobAct.RELEASE_PERMIT), "and nothing is done to the node"
+    if not job.phase.closed and after == job and act is JobAct.NONE:
         at = look_again_at(job, see)
         assert at is not None and at > see.now, "it is looked at again"
     heard_all = after.status.words_heard == len(after.spec.approvals)
-    quiet = after == job and act is Act.NONE and not job.phase.closed
+    quiet = after == job and act is JobAct.NONE and not job.phase.closed
     assert heard_all or not quiet or word is None, "no word is stored up"
 
 
@@ -474,10 +495,10 @@ def test_what_ends_undoes_what_is_its_own_and_then_closes_as_its_reason_says(
     ending = {**ACTED, "type": "Closing", "reason": reason}
     status = running(3, CORDONED, phase=phase, conditions=[ending])
     job, at = a_job(status=status), T0 + timedelta(minutes=3)  # nobody supersedes it any more
-    assert step(job, seen(node=OURS, now=at)) == (job, Act.UNCORDON)
+    assert step(job, seen(node=OURS, now=at)) == (job, JobAct.UNCORDON)
     for node in (SCHEDULABLE, THEIRS, None):
-        assert step(job, seen(node=node, now=at)) == (job, Act.RELEASE_PERMIT)
-        told = Heard(Act.RELEASE_PERMIT)
+        assert step(job, seen(node=node, now=at)) == (job, JobAct.RELEASE_PERMIT)
+        told = JobActResult(JobAct.RELEASE_PERMIT)
         over, _ = step(job, seen(node=node, now=at, heard=told))
         assert over.phase is reason.phase
         assert (over.status.permit, over.status.owned.cordon) == (None, False)

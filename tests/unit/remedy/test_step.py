@@ -36,14 +36,14 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
 from remedy.job.marks import MARKS
 from remedy.job.model import (
     HARMFUL,
-    Act,
     Blocked,
-    Fault,
-    Heard,
+    FaultAssessment,
     Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
     NodeSeen,
     Pods,
-    Seen,
     binding,
 )
 from remedy.job.moves import SETTLES
@@ -170,24 +170,24 @@ def remembered_running() -> Iterator[Job]:
 
 FAULTS = (
     FAULTY,
-    Fault(Truth.TRUE, Truth.FALSE, agreed=False),
-    Fault(Truth.TRUE, Truth.TRUE, agreed=True),
-    Fault(Truth.TRUE, Truth.UNKNOWN, agreed=True),
-    Fault(Truth.UNKNOWN, Truth.FALSE, agreed=True, gone=Truth.UNKNOWN),
+    FaultAssessment(Truth.TRUE, Truth.FALSE, agreed=False),
+    FaultAssessment(Truth.TRUE, Truth.TRUE, agreed=True),
+    FaultAssessment(Truth.TRUE, Truth.UNKNOWN, agreed=True),
+    FaultAssessment(Truth.UNKNOWN, Truth.FALSE, agreed=True, gone=Truth.UNKNOWN),
     HEALED,
-    Fault(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.UNKNOWN),
+    FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.UNKNOWN),
 )
 HEARD = (
     None,
-    Heard(Act.ASK_PERMIT, granted()),
-    Heard(Act.ASK_PERMIT, refused()),
-    Heard(Act.ASK_PERMIT, error="connection refused"),
-    Heard(Act.RENEW_PERMIT, granted()),
-    Heard(Act.RENEW_PERMIT, refused()),
-    Heard(Act.RELEASE_PERMIT),
-    Heard(Act.EVICT, evicted=("a/b",), moved="a,u,k=v,1,1"),
-    Heard(Act.EVICT, blocked=Blocked("a/b", "pdb=a/c", "no")),
-    Heard(Act.NOTIFY),
+    JobActResult(JobAct.ASK_PERMIT, granted()),
+    JobActResult(JobAct.ASK_PERMIT, refused()),
+    JobActResult(JobAct.ASK_PERMIT, error="connection refused"),
+    JobActResult(JobAct.RENEW_PERMIT, granted()),
+    JobActResult(JobAct.RENEW_PERMIT, refused()),
+    JobActResult(JobAct.RELEASE_PERMIT),
+    JobActResult(JobAct.EVICT, evicted=("a/b",), moved="a,u,k=v,1,1"),
+    JobActResult(JobAct.EVICT, blocked=Blocked("a/b", "pdb=a/c", "no")),
+    JobActResult(JobAct.NOTIFY),
 )
 NODES = (None, SCHEDULABLE, OURS, THEIRS, NodeSeen(cordoned_by=JOB, annotations=MARKS))
 PODS = (None, Pods(), Pods(2, ("a/b", "a/c")), Pods(1))
@@ -198,10 +198,10 @@ def all_jobs() -> tuple[Job, ...]:
     return tuple(remembered())
 
 
-def every_case() -> Iterator[tuple[Job, Seen]]:
+def every_case() -> Iterator[tuple[Job, JobObservation]]:
     some = {False: (None, *HEARD[1:2], *HEARD[4:6]), True: HEARD}
     worlds = [
-        Seen(now, node, fresh, fault, permit, pods, timedelta(), heard)
+        JobObservation(now, node, fresh, fault, permit, pods, timedelta(), heard)
         for now in (T0, LATER)
         for node in NODES
         for fresh in ((True, False) if now == T0 else (True,))
@@ -220,21 +220,21 @@ def late(job: Job, now: datetime) -> bool:
     return record is not None and record.expires_at is not None and now >= record.expires_at
 
 
-def said_yes(job: Job, seen: Seen) -> bool:
+def said_yes(job: Job, seen: JobObservation) -> bool:
     verdict = seen.heard.verdict if seen.heard else None
     return (
         seen.heard is not None
-        and seen.heard.act is Act.ASK_PERMIT
+        and seen.heard.act is JobAct.ASK_PERMIT
         and bool(verdict and verdict.allowed)
     )
 
 
-def plainly_faulty(seen: Seen) -> bool:
+def plainly_faulty(seen: JobObservation) -> bool:
     f = seen.fault
     return seen.fresh and f.agreed and (f.evidence, f.guards) == (Truth.TRUE, Truth.FALSE)
 
 
-def proof_seen(job: Job, seen: Seen) -> bool:
+def proof_seen(job: Job, seen: JobObservation) -> bool:
     since = job.status.evidence_false_since
     decided = job.close_reason is not None and job.close_reason.phase is JobPhase.SUCCEEDED
     return decided or (
@@ -245,7 +245,7 @@ def proof_seen(job: Job, seen: Seen) -> bool:
     )
 
 
-def gave_up(job: Job, seen: Seen) -> bool:
+def gave_up(job: Job, seen: JobObservation) -> bool:
     """The last rung failed, or a step said Stop, or the proof did not come in time."""
     if any(said.decision == "Close" for said in job.spec.approvals):
         return True
@@ -256,7 +256,7 @@ def gave_up(job: Job, seen: Seen) -> bool:
     return step_over or unsupported or (job.phase is JobPhase.VERIFYING and seen.now == LATER)
 
 
-PROOF: dict[JobPhase, Callable[[Job, Seen], bool]] = {
+PROOF: dict[JobPhase, Callable[[Job, JobObservation], bool]] = {
     JobPhase.PENDING: lambda job, seen: job.spec.approvals[-1].decision in ("Next", "Retry"),
     JobPhase.AWAITING_APPROVAL: lambda job, seen: job.spec.mode is Mode.APPROVE,
     JobPhase.AWAITING_PERMIT: lambda job, seen: (
@@ -281,12 +281,12 @@ PROOF: dict[JobPhase, Callable[[Job, Seen], bool]] = {
 }
 
 
-EFFECT: dict[str, Callable[[Job, Seen], bool]] = {
+EFFECT: dict[str, Callable[[Job, JobObservation], bool]] = {
     "cordon": lambda job, seen: seen.node is not None and seen.node.unschedulable,
     "migrate": lambda job, seen: seen.pods is not None and seen.pods.left == 0,
     "agent": lambda job, seen: job.answer is not None and job.answer.state == "Done",
     "wait": lambda job, seen: seen.now == LATER,
-    "notify": lambda job, seen: seen.heard is not None and seen.heard.act is Act.NOTIFY,
+    "notify": lambda job, seen: seen.heard is not None and seen.heard.act is JobAct.NOTIFY,
 }
 """What must be seen when a step becomes Done."""
 
@@ -312,7 +312,7 @@ def test_every_case_keeps_the_promises() -> None:
     for job, world in every_case():
         after, act = step(job, world)
         case = (job, world, after, act)
-        assert after == job or act is Act.NONE, case
+        assert after == job or act is JobAct.NONE, case
         assert after.status.agent == job.status.agent, case
         if after.phase is not job.phase:
             taken.add((job.phase, after.phase))
@@ -335,12 +335,12 @@ def test_every_case_keeps_the_promises() -> None:
             ), case
         if job.phase.closed:
             assert after.phase is job.phase, case
-        elif after == job and act is Act.NONE:
+        elif after == job and act is JobAct.NONE:
             assert says_why_it_waits(job, world), case
     assert taken == {(a, b) for a in EDGES for b in EDGES[a]} - LEFT_DARK
 
 
-def harmless(job: Job, seen: Seen) -> bool:
+def harmless(job: Job, seen: JobObservation) -> bool:
     """A permit that stands, guards that are plainly false, and the fault still plainly there.
 
     What cannot be undone may have cured the fault; then the rest of the rung goes on without it.
@@ -351,7 +351,7 @@ def harmless(job: Job, seen: Seen) -> bool:
     return seen.node is not None and permit and sure and (begun or plainly_faulty(seen))
 
 
-def says_why_it_waits(job: Job, seen: Seen) -> bool:
+def says_why_it_waits(job: Job, seen: JobObservation) -> bool:
     """A hold, a person, a host, pods, time: each with a moment to look again that lies ahead."""
     at = look_again_at(job, seen)
     if at is None or at <= seen.now:
@@ -365,14 +365,14 @@ def says_why_it_waits(job: Job, seen: Seen) -> bool:
     )
 
 
-def moved(job: Job, **what: Any) -> tuple[Job, Act]:
+def moved(job: Job, **what: Any) -> tuple[Job, JobAct]:
     return step(job, seen(**what))
 
 
 def test_asks_before_it_disrupts_and_takes_the_permit_into_its_status() -> None:
     job = a_job(status={"phase": "AwaitingPermit"})
-    assert moved(job) == (job, Act.ASK_PERMIT)
-    after, _ = moved(job, heard=Heard(Act.ASK_PERMIT, granted()))
+    assert moved(job) == (job, JobAct.ASK_PERMIT)
+    after, _ = moved(job, heard=JobActResult(JobAct.ASK_PERMIT, granted()))
     assert after.phase is JobPhase.RUNNING
     assert after.status.permit is not None and after.status.permit.name == "permit-1"
     assert after.status.timeline.permit_granted == T0
@@ -380,17 +380,17 @@ def test_asks_before_it_disrupts_and_takes_the_permit_into_its_status() -> None:
 
 def test_a_refusal_is_a_hold_with_reason_scope_and_time() -> None:
     job = a_job(status={"phase": "AwaitingPermit"})
-    after, _ = moved(job, heard=Heard(Act.ASK_PERMIT, refused()))
+    after, _ = moved(job, heard=JobActResult(JobAct.ASK_PERMIT, refused()))
     hold = after.status.hold
     assert hold is not None
     assert (hold.reason, hold.scope) == ("ConcurrencyLimit", "zone=b")
     assert hold.look_again_at == T0 + timedelta(seconds=20)
-    assert moved(after) == (after, Act.NONE), "not before its time"
+    assert moved(after) == (after, JobAct.NONE), "not before its time"
 
 
 def test_an_unreachable_defender_means_no() -> None:
     job = a_job(status={"phase": "AwaitingPermit"})
-    after, _ = moved(job, heard=Heard(Act.ASK_PERMIT, error="connection refused"))
+    after, _ = moved(job, heard=JobActResult(JobAct.ASK_PERMIT, error="connection refused"))
     assert after.phase is JobPhase.AWAITING_PERMIT
     assert after.status.hold is not None
     assert after.status.hold.reason == "DefenderUnreachable"
@@ -409,36 +409,36 @@ def test_an_unreachable_defender_means_no() -> None:
     "status", [{"phase": "AwaitingPermit"}, running(0), running(2, CORDONED, DRAINED)]
 )
 def test_what_is_not_plain_is_held_before_every_disruptive_step(
-    fault: Fault, reason: str, status: dict[str, Any]
+    fault: FaultAssessment, reason: str, status: dict[str, Any]
 ) -> None:
     node = OURS if status.get("step") else SCHEDULABLE
     after, act = moved(a_job(status=status), fault=fault, node=node)
-    assert act is Act.NONE
+    assert act is JobAct.NONE
     assert after.status.hold is not None and after.status.hold.reason == reason
 
 
 def test_a_lost_permit_stops_what_is_new_and_is_asked_for_again() -> None:
     job = a_job(status=running(2, CORDONED, DRAINED))
     lost = seen(node=OURS, permit=refused())
-    assert step(job, lost) == (job, Act.RENEW_PERMIT)
-    heard = Heard(Act.RENEW_PERMIT, refused())
+    assert step(job, lost) == (job, JobAct.RENEW_PERMIT)
+    heard = JobActResult(JobAct.RENEW_PERMIT, refused())
     held, _ = step(job, seen(node=OURS, permit=refused(), heard=heard))
     assert held.status.hold is not None and held.status.hold.reason == "PermitLost"
     assert held.phase is JobPhase.RUNNING
     due = seen(node=OURS, permit=refused(), now=T0 + timedelta(seconds=30))
-    assert step(held, due) == (held, Act.ASK_PERMIT)
+    assert step(held, due) == (held, JobAct.ASK_PERMIT)
 
 
 def test_f16_a_drain_is_cancelled_not_succeeded_when_the_fault_goes() -> None:
     job = a_job(status=running(1, CORDONED, a_record(1, "migrate")))
     job = job.having(evidence_false_since=T0 - SETTLES)
     ending, act = moved(job, node=OURS, fault=HEALED, pods=Pods(2, ("a/b",)))
-    assert act is Act.NONE and ending.close_reason is not None
+    assert act is JobAct.NONE and ending.close_reason is not None
     assert [r.state for r in ending.status.steps] == [StepState.DONE, StepState.CANCELLED]
-    assert step(ending, seen(node=OURS)) == (ending, Act.UNCORDON)
+    assert step(ending, seen(node=OURS)) == (ending, JobAct.UNCORDON)
     disowned, _ = step(ending, seen())
-    assert step(disowned, seen()) == (disowned, Act.RELEASE_PERMIT)
-    over, _ = step(disowned, seen(heard=Heard(Act.RELEASE_PERMIT)))
+    assert step(disowned, seen()) == (disowned, JobAct.RELEASE_PERMIT)
+    over, _ = step(disowned, seen(heard=JobActResult(JobAct.RELEASE_PERMIT)))
     assert over.phase is JobPhase.CANCELLED
     assert (over.status.permit, over.status.owned.cordon) == (None, False)
 
@@ -447,7 +447,7 @@ def test_f17_a_budget_of_nothing_gives_the_slot_back_and_names_budget_and_pod() 
     job = a_job(status=running(1, CORDONED, a_record(1, "migrate")))
     blocked = Blocked("shop/cart-1", "pdb=shop/cart", "PDB shop/cart: would violate the budget")
     pods = Pods(1, ("shop/cart-1",))
-    held, _ = moved(job, node=OURS, pods=pods, heard=Heard(Act.EVICT, blocked=blocked))
+    held, _ = moved(job, node=OURS, pods=pods, heard=JobActResult(JobAct.EVICT, blocked=blocked))
     hold = held.status.hold
     assert hold is not None and hold.reason == "PDBBlocked" and hold.scope == "pdb=shop/cart"
     assert "shop/cart-1" in hold.message and "shop/cart" in hold.message
@@ -457,11 +457,11 @@ def test_f17_a_budget_of_nothing_gives_the_slot_back_and_names_budget_and_pod() 
     assert yielded.status.hold is not None and "shop/cart-1" in yielded.status.hold.message
     assert yielded.status.owned.cordon, "the cordon stays"
     at = seen(node=OURS, now=T0 + timedelta(minutes=10))
-    assert step(yielded, at) == (yielded, Act.RELEASE_PERMIT)
-    at = seen(node=OURS, now=at.now, heard=Heard(Act.RELEASE_PERMIT))
+    assert step(yielded, at) == (yielded, JobAct.RELEASE_PERMIT)
+    at = seen(node=OURS, now=at.now, heard=JobActResult(JobAct.RELEASE_PERMIT))
     freed, _ = step(yielded, at)
     assert freed.status.permit is None
-    assert step(freed, seen(node=OURS, now=at.now)) == (freed, Act.NONE)
+    assert step(freed, seen(node=OURS, now=at.now)) == (freed, JobAct.NONE)
 
 
 def test_yields_wait_longer_each_time() -> None:
@@ -480,10 +480,10 @@ def test_yields_wait_longer_each_time() -> None:
 def test_f19_a_persons_cordon_is_not_taken_over_and_not_taken_off() -> None:
     job = a_job(status=running(0, a_record(0, "cordon"), owned={"cordon": True}))
     after, act = moved(job, node=THEIRS)
-    assert act is Act.NONE and after.status.step == 1
+    assert act is JobAct.NONE and after.status.step == 1
     assert not after.status.owned.cordon
     done = a_job(status=verifying(owned={}, conditions=[closing("Proven")]))
-    assert moved(done, node=THEIRS) == (done, Act.RELEASE_PERMIT)
+    assert moved(done, node=THEIRS) == (done, JobAct.RELEASE_PERMIT)
 
 
 @pytest.mark.parametrize("cordon", [CORDONED, a_record(0, "cordon")])
@@ -501,7 +501,7 @@ def test_a_cordon_that_a_restore_of_etcd_took_away_is_no_persons_word() -> None:
     """The caches may have the backup's Node before the backup's job."""
     job = a_job(status=running(2, CORDONED, DRAINED))
     after, act = moved(job, node=SCHEDULABLE, restored=True)
-    assert (after.close_reason, act) == (None, Act.NONE)
+    assert (after.close_reason, act) == (None, JobAct.NONE)
     assert after.status.hold is not None and "kubenode freeze lift" in after.status.hold.message
     again, _ = moved(after, node=SCHEDULABLE)
     assert again.close_reason == "PersonUncordoned", "once a person has lifted the freeze"
@@ -509,7 +509,7 @@ def test_a_cordon_that_a_restore_of_etcd_took_away_is_no_persons_word() -> None:
 
 def test_nobody_is_cut_off_between_the_asking_and_the_answer() -> None:
     job = a_job(cancel=True, status=running(2, CORDONED, DRAINED, asked(2)))
-    assert moved(job, node=SCHEDULABLE) == (job, Act.NONE)
+    assert moved(job, node=SCHEDULABLE) == (job, JobAct.NONE)
     answered = a_job(
         cancel=True,
         status=running(2, CORDONED, DRAINED, asked(2), agent={"requests": ANSWERS["Done"]}),
@@ -535,10 +535,10 @@ def test_f21_a_failed_step_climbs_and_an_unanswered_one_does_not_wait_for_ever()
 def test_asks_the_agent_once_with_boot_and_expiry() -> None:
     after, act = moved(a_job(status=running(2, CORDONED, DRAINED)), node=OURS)
     record = after.record
-    assert act is Act.NONE and record is not None
+    assert act is JobAct.NONE and record is not None
     assert (record.by, record.request_id, record.boot_id) == (StepBy.AGENT, "r0s2a1", "boot-1")
     assert record.expires_at == T0 + timedelta(minutes=2)
-    assert step(after, seen(node=OURS)) == (after, Act.NONE)
+    assert step(after, seen(node=OURS)) == (after, JobAct.NONE)
 
 
 def test_succeeds_only_after_the_fault_was_gone_long_enough() -> None:
@@ -546,61 +546,61 @@ def test_succeeds_only_after_the_fault_was_gone_long_enough() -> None:
     since, _ = moved(job, node=OURS, fault=HEALED)
     assert since.status.evidence_false_since == T0
     early = seen(node=OURS, fault=HEALED, now=T0 + timedelta(seconds=59))
-    assert step(since, early) == (since, Act.NONE)
+    assert step(since, early) == (since, JobAct.NONE)
     back, _ = step(since, seen(node=OURS, fault=FAULTY))
     assert back.status.evidence_false_since is None
     over = seen(node=OURS, fault=HEALED, now=T0 + timedelta(minutes=1), unavailable=timedelta(1))
     proven, _ = step(since, over)
     assert proven.close_reason == "Proven"
     assert proven.status.timeline.pods_unavailable == timedelta(1)
-    assert step(proven, over) == (proven, Act.UNCORDON)
+    assert step(proven, over) == (proven, JobAct.UNCORDON)
 
 
 def test_f46_an_end_needs_no_permit() -> None:
     ending = a_job(status=verifying(conditions=[closing("Proven")]))
     world = seen(node=OURS, permit=refused(), fresh=False)
-    assert step(ending, world) == (ending, Act.UNCORDON)
+    assert step(ending, world) == (ending, JobAct.UNCORDON)
 
 
 def test_a_closed_job_stays_until_the_record_of_its_node_holds_it() -> None:
     status = {"phase": "Cancelled", "timeline": {"closed": T0.isoformat()}}
     job, late = a_job(status=status), T0 + timedelta(days=30)
     held = replace(job, finalizer=True)
-    assert step(held, seen(node=None, now=late, recorded=False)) == (held, Act.NONE)
-    assert step(held, seen(node=None, now=late)) == (held, Act.REMOVE_FINALIZER)
-    assert step(job, seen(node=None, now=late, recorded=False)) == (job, Act.NONE)
-    assert step(job, seen(node=None, now=late)) == (job, Act.DELETE)
+    assert step(held, seen(node=None, now=late, recorded=False)) == (held, JobAct.NONE)
+    assert step(held, seen(node=None, now=late)) == (held, JobAct.REMOVE_FINALIZER)
+    assert step(job, seen(node=None, now=late, recorded=False)) == (job, JobAct.NONE)
+    assert step(job, seen(node=None, now=late)) == (job, JobAct.DELETE)
 
 
 def test_a_dry_run_of_a_rule_that_an_earlier_version_stored_goes_once_it_is_recorded() -> None:
     status = {"phase": "Shadowed", "timeline": {"closed": T0.isoformat()}}
     job = a_job(mode="DryRun", status=status)
-    assert step(job, seen(node=None, recorded=False)) == (job, Act.NONE)
-    assert step(job, seen(node=None)) == (job, Act.DELETE)
+    assert step(job, seen(node=None, recorded=False)) == (job, JobAct.NONE)
+    assert step(job, seen(node=None)) == (job, JobAct.DELETE)
     by_hand = replace(job, spec=job.spec.model_copy(update={"remedier": None}))
-    assert step(by_hand, seen(node=None)) == (by_hand, Act.NONE), "a person wants to read it"
+    assert step(by_hand, seen(node=None)) == (by_hand, JobAct.NONE), "a person wants to read it"
 
 
 def test_a_closed_job_goes_before_its_time_when_newer_ones_outnumber_it() -> None:
     status = {"phase": "Cancelled", "timeline": {"closed": T0.isoformat()}}
     job = a_job(status=status)
-    assert step(job, seen(node=None, outnumbered=True, recorded=False)) == (job, Act.NONE)
+    assert step(job, seen(node=None, outnumbered=True, recorded=False)) == (job, JobAct.NONE)
     held = replace(job, finalizer=True)
-    assert step(held, seen(node=None, outnumbered=True)) == (held, Act.REMOVE_FINALIZER)
-    assert step(job, seen(node=None, outnumbered=True)) == (job, Act.DELETE)
+    assert step(held, seen(node=None, outnumbered=True)) == (held, JobAct.REMOVE_FINALIZER)
+    assert step(job, seen(node=None, outnumbered=True)) == (job, JobAct.DELETE)
 
 
 def test_a_closed_job_is_deleted_in_time_and_a_finalizer_goes_first() -> None:
     status = {"phase": "Succeeded", "timeline": {"closed": T0.isoformat()}}
     job = a_job(status=status)
-    assert step(job, seen(now=T0 + timedelta(hours=71))) == (job, Act.NONE)
-    assert step(job, seen(now=T0 + timedelta(hours=72))) == (job, Act.DELETE)
+    assert step(job, seen(now=T0 + timedelta(hours=71))) == (job, JobAct.NONE)
+    assert step(job, seen(now=T0 + timedelta(hours=72))) == (job, JobAct.DELETE)
 
 
 def test_f07_an_unsupported_step_goes_the_way_of_a_failure_and_touches_nothing() -> None:
     rung = {"name": "boot", "steps": [{"replace": {"surge": "First"}}]}
     after, act = moved(a_job(rung, status=running(0)))
-    assert act is Act.NONE and after.phase is JobPhase.NEEDS_HUMAN
+    assert act is JobAct.NONE and after.phase is JobPhase.NEEDS_HUMAN
     assert "step replace with surge First is not available in this version" in after.status.message
 
 
@@ -610,15 +610,15 @@ def test_no_mark_stays_behind_when_a_hold_is_looked_at() -> None:
     unknown = FAULTS[4]
     held, _ = moved(job, fault=unknown)
     same = step(held, seen(fault=unknown, now=T0 + timedelta(seconds=10)))
-    assert same == (held, Act.NONE)
+    assert same == (held, JobAct.NONE)
 
 
 @pytest.mark.parametrize("mode", ["Enforce", "Approve", "DryRun"])
 def test_mode_decides_the_way(mode: str) -> None:
     after, act = moved(a_job(mode=mode))
     if mode == "DryRun":
-        assert act is Act.ASK_PERMIT
-        after, _ = moved(a_job(mode=mode), heard=Heard(Act.ASK_PERMIT, refused()))
+        assert act is JobAct.ASK_PERMIT
+        after, _ = moved(a_job(mode=mode), heard=JobActResult(JobAct.ASK_PERMIT, refused()))
         assert "would have refused (ConcurrencyLimit)" in after.status.message
     wanted = {"Enforce": "AwaitingPermit", "Approve": "AwaitingApproval", "DryRun": "Shadowed"}
     assert after.phase == wanted[mode]
@@ -651,8 +651,10 @@ def test_deleting_what_a_budget_keeps_is_approved_by_a_word_of_its_own(
 
 @pytest.mark.parametrize("status", [{"phase": "AwaitingPermit"}, running(0)])
 def test_f47_nothing_is_begun_on_caches_that_hear_nothing(status: dict[str, Any]) -> None:
-    after, act = moved(a_job(status=status), fresh=False, heard=Heard(Act.ASK_PERMIT, granted()))
-    assert act is Act.NONE and after.record is None
+    after, act = moved(
+        a_job(status=status), fresh=False, heard=JobActResult(JobAct.ASK_PERMIT, granted())
+    )
+    assert act is JobAct.NONE and after.record is None
     assert after.status.hold is not None and after.status.hold.reason == "StaleData"
 
 
@@ -664,6 +666,6 @@ def test_the_time_that_a_job_is_held_is_summed() -> None:
     guarded, _ = moved(held, fault=FAULTS[2], now=at)
     assert guarded.status.hold is not None and guarded.status.hold.since == T0, "another reason"
     at += timedelta(minutes=1)
-    runs, _ = moved(guarded, now=at, heard=Heard(Act.ASK_PERMIT, granted()))
+    runs, _ = moved(guarded, now=at, heard=JobActResult(JobAct.ASK_PERMIT, granted()))
     assert runs.phase is JobPhase.RUNNING
     assert runs.status.timeline.held == timedelta(minutes=4)

@@ -27,7 +27,7 @@ from kubenode.api.v1alpha1 import JobPhase, NodeRemedier, RemedyOperationJob
 from remedy.job.model import CORDONED_BY, CloseReason, Job
 from remedy.job.step import step
 from remedy.job.superseding import HAND_OVER, may_be_superseded
-from remedy.remedier.decide import Candidate, Decision, Subject, Why, decide
+from remedy.remedier.decide import Candidate, Decision, Subject, WaitReason, decide
 from remedy.remedier.past import Past
 from rules.truth import Truth
 
@@ -105,7 +105,7 @@ def test_only_a_rule_of_higher_priority_is_stronger() -> None:
     for priority in (500, 499):
         decision = decided(job, a_candidate(priority=priority))
         assert decision.stronger is None
-        assert dict(decision.waits) == {"strong": Why.OPEN_JOB}, "F08: it waits visibly"
+        assert dict(decision.waits) == {"strong": WaitReason.OPEN_JOB}, "F08: it waits visibly"
 
 
 def test_what_keeps_a_rule_from_acting_keeps_it_from_superseding() -> None:

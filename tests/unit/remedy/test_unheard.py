@@ -9,7 +9,7 @@ from support.remedy_hand import Hands
 from support.rules_builders import a_condition, a_node, seconds
 
 from kubenode.api.v1alpha1 import Expression
-from rules.atoms import Reading, read
+from rules.atoms import LeafReading, read
 from rules.truth import Truth
 from rules.unheard import unheard
 
@@ -67,7 +67,7 @@ async def test_what_had_lasted_long_enough_before_needs_no_time_more() -> None:
     assert len(hands.made()) == 1
 
 
-def reading(*gaps: tuple[float, float], heard: float = 0.0, now: float = 100.0) -> Reading:
+def reading(*gaps: tuple[float, float], heard: float = 0.0, now: float = 100.0) -> LeafReading:
     leaf = Expression.model_validate({"condition": {"type": "Fault", "for": "60s"}}).leaf
     assert leaf is not None
     times = [(T0 + seconds(since), T0 + seconds(until)) for since, until in gaps]

@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1 import HostEvent
 from kubenode.runtime.kube.objects import Event, Node, structs
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
-from remedy.remedier.metrics import FactCollector, Metrics
+from remedy.remedier.metrics import FactCollector, RemedierMetrics
 from remedy.remedier.past import Past
 from remedy.remedier.unreadable import UnreadableNodes, UnreadableReporter
 from rules.diagnose import Diagnosis
@@ -38,7 +38,7 @@ class Poisoned:
 
 
 def an_evaluator(engine: Any, facts: Any, unreadable: UnreadableNodes) -> Evaluator:
-    return Evaluator(engine, facts, FakeClock(), Metrics(CollectorRegistry()), unreadable)
+    return Evaluator(engine, facts, FakeClock(), RemedierMetrics(CollectorRegistry()), unreadable)
 
 
 async def test_an_evaluation_that_fails_for_one_node_leaves_the_others_of_its_batch_answered() -> (

@@ -10,8 +10,8 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.runtime.kube.objects import Node
-from remedy.remedier.fleet import Fleet
-from remedy.remedier.kept import Kept
+from remedy.remedier.fleet import NodeGroups
+from remedy.remedier.kept import NodeMemory
 from remedy.remedier.past import Past
 from remedy.remedier.values import GATHERED, OF_THE_FLEET, OF_TIME, values
 from rules.builtin import BUILTIN, SAME_FAULT
@@ -29,10 +29,12 @@ def a_node(name: str = "n1", ready: str = "True", **parts: Any) -> Node:
     return msgspec.convert(data, Node)
 
 
-def facts(node: Node, fleet: Fleet | None = None, past: list[Past] | None = None) -> dict[str, Any]:
-    kept = Kept.at_first_sight(node, T0)
+def facts(
+    node: Node, fleet: NodeGroups | None = None, past: list[Past] | None = None
+) -> dict[str, Any]:
+    kept = NodeMemory.at_first_sight(node, T0)
     ready = kept.conditions.facts().get("Ready")
-    return values(node, fleet or Fleet(), past or [], None, T0, ready=ready)
+    return values(node, fleet or NodeGroups(), past or [], None, T0, ready=ready)
 
 
 def test_what_is_gathered_is_documented_and_nothing_else_is_given() -> None:
@@ -50,7 +52,7 @@ def test_ages_are_seconds_and_what_is_not_known_is_none() -> None:
 
 
 def test_a_group_is_counted_and_nobody_is_not_unhealthy() -> None:
-    fleet = Fleet()
+    fleet = NodeGroups()
     nodes = [a_node("a"), a_node("b", "False"), a_node("c", "Unknown", labels={})]
     for node in nodes:
         fleet.changed(None, node)

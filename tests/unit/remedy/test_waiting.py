@@ -9,7 +9,7 @@ from support.remedy_world import FakeWorld
 
 from kubenode.api.v1alpha1 import Ask, JobPhase, Reason, Verdict
 from remedy.job.act import act, ask_for
-from remedy.job.model import Act, Heard
+from remedy.job.model import JobAct, JobActResult
 from remedy.job.step import step
 
 MINUTE = timedelta(minutes=1)
@@ -29,20 +29,20 @@ LOST = {
 
 def test_a_woken_job_asks_at_once() -> None:
     job = a_job(status=WAITS)
-    assert step(job, seen())[1] is Act.NONE
-    assert step(job, seen(woken=True))[1] is Act.ASK_PERMIT
+    assert step(job, seen())[1] is JobAct.NONE
+    assert step(job, seen(woken=True))[1] is JobAct.ASK_PERMIT
 
 
 def test_a_woken_job_that_lost_its_permit_asks_at_once() -> None:
     job = a_job(RESTART, status=LOST)
     gone = refused(Reason.UNKNOWN)
-    assert step(job, seen(permit=gone))[1] is Act.NONE
-    assert step(job, seen(permit=gone, woken=True))[1] is Act.ASK_PERMIT
+    assert step(job, seen(permit=gone))[1] is JobAct.NONE
+    assert step(job, seen(permit=gone, woken=True))[1] is JobAct.ASK_PERMIT
 
 
 def test_a_time_that_lies_too_far_ahead_is_a_clock_that_was_set_back() -> None:
     job = a_job(status=WAITS)
-    assert step(job, seen(now=T0 - timedelta(hours=2)))[1] is Act.ASK_PERMIT
+    assert step(job, seen(now=T0 - timedelta(hours=2)))[1] is JobAct.ASK_PERMIT
 
 
 def test_a_hold_is_not_written_again_for_another_count() -> None:
@@ -54,10 +54,10 @@ def test_a_hold_is_not_written_again_for_another_count() -> None:
         message="cluster: 6 of 6 permits are held",
         look_again_at=T0 + 20 * MINUTE,
     )
-    after, what = step(job, seen(woken=True, heard=Heard(Act.ASK_PERMIT, verdict=said)))
-    assert (after, what) == (job, Act.NONE)
+    after, what = step(job, seen(woken=True, heard=JobActResult(JobAct.ASK_PERMIT, verdict=said)))
+    assert (after, what) == (job, JobAct.NONE)
     elsewhere = said.model_copy(update={"scope": "zone=b"})
-    after, _ = step(job, seen(woken=True, heard=Heard(Act.ASK_PERMIT, verdict=elsewhere)))
+    after, _ = step(job, seen(woken=True, heard=JobActResult(JobAct.ASK_PERMIT, verdict=elsewhere)))
     assert after.status.hold is not None and after.status.hold.scope == "zone=b"
 
 
@@ -70,7 +70,7 @@ def test_a_hold_says_what_kube_defender_said() -> None:
         message="too much is wrong in zone b",
         look_again_at=T0 + 7 * MINUTE,
     )
-    after, _ = step(job, seen(heard=Heard(Act.ASK_PERMIT, verdict=said)))
+    after, _ = step(job, seen(heard=JobActResult(JobAct.ASK_PERMIT, verdict=said)))
     hold = after.status.hold
     assert hold is not None
     assert (hold.reason, hold.scope, hold.message) == (said.reason, said.scope, said.message)
@@ -134,9 +134,9 @@ async def test_a_permit_is_prolonged_for_as_long_as_the_step_needs() -> None:
     unit = {"action": "RestartUnit", "unit": "a.service", "timeout": "30m"}
     job = a_job(RESTART | {"steps": [{"agent": unit}]}, status=LOST | {"hold": None})
     too_short = refused(Reason.UNKNOWN)
-    assert step(job, seen(permit=too_short))[1] is Act.RENEW_PERMIT
+    assert step(job, seen(permit=too_short))[1] is JobAct.RENEW_PERMIT
     leave, effects = Renewing(), FakeWorld(an_object())
-    _, heard = await act(job, Act.RENEW_PERMIT, seen(), effects, leave)
+    _, heard = await act(job, JobAct.RENEW_PERMIT, seen(), effects, leave)
     assert leave.seconds == [1800.0]
     after, _ = step(job, seen(permit=too_short, heard=heard))
     assert after.status.hold is None and after.status.permit is not None

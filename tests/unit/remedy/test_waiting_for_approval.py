@@ -9,7 +9,7 @@ from support.remedy_builders import TELL, a_job, a_record, running, seen
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
-from remedy.job.model import Act, CloseReason, Job
+from remedy.job.model import CloseReason, Job, JobAct
 from remedy.job.step import step
 
 MINUTE = timedelta(minutes=1)
@@ -29,13 +29,13 @@ def asking(*words: dict[str, Any], heard: int = 0, **body: Any) -> Job:
 
 def test_it_waits_for_a_word() -> None:
     job = asking()
-    assert step(job, seen(now=T0 + MINUTE)) == (job, Act.NONE)
+    assert step(job, seen(now=T0 + MINUTE)) == (job, JobAct.NONE)
 
 
 @pytest.mark.parametrize("at", [T0, T0 + MINUTE, None])
 def test_an_approval_lets_it_go_on_and_is_heard_once(at: datetime | None) -> None:
     after, act = step(asking(said("Approve", at)), seen(now=T0 + 2 * MINUTE))
-    assert act is Act.NONE and after.status.step == 1 and after.status.words_heard == 1
+    assert act is JobAct.NONE and after.status.step == 1 and after.status.words_heard == 1
     assert after.status.steps[0].state is StepState.DONE
     assert after.status.steps[0].message == "approved by ann: looked at it"
 
@@ -54,7 +54,7 @@ def test_what_was_said_before_it_asked_does_not_count() -> None:
 
 def test_a_word_that_was_heard_already_does_not_count_again() -> None:
     job = asking(said("Approve"), heard=1)
-    assert step(job, seen(now=T0 + 2 * MINUTE)) == (job, Act.NONE)
+    assert step(job, seen(now=T0 + 2 * MINUTE)) == (job, JobAct.NONE)
 
 
 @pytest.mark.parametrize("word", [said("Approve", by=""), said("Next"), said("Close")])

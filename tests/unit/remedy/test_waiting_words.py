@@ -9,30 +9,32 @@ from defender.dashboard.views.holds import HOLDS
 from kubenode.api.v1alpha1 import HoldReason
 from kubenode.api.waits import WAITS, sentence
 from kubenode.cli.job_means import holds_until, means
-from remedy.remedier.decide import Waiting, Why
+from remedy.remedier.decide import RuleWait, WaitReason
 from remedy.remedier.words import TIMED, WORDS
 from remedy.remedier.words import sentence as waits_for
 
 SAME = {
-    Why.GROUP_WAIT: HoldReason.GROUP_WAIT,
-    Why.STARTUP: HoldReason.STARTUP_GRACE,
-    Why.COOLDOWN: HoldReason.COOLDOWN,
-    Why.GUARD: HoldReason.GUARD_TRUE,
-    Why.DISAGREE: HoldReason.ENGINES_DISAGREE,
+    WaitReason.GROUP_WAIT: HoldReason.GROUP_WAIT,
+    WaitReason.STARTUP: HoldReason.STARTUP_GRACE,
+    WaitReason.COOLDOWN: HoldReason.COOLDOWN,
+    WaitReason.GUARD: HoldReason.GUARD_TRUE,
+    WaitReason.DISAGREE: HoldReason.ENGINES_DISAGREE,
 }
 
 
-@pytest.mark.parametrize("why", list(Why))
-def test_every_reason_of_a_rule_has_a_sentence_and_a_time_where_time_ends_it(why: Why) -> None:
+@pytest.mark.parametrize("why", list(WaitReason))
+def test_every_reason_of_a_rule_has_a_sentence_and_a_time_where_time_ends_it(
+    why: WaitReason,
+) -> None:
     until = T0 + timedelta(minutes=1)
-    text = waits_for(Waiting("runtime", why, until))
+    text = waits_for(RuleWait("runtime", why, until))
     assert text.startswith(str(why)) and WORDS[why] in text and len(WORDS[why]) > 20
     assert ("until 2026-01-01T12:01:00" in text) is (why in TIMED)
-    assert "until" not in waits_for(Waiting("runtime", why))
+    assert "until" not in waits_for(RuleWait("runtime", why))
 
 
 @pytest.mark.parametrize(("why", "reason"), list(SAME.items()))
-def test_rule_and_job_say_the_same(why: Why, reason: HoldReason) -> None:
+def test_rule_and_job_say_the_same(why: WaitReason, reason: HoldReason) -> None:
     assert WORDS[why] == WAITS[str(reason)]
     assert HOLDS[str(reason)] == sentence(str(reason)) == means(str(reason))
 

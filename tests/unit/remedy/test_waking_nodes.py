@@ -15,11 +15,11 @@ from support.remedy_builders import (
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import RemedyOperationJobStatus
-from remedy.noticing import Nodes
+from remedy.noticing import NodeMapper
 
 NO_FACTS: Any = None
 """Facts hear nothing of jobs."""
-NODES = Nodes(NO_FACTS)
+NODES = NodeMapper(NO_FACTS)
 PENDING: dict[str, Any] = {"phase": "Pending"}
 AWAITING: dict[str, Any] = {"phase": "AwaitingPermit"}
 LATER = {**DRAINED, "finishedAt": (T0 + timedelta(minutes=1)).isoformat()}

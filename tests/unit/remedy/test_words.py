@@ -13,12 +13,12 @@ from support.webhook_world import a_review
 from kubenode.api.decisions import CANCELLED_BY, STARTED_BY, hears, unheard
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.admission.review import BadReview
-from remedy.webhook.approvals import Caller, signed
+from remedy.webhook.approvals import ApprovalCaller, signed
 from remedy.webhook.metrics import SigningMetrics
 from remedy.webhook.signing import Signer
 from simulation.apiserver.patching import json_patch
 
-ALICE, BOT = Caller("alice"), Caller("bot", speaks=True)
+ALICE, BOT = ApprovalCaller("alice"), ApprovalCaller("bot", speaks=True)
 APPROVED = {"decision": "Approve", "by": "bob", "at": "2026-01-01T00:00:00.000Z", "note": ""}
 
 
@@ -37,7 +37,9 @@ def marked(job: dict[str, Any], **marks: str) -> dict[str, Any]:
     return {**job, "metadata": {**job["metadata"], "annotations": annotations}}
 
 
-def stored(new: dict[str, Any], old: dict[str, Any] | None, who: Caller = ALICE) -> dict[str, Any]:
+def stored(
+    new: dict[str, Any], old: dict[str, Any] | None, who: ApprovalCaller = ALICE
+) -> dict[str, Any]:
     found = signed(new, old, who, T0)
     answer: dict[str, Any] = json_patch(new, list(found.patch))
     return answer
@@ -97,7 +99,7 @@ class TestWords:
 
     def test_a_caller_without_a_name_says_nothing(self) -> None:
         with pytest.raises(ValueError, match=r"userInfo\.username"):
-            signed(a_job({"decision": "Approve"}), a_job(), Caller(""), T0)
+            signed(a_job({"decision": "Approve"}), a_job(), ApprovalCaller(""), T0)
 
     @pytest.mark.parametrize(
         ("decision", "phase"),

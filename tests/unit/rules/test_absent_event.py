@@ -8,7 +8,7 @@ from support.clock import T0
 from support.rules_builders import a_condition, a_node, seconds
 
 from kubenode.api.v1alpha1 import Expression
-from rules.atoms import Reading, read
+from rules.atoms import LeafReading, read
 from rules.facts import EventFact
 from rules.truth import Truth
 
@@ -20,7 +20,7 @@ def an_event(at: float, count: int = 1, first: float | None = None) -> EventFact
     return EventFact("Oops", "text", "kernel-monitor", "Warning", count, T0 + seconds(at), began)
 
 
-def absent(events: list[EventFact], now: float, count: int) -> Reading:
+def absent(events: list[EventFact], now: float, count: int) -> LeafReading:
     event = {"reason": "Oops", "count": count, "within": f"{WITHIN}s"}
     leaf = Expression.model_validate({"absent": {"event": event, "for": f"{FOR}s"}}).leaf
     assert leaf is not None

@@ -8,7 +8,7 @@ from support.clock import T0
 from support.rules_builders import a_condition, a_node, seconds
 
 from kubenode.api.v1alpha1 import Expression
-from rules.atoms import Reading, read
+from rules.atoms import LeafReading, read
 from rules.facts import EventFact, FactSet
 from rules.truth import Truth
 
@@ -17,7 +17,7 @@ def leaf(**parts: Any) -> Any:
     return Expression.model_validate(parts).leaf
 
 
-def reading(facts: FactSet, now: datetime = T0, **parts: Any) -> Reading:
+def reading(facts: FactSet, now: datetime = T0, **parts: Any) -> LeafReading:
     return read(leaf(**parts), facts, now)
 
 
@@ -88,7 +88,7 @@ def an_event(at: float, count: int = 1, first: float | None = None) -> EventFact
     return EventFact("Oops", "text", "kernel-monitor", "Warning", count, T0 + seconds(at), began)
 
 
-def occurred(events: list[EventFact], at: float, count: int) -> Reading:
+def occurred(events: list[EventFact], at: float, count: int) -> LeafReading:
     wanted = {"reason": "Oops", "count": count, "within": "60s"}
     return reading(a_node(events=tuple(events)), T0 + seconds(at), event=wanted)
 

@@ -12,7 +12,7 @@ from support.rules_oracle import Oracle
 from support.rules_timelines import LEAVES, LIVES, Life, Step
 
 from rules.diagnose import Agreement, Diagnoser, Match
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 
@@ -24,7 +24,7 @@ def matches(diagnoser: Diagnoser, statuses: Sequence[str]) -> dict[str, Match]:
 @settings(deadline=None)
 @given(programs(), STATUSES)
 def test_reference_says_what_looking_from_the_top_gives(
-    rules: list[Rule], statuses: list[str]
+    rules: list[RuleVersion], statuses: list[str]
 ) -> None:
     diagnoser = Diagnoser()
     refused = diagnoser.load(rules).rejected
@@ -38,7 +38,7 @@ def test_reference_says_what_looking_from_the_top_gives(
 @settings(deadline=None)
 @given(programs(), STATUSES, st.data())
 def test_learning_an_unknown_never_withdraws_what_was_known(
-    rules: list[Rule], statuses: list[str], data: st.DataObject
+    rules: list[RuleVersion], statuses: list[str], data: st.DataObject
 ) -> None:
     diagnoser = Diagnoser()
     diagnoser.load(rules)
@@ -63,7 +63,7 @@ def liar(number: int | None) -> Second:
 @settings(deadline=None)
 @given(programs(), STATUSES, st.integers(0, 4))
 def test_agreed_is_what_both_say_and_no_lie_reaches(
-    rules: list[Rule], statuses: list[str], lie: int
+    rules: list[RuleVersion], statuses: list[str], lie: int
 ) -> None:
     diagnoser = diagnoser_with(liar(lie))
     refused = diagnoser.load(rules).rejected
@@ -80,7 +80,7 @@ def test_agreed_is_what_both_say_and_no_lie_reaches(
 @settings(deadline=None)
 @given(programs(st.sampled_from(LEAVES[:3])), LIVES, st.integers(0, 4), st.integers(0, 9))
 def test_lie_at_any_moment_reaches_nothing_that_is_agreed(
-    rules: list[Rule], life: list[Step], lie: int, begins: int
+    rules: list[RuleVersion], life: list[Step], lie: int, begins: int
 ) -> None:
     second, node = Second(), Life()
     diagnoser = diagnoser_with(second)
@@ -101,7 +101,7 @@ def test_lie_at_any_moment_reaches_nothing_that_is_agreed(
             assert infers or told in (Agreement.DISPUTED, Agreement.TAINTED)
 
 
-def _reached_by(id_: str, rules: Sequence[Rule]) -> set[str]:
+def _reached_by(id_: str, rules: Sequence[RuleVersion]) -> set[str]:
     """The rule and all that read, directly or not, what it infers."""
     reached = {id_}
     while True:

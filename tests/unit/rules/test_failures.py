@@ -15,15 +15,15 @@ from kubenode.runtime.hosttime import host_time
 from remedy.remedier.decide import Candidate, Subject, decide
 from rules.diagnose import Diagnoser, Match
 from rules.facts import FactSet, ProbeFact, Value
-from rules.history import MOST_EVENTS, ConditionClock, EventWindow, Report
-from rules.program import Rule
+from rules.history import MOST_EVENTS, ConditionClock, ConditionReading, EventWindow
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 DAY = 86_400
 LATCHED = {"condition": {"type": "KernelDeadlock", "for": "30s"}}
 
 
-def said(facts: FactSet, after: float, *rules: Rule) -> Mapping[str, Match]:
+def said(facts: FactSet, after: float, *rules: RuleVersion) -> Mapping[str, Match]:
     """What each rule says of the node, so many seconds after T0."""
     diagnoser = Diagnoser()
     report = diagnoser.load(rules)
@@ -81,8 +81,8 @@ def test_f02_start_of_the_detector_neither_heals_a_fault_nor_makes_one() -> None
         when = T0 + seconds(at)
         stamps = host_time(T0 + seconds(moved)), host_time(when)
         reports = [
-            Report("KernelDeadlock", status, "R", "", *stamps),
-            Report("ReadonlyFilesystem", "False", "ok", "", *stamps),
+            ConditionReading("KernelDeadlock", status, "R", "", *stamps),
+            ConditionReading("ReadonlyFilesystem", "False", "ok", "", *stamps),
         ]
         clock.take(reports, when)
         return a_node(*clock.facts().values())
@@ -90,8 +90,8 @@ def test_f02_start_of_the_detector_neither_heals_a_fault_nor_makes_one() -> None
     rule = a_rule("replace", when=LATCHED)
     clock.take(
         [
-            Report("KernelDeadlock", "True", "R", "", host_time(T0), host_time(T0)),
-            Report("ReadonlyFilesystem", "False", "ok", "", host_time(T0), host_time(T0)),
+            ConditionReading("KernelDeadlock", "True", "R", "", host_time(T0), host_time(T0)),
+            ConditionReading("ReadonlyFilesystem", "False", "ok", "", host_time(T0), host_time(T0)),
         ],
         T0,
     )
@@ -199,7 +199,9 @@ def test_message_of_a_mebibyte_is_clipped_and_invalid_text_is_searched() -> None
         window.hear(
             f"e{n}", reason=text, message=text, source="s", severity="Warning", count=1, at=T0
         )
-        clock.take([Report("Fault", "True", text, text, host_time(T0), host_time(T0))], T0)
+        clock.take(
+            [ConditionReading("Fault", "True", text, text, host_time(T0), host_time(T0))], T0
+        )
     assert all(len(e.message) <= 1024 and len(e.reason) <= 1024 for e in window.facts(T0))
     facts = a_node(*clock.facts().values(), events=window.facts(T0))
     rules = [

@@ -14,7 +14,7 @@ from kubenode.api.v1alpha1 import Expression
 from kubenode.runtime.hosttime import host_time
 from rules.atoms import read
 from rules.facts import ConditionFact
-from rules.history import ClockSteps, ConditionClock, Report
+from rules.history import ClockSteps, ConditionClock, ConditionReading
 from rules.truth import Truth
 
 SETTLE = 180
@@ -33,7 +33,7 @@ class Detector:
     posted: dict[str, tuple[str, str, float]] = field(default_factory=dict)
     scattered: bool = False
     """Each condition comes in a version of the Node of its own, the last one first."""
-    _known: dict[str, Report] = field(default_factory=dict)
+    _known: dict[str, ConditionReading] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.restart()
@@ -73,7 +73,9 @@ class Detector:
             self.clock.stepped(step, self.now)
         heard = host_time(T0 + seconds(self.at))
         reports = {
-            type_: Report(type_, status, reason, "", host_time(T0 + seconds(moved)), heard)
+            type_: ConditionReading(
+                type_, status, reason, "", host_time(T0 + seconds(moved)), heard
+            )
             for type_, (status, reason, moved) in self.posted.items()
         }
         self._known = {type_: self._known.get(type_, reports[type_]) for type_ in reports}
@@ -197,7 +199,7 @@ def post(clock: ConditionClock, at: float, status: str, types: Sequence[str] = F
     """All of one reporter in one patch, each with a new status."""
     when = T0 + seconds(at)
     stamps = host_time(when), host_time(when)
-    clock.take([Report(t, status, f"{t}{status}", "", *stamps) for t in types], when)
+    clock.take([ConditionReading(t, status, f"{t}{status}", "", *stamps) for t in types], when)
 
 
 def test_restart_of_a_detector_all_of_whose_conditions_were_faulty_shows() -> None:
@@ -231,8 +233,8 @@ def test_restart_of_another_detector_hides_no_recovery() -> None:
     def take(at: float, mine: str, mine_at: float, other_at: float, other_heard: float) -> None:
         mine_at_, other_at_ = host_time(T0 + seconds(mine_at)), host_time(T0 + seconds(other_at))
         heard = host_time(T0 + seconds(other_heard))
-        mine_report = Report("Mine", mine, "", "", mine_at_, host_time(T0 + seconds(at)))
-        other = Report("Other", "False", "", "", other_at_, heard)
+        mine_report = ConditionReading("Mine", mine, "", "", mine_at_, host_time(T0 + seconds(at)))
+        other = ConditionReading("Other", "False", "", "", other_at_, heard)
         clock.take([mine_report, other], T0 + seconds(at))
 
     take(0, "True", 0, 0, 0)

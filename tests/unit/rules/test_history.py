@@ -14,9 +14,9 @@ from rules.history import (
     MOST_CONDITIONS,
     MOST_EVENTS,
     ConditionClock,
+    ConditionReading,
     EventWindow,
     KeyClock,
-    Report,
 )
 from rules.since import MOST_KEYS
 from rules.truth import Truth
@@ -26,7 +26,7 @@ def hear(clock: ConditionClock, at: float, status: str = "True", **changes: obje
     now = T0 + seconds(at)
     stamps = {"transition": host_time(now), "heartbeat": host_time(now)}
     report: dict[str, Any] = {"reason": "R", "message": "m", **stamps, **changes}
-    clock.take([Report("Fault", status, **report)], now)
+    clock.take([ConditionReading("Fault", status, **report)], now)
 
 
 def since(clock: ConditionClock) -> datetime:
@@ -86,8 +86,8 @@ def test_clock_that_is_set_between_two_reports_makes_no_condition_older() -> Non
 def test_reporter_that_fell_silent_long_before_we_started_is_not_fresh() -> None:
     """Its host lives on: the kubelet's stamps say how long ago the detector's was made."""
     stamp, clock = host_time(T0 - seconds(7200)), ConditionClock()
-    silent = Report("Fault", "True", "", "", stamp, stamp + seconds(-3600))
-    clock.take([silent, Report("Ready", "True", "", "", stamp, stamp)], T0)
+    silent = ConditionReading("Fault", "True", "", "", stamp, stamp + seconds(-3600))
+    clock.take([silent, ConditionReading("Ready", "True", "", "", stamp, stamp)], T0)
     assert clock.facts()["Fault"].heard == T0 - seconds(3600)
     assert clock.facts()["Ready"].heard == T0
 
@@ -95,9 +95,11 @@ def test_reporter_that_fell_silent_long_before_we_started_is_not_fresh() -> None
 def test_detector_of_a_silent_host_is_as_silent_as_its_kubelet() -> None:
     stamp, clock = host_time(T0 - seconds(9000)), ConditionClock()
     turned = host_time(T0 - seconds(1200))
-    fault = Report("Fault", "True", "", "", stamp, stamp)
+    fault = ConditionReading("Fault", "True", "", "", stamp, stamp)
     by_controller = T0 - seconds(1200)
-    ready = Report("Ready", "Unknown", "NodeStatusUnknown", "", turned, stamp, by_controller)
+    ready = ConditionReading(
+        "Ready", "Unknown", "NodeStatusUnknown", "", turned, stamp, by_controller
+    )
     clock.take([fault, ready], T0)
     assert clock.facts()["Ready"].since == T0 - seconds(1200)
     assert clock.facts()["Fault"].heard == T0 - seconds(1200)
@@ -105,7 +107,7 @@ def test_detector_of_a_silent_host_is_as_silent_as_its_kubelet() -> None:
 
 def test_report_of_a_time_in_which_we_were_deaf_is_not_heard_now() -> None:
     stamp, clock = host_time(T0 - seconds(7200)), ConditionClock()
-    first = Report("Fault", "True", "", "", stamp, stamp)
+    first = ConditionReading("Fault", "True", "", "", stamp, stamp)
     clock.take([first], T0)
     clock.take(
         [replace(first, heartbeat=stamp + seconds(20))], T0 + seconds(300), T0 + seconds(300)
@@ -137,7 +139,9 @@ def test_reporter_is_heard_when_we_see_its_stamp_change_and_from_the_second_one_
 def test_conditions_are_bounded() -> None:
     clock = ConditionClock()
     stamp = host_time(T0)
-    many = [Report(f"T{n}", "True", "", "", stamp, stamp) for n in range(MOST_CONDITIONS + 10)]
+    many = [
+        ConditionReading(f"T{n}", "True", "", "", stamp, stamp) for n in range(MOST_CONDITIONS + 10)
+    ]
     clock.take(many, T0)
     assert len(clock.facts()) == MOST_CONDITIONS
 
@@ -305,7 +309,7 @@ def test_more_keys_than_there_is_room_for_look_younger() -> None:
 def old_report(clock: ConditionClock, at: float, stamp: float, status: str = "True") -> None:
     """What a Node shows at `at` that its reporter wrote at `stamp`."""
     written = host_time(T0 + seconds(stamp))
-    reports = [Report("Fault", status, "R", "m", written, written)]
+    reports = [ConditionReading("Fault", status, "R", "m", written, written)]
     clock.take(reports, T0 + seconds(at))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kubenode.api.v1alpha1 import DefenderPolicy, Disruption, Mode, NodeRemedier
 from rules.importing import CannotImport, Imported, imported
-from rules.lint import Severity, lint
+from rules.lint import LintSeverity, lint
 
 SNR = {
     "apiVersion": "self-node-remediation.medik8s.io/v1alpha1",
@@ -57,7 +57,7 @@ def mhc(
 def rule(found: Imported) -> NodeRemedier:
     """Valid, and nothing that lint would refuse."""
     made = NodeRemedier.from_user(found.rule)
-    assert [one for one in lint([made]) if one.severity is Severity.ERROR] == []
+    assert [one for one in lint([made]) if one.severity is LintSeverity.ERROR] == []
     return made
 
 

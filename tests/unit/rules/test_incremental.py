@@ -10,7 +10,7 @@ from support.rules_timelines import LEAVES, LIVES, Life, Step
 
 from rules.diagnose import Diagnoser, Diagnosis, Match
 from rules.facts import FactSet
-from rules.program import Rule
+from rules.program import RuleVersion
 from rules.truth import Truth
 
 BOTH = [{"all": [LEAVES[n], LEAVES[-1 - n]]} for n in range(6)]
@@ -19,7 +19,7 @@ WINDOW = {"days": ["Thu"], "from": "12:00", "to": "12:10"}
 WIDE: dict[str, Any] = {"fact": {"name": "d.wide"}}
 
 
-def rules() -> list[Rule]:
+def rules() -> list[RuleVersion]:
     """One on each kind of leaf, some on two, and some that chain."""
     return [
         *(a_rule(f"r{n}", when=when) for n, when in enumerate((*LEAVES, *BOTH))),

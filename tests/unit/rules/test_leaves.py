@@ -12,7 +12,7 @@ from support.clock import T0
 from support.rules_builders import a_condition, a_node, seconds
 
 from kubenode.api.v1alpha1 import Expression
-from rules.atoms import CountedFact, Reading, read
+from rules.atoms import CountedFact, LeafReading, read
 from rules.builtin import BUILTIN, GROWING
 from rules.facts import AlertFact, FactSet, HostEventFact, ProbeFact, Value
 from rules.truth import Truth
@@ -24,11 +24,11 @@ def leaf(**parts: Any) -> Any:
     return Expression.model_validate(parts).leaf
 
 
-def reading(facts: FactSet, after: float = 0, **parts: Any) -> Reading:
+def reading(facts: FactSet, after: float = 0, **parts: Any) -> LeafReading:
     return read(leaf(**parts), facts, T0 + seconds(after))
 
 
-def flips(found: Reading) -> float | None:
+def flips(found: LeafReading) -> float | None:
     """Seconds from T0."""
     return None if found.flips_at is None else (found.flips_at - T0).total_seconds()
 
@@ -52,7 +52,7 @@ def a_host_event(
 
 def host_event(
     event: HostEventFact, after: float = 0, asked: Mapping[str, str] = MappingProxyType({})
-) -> Reading:
+) -> LeafReading:
     return reading(a_node(host_events=(event,)), after, hostEvent={"class": "Reboot", **asked})
 
 
@@ -107,7 +107,7 @@ def test_scheduled_event_counts_from_its_lead_time_on(after: float, truth: Truth
 
 def alert(
     *alerts: AlertFact, after: float = 0, heard: float | None = 0, held: str = "0s", **asked: Any
-) -> Reading:
+) -> LeafReading:
     alive = None if heard is None else T0 + seconds(heard)
     facts = a_node(alerts=alerts, alerts_heard=alive)
     return reading(facts, after, alert={"name": "NodeDisk.*", "for": held, **asked})
@@ -148,7 +148,7 @@ def test_alert_is_unknown_while_its_source_is_silent(heard: float | None, after:
 # -- probe ---------------------------------------------------------------------------------------
 
 
-def probe(value: Value | None, after: float = 0, **asked: Any) -> Reading:
+def probe(value: Value | None, after: float = 0, **asked: Any) -> LeafReading:
     facts = a_node(probes={"disk.used_pct": ProbeFact(value, T0)})
     return reading(facts, after, probe={"name": "disk.used_pct", "above": 90, **asked})
 
@@ -212,7 +212,7 @@ def test_same_fault_is_counted_for_each_rule_by_itself() -> None:
 def test_number_that_grows_flips_when_it_says(name: str, op: str, value: int, ahead: int) -> None:
     bound = float(max(value + ahead, 0))
 
-    def at(after: float) -> Reading:
+    def at(after: float) -> LeafReading:
         values: dict[str, Value | None] = {name: value + after, "node.ready": False}
         return reading(a_node(values=values), after, fact={"name": name, op: bound})
 
@@ -254,7 +254,7 @@ def test_every_fact_says_what_time_does_to_it() -> None:
 # -- absence -------------------------------------------------------------------------------------
 
 
-def gone(facts: FactSet, after: float, inner: Mapping[str, Any], held: str = "") -> Reading:
+def gone(facts: FactSet, after: float, inner: Mapping[str, Any], held: str = "") -> LeafReading:
     return reading(facts, after, absent={**inner, **({"for": held} if held else {})})
 
 
@@ -311,7 +311,7 @@ READY = a_condition("Ready", heard=T0)
 DETECTOR = a_condition("KernelDeadlock", "False", heard=T0)
 
 
-def no_event(facts: FactSet, after: float, held: str = "5m", **asked: Any) -> Reading:
+def no_event(facts: FactSet, after: float, held: str = "5m", **asked: Any) -> LeafReading:
     return gone(facts, after, {"event": {"reason": "Oops", "within": "10m", **asked}}, held)
 
 

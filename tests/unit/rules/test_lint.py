@@ -15,12 +15,12 @@ from support.lint_cases import (
     named,
 )
 
-from rules.lint import CODES, Finding, lint
+from rules.lint import CODES, LintFinding, lint
 
 OF_FILES = {"unreadable", "invalid", "taken-name", "uncompilable", "unavailable"}
 
 
-def found(case: Case, changes: dict[str, object]) -> list[Finding]:
+def found(case: Case, changes: dict[str, object]) -> list[LintFinding]:
     return [f for f in lint([named("mine", **changes)], case.beside) if f.code == case.code]
 
 

@@ -3,7 +3,7 @@
 import pytest
 from support.lint_cases import EMPTY, ladder, named
 
-from rules.lint import Severity, lint
+from rules.lint import LintSeverity, lint
 
 
 @pytest.mark.parametrize("steps", [EMPTY, [{"cordon": {}}, {"notify": {}}]])
@@ -11,7 +11,7 @@ def test_f10_a_rule_that_isolates_and_names_no_way_out_is_refused(
     steps: list[dict[str, object]],
 ) -> None:
     [told] = lint([named("isolates", onGiveUp=None, ladder=ladder(*steps))])
-    assert (told.code, told.severity) == ("no-exit", Severity.ERROR)
+    assert (told.code, told.severity) == ("no-exit", LintSeverity.ERROR)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_f10_a_rule_that_isolates_and_names_no_way_out_is_refused(
 )
 def test_f10_a_repair_a_check_or_an_approval_is_a_way_out(way_out: dict[str, object]) -> None:
     rule = named("isolates", **({"onGiveUp": None, "ladder": ladder(*EMPTY)} | way_out))
-    assert [told for told in lint([rule]) if told.severity is Severity.ERROR] == []
+    assert [told for told in lint([rule]) if told.severity is LintSeverity.ERROR] == []
 
 
 @pytest.mark.parametrize("type_", ["KernelDeadlock", "ReadonlyFilesystem", "KernelReady"])

@@ -11,10 +11,10 @@ from support.rules_builders import a_condition, a_node, a_rule
 from rules.diagnose import Agreement, Diagnoser, LoadReport
 from rules.engines.crosscheck import CrossCheck
 from rules.engines.durable import REFUSALS, DurableEngine
-from rules.engines.port import EngineError, Outputs, Question
+from rules.engines.port import EngineError, EngineQuestion, Outputs
 from rules.engines.reference import ReferenceEngine
 from rules.loading import Sieve
-from rules.program import Program, Rule, compile_program
+from rules.program import RuleProgram, RuleVersion, compile_program
 
 Refuses = Callable[[set[str]], bool]
 
@@ -26,19 +26,19 @@ class Choosy:
         self._refuses = refuses
         self.loads = 0
 
-    def load(self, program: Program) -> None:
+    def load(self, program: RuleProgram) -> None:
         self.loads += 1
         if self._refuses({rule.id for rule in program.rules}):
             raise EngineError("fatal", "it does not survive")
 
-    def matches(self, questions: Sequence[Question]) -> list[Outputs]:
+    def matches(self, questions: Sequence[EngineQuestion]) -> list[Outputs]:
         raise AssertionError("nobody asks a trial")
 
     def close(self) -> None:
         pass
 
 
-def sifted(rules: list[Rule], refuses: Refuses) -> tuple[set[str], set[str]]:
+def sifted(rules: list[RuleVersion], refuses: Refuses) -> tuple[set[str], set[str]]:
     sieve = Sieve(Choosy(refuses), compile_program(rules), REFUSALS)
     left = sieve.sift()
     return {rule.id for rule in left.rules}, set(sieve.refused)
@@ -107,7 +107,7 @@ class Flaky(DurableEngine):
         super().__init__(spawn, lambda: 0.0)
         self._reference = ReferenceEngine()
 
-    def load(self, program: Program) -> None:
+    def load(self, program: RuleProgram) -> None:
         raise EngineError("refused", "not today")
 
     def revived(self) -> bool:

@@ -6,10 +6,10 @@ from support.rules_builders import a_rule
 from kubenode.api.meta import LabelSelector, NodeSelection
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, EventLeaf
-from rules.program import Rule, compile_program, stored_facts
+from rules.program import RuleVersion, compile_program, stored_facts
 
 
-def refused(*rules: Rule) -> dict[str, tuple[str, str]]:
+def refused(*rules: RuleVersion) -> dict[str, tuple[str, str]]:
     return {e.rule: (e.path, e.message) for e in compile_program(rules).rejected}
 
 
@@ -145,7 +145,7 @@ def test_rules_that_read_what_a_refused_rule_infers_are_refused_beside_other_sou
     assert set(refused(*rules)) == {"bad", "reader"}
 
 
-def chain(length: int) -> list[Rule]:
+def chain(length: int) -> list[RuleVersion]:
     """Each infers a fact from the one before, the last of them first."""
     first = a_rule("i0", infer={"fact": "d.f0"})
     more = [

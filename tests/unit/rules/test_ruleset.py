@@ -8,7 +8,7 @@ from support.rules_builders import programs
 
 from rules.engines.packed import terms
 from rules.engines.ruleset import MOST_PROPERTIES, MOST_TERMS, fnv, refusal, rulesets
-from rules.program import Rule, compile_program
+from rules.program import RuleVersion, compile_program
 
 GOOD: dict[str, Any] = {
     "rules": {"r0ep#0": {"all": [{"m": {"$and": [{"k": "eval"}, {"t0": True}]}}]}},
@@ -17,7 +17,7 @@ GOOD: dict[str, Any] = {
 
 
 @given(programs())
-def test_everything_the_compiler_makes_is_acceptable(rules: list[Rule]) -> None:
+def test_everything_the_compiler_makes_is_acceptable(rules: list[RuleVersion]) -> None:
     for stratum in compile_program(rules).strata:
         for ruleset in rulesets([terms(rule) for rule in stratum])[0]:
             assert refusal(ruleset) == ""

@@ -10,11 +10,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.clock import T0
 
-from kubenode.runtime.audit import LONGEST, VERSION, AuditLog, Line, RotatedFile
+from kubenode.runtime.audit import LONGEST, VERSION, AuditLine, AuditLog, RotatedFile
 
 
-def a_line(n: int = 0, **more: Any) -> Line:
-    return Line(T0, "remedy", "kubenode-remedy", "Cordon", "Done", job=f"job-{n}", **more)
+def a_line(n: int = 0, **more: Any) -> AuditLine:
+    return AuditLine(T0, "remedy", "kubenode-remedy", "Cordon", "Done", job=f"job-{n}", **more)
 
 
 class Disk:

@@ -9,7 +9,7 @@ from support.clock import FakeClock
 
 from kubenode.runtime.tls.certificates import Pair, new_authority, new_serving
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, Files
+from kubenode.runtime.tls.files import FileKeeper, PemFiles
 
 DAY = timedelta(days=1)
 
@@ -25,7 +25,7 @@ def write(folder: Path, clock: FakeClock, life: timedelta) -> Pair:
 def test_a_renewed_certificate_is_served_with(tmp_path: Path) -> None:
     clock, context = FakeClock(), LiveContext()
     first = write(tmp_path, clock, 10 * DAY)
-    keeper = FileKeeper(clock, context, Files(tmp_path / "tls.crt", tmp_path / "tls.key"))
+    keeper = FileKeeper(clock, context, PemFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     keeper.start("--webhook-cert-file")
     assert context.pair == first
     second = write(tmp_path, clock, 10 * DAY)
@@ -38,7 +38,7 @@ def test_a_certificate_that_nobody_renews_is_told_once(
 ) -> None:
     clock = FakeClock()
     write(tmp_path, clock, 100 * DAY)
-    files = Files(tmp_path / "tls.crt", tmp_path / "tls.key")
+    files = PemFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
     keeper = FileKeeper(clock, LiveContext(), files)
     keeper.start("--webhook-cert-file")
     with caplog.at_level(logging.WARNING):

@@ -62,12 +62,12 @@ ENDINGS: dict[str, Ending] = {
         "it is deleted ten minutes after it was asked",
         f"{UNIT}/remedy/test_probes.py::test_questions_are_removed_after_ten_minutes_and_counted",
     ),
-    "remedy/hostprobes/desk.py::Desk._call_witnesses": Ending(
+    "remedy/hostprobes/desk.py::ProbeService._call_witnesses": Ending(
         "HostProbe",
         "it is deleted ten minutes after it was asked",
         f"{UNIT}/remedy/test_probes.py::test_questions_are_removed_after_ten_minutes_and_counted",
     ),
-    "remedy/hostdoctor/writing.py::Writer._write": Ending(
+    "remedy/hostdoctor/writing.py::HostEventWriter._write": Ending(
         "HostEvent",
         "it is closed when its Node is gone, and deleted a day later",
         f"{UNIT}/hostdoctor/test_step.py::"
@@ -97,7 +97,7 @@ ENDINGS: dict[str, Ending] = {
         f"{UNIT}/machine/test_tokens.py::"
         "test_dying_at_any_act_leaves_no_token_behind_and_ends_the_same",
     ),
-    "machine/machineset/act.py::Acts.create": Ending(
+    "machine/machineset/act.py::SetActs.create": Ending(
         "Machine",
         "its MachineSet owns it",
         f"{INTEGRATION}/machine/machineset/test_sets.py::"
@@ -135,7 +135,7 @@ ENDINGS: dict[str, Ending] = {
         "Secret", "one of each webhook"
     ),
     "defender/pausing.py::_ensure_one": Ending("DefenderPolicy", "one, by the name `default`"),
-    "defender/reporter.py::Reporter.ensure_policy": Ending(
+    "defender/reporter.py::PolicyReporter.ensure_policy": Ending(
         "DefenderPolicy", "one, by the name `default`"
     ),
     # Kubernetes ends them.
@@ -143,9 +143,9 @@ ENDINGS: dict[str, Ending] = {
     "remedy/job/notices.py::Notices.send": Ending("Event", SERVER),
     "kubenode/runtime/recorder.py::EventRecorder._create_or_count": Ending("Event", SERVER),
     "agent/identity/asking.py::works_as": Ending("SelfSubjectReview", NOT_STORED),
-    "defender/auth/reviews.py::Reviews._ask": Ending("SubjectAccessReview", NOT_STORED),
-    "remedy/hostdoctor/reviews.py::Reviews._ask": Ending("TokenReview", NOT_STORED),
-    "kubenode/runtime/drain/leaving.py::Leaving.evict.evict": Ending("Eviction", NOT_STORED),
+    "defender/auth/reviews.py::AccessReviews._ask": Ending("SubjectAccessReview", NOT_STORED),
+    "remedy/hostdoctor/reviews.py::TokenReviews._ask": Ending("TokenReview", NOT_STORED),
+    "kubenode/runtime/drain/leaving.py::PodEvictor.evict.evict": Ending("Eviction", NOT_STORED),
 }
 
 

@@ -11,25 +11,32 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message
 
-from kubenode.runtime.httplimits import Bounded, Full, HttpLimits, Room, handed_on, read_body
+from kubenode.runtime.httplimits import (
+    BodyBudget,
+    BodyBudgetFull,
+    BodyLimit,
+    HttpLimits,
+    handed_on,
+    read_body,
+)
 
 
 def test_bodies_of_all_callers_share_one_budget_and_one_address_has_half() -> None:
-    room = Room(100)
+    room = BodyBudget(100)
     with room.body("a") as first, room.body("a") as second, room.body("b") as other:
         first.take(30)
         second.take(20)
-        with pytest.raises(Full, match="your address"):
+        with pytest.raises(BodyBudgetFull, match="your address"):
             second.take(1)
         other.take(50)
-        with room.body("c") as fourth, pytest.raises(Full, match="all callers"):
+        with room.body("c") as fourth, pytest.raises(BodyBudgetFull, match="all callers"):
             fourth.take(1)
     with room.body("a") as again:
         again.take(50)
 
 
 async def posted(
-    app: Bounded, chunks: Sequence[bytes], headers: dict[str, str] | None = None
+    app: BodyLimit, chunks: Sequence[bytes], headers: dict[str, str] | None = None
 ) -> tuple[int, dict[bytes, bytes]]:
     """Status and headers. After `chunks` the sender says nothing more."""
     left = list(chunks)
@@ -56,14 +63,14 @@ async def posted(
     return said[0]["status"], dict(said[0]["headers"])
 
 
-def an_app(limits: HttpLimits, longest: int = 1000, hands_on: bool = False) -> Bounded:
+def an_app(limits: HttpLimits, longest: int = 1000, hands_on: bool = False) -> BodyLimit:
     async def take(request: Request) -> Response:
         if hands_on:
             async for part in request.stream():
                 handed_on(request.scope, len(part))
         return PlainTextResponse(str(len(await read_body(request, longest))))
 
-    return Bounded(Starlette(routes=[Route("/", take, methods=["POST"])]), limits)
+    return BodyLimit(Starlette(routes=[Route("/", take, methods=["POST"])]), limits)
 
 
 async def test_a_body_that_stops_coming_is_answered_408_and_its_connection_ends() -> None:

@@ -1,4 +1,4 @@
-"""What a node must not pay for: kube.md measured 1 s of CPU and 48 MB for `kubernetes` alone."""
+"""What a node must not pay for: `kubernetes` alone costs 1 s of CPU and 48 MB."""
 
 import subprocess
 import sys

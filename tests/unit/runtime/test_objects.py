@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from kubenode.runtime.kube.objects import Event, Lease, Node, Pod, PodDisruptionBudget, structs
-from kubenode.runtime.kube.store import Store
+from kubenode.runtime.kube.store import ObjectStore
 
 NODE = b"""{"apiVersion": "v1", "kind": "Node",
  "metadata": {"name": "n1", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"},
@@ -144,7 +144,7 @@ def test_the_times_of_one_report_are_one_object() -> None:
 
 
 def test_a_new_version_shares_what_is_as_it_was_and_nothing_else() -> None:
-    nodes = Store[Node]("nodes")
+    nodes = ObjectStore[Node]("nodes")
     old, new, expected = a_node(1), a_node(2, "12:00:10"), a_node(2, "12:00:10")
     nodes.put("n1", old)
     nodes.put("n1", new)
@@ -160,7 +160,7 @@ def test_a_new_version_shares_what_is_as_it_was_and_nothing_else() -> None:
 
 
 def test_a_changed_part_is_the_new_one() -> None:
-    nodes = Store[Node]("nodes")
+    nodes = ObjectStore[Node]("nodes")
     nodes.put("n1", a_node(1, key="old"))
     nodes.put("n1", a_node(2, "12:00:10", key="new"))
     assert nodes.cache["n1"] == a_node(2, "12:00:10", key="new")

@@ -15,7 +15,7 @@ from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.lease import LeaderElection
 from kubenode.runtime.telemetry import logging as telemetry
-from kubenode.runtime.telemetry.metrics import CODES, Metrics, code_label
+from kubenode.runtime.telemetry.metrics import CODES, RuntimeMetrics, code_label
 
 log = logging.getLogger("kubenode.test")
 
@@ -88,7 +88,7 @@ def test_codes_are_a_closed_set(code: str, label: str) -> None:
 
 def test_states_are_read_when_the_page_is_asked_for_and_counters_start_at_zero() -> None:
     registry, clock = CollectorRegistry(), FakeClock()
-    metrics = Metrics(registry)
+    metrics = RuntimeMetrics(registry)
     kube = Kube(PlainTransport("http://127.0.0.1:1"), clock=clock)
     queue: WorkQueue[str] = WorkQueue(clock)
     metrics.controller("nodes", queue)
@@ -113,7 +113,7 @@ def test_states_are_read_when_the_page_is_asked_for_and_counters_start_at_zero()
 
 
 def test_two_parts_of_one_name_are_refused() -> None:
-    metrics = Metrics(CollectorRegistry())
+    metrics = RuntimeMetrics(CollectorRegistry())
     metrics.controller("nodes", WorkQueue(FakeClock()))
     with pytest.raises(ValueError, match="called 'nodes'"):
         metrics.controller("nodes", WorkQueue(FakeClock()))

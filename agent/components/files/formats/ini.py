@@ -18,7 +18,7 @@ _BARE = re.compile(r"(\s*)([A-Za-z0-9_.-]+)\s*")
 
 
 @dataclass(frozen=True)
-class _Line:
+class _IniLine:
     """One statement: lines from `first` to before `end`; key None: the head of a section."""
 
     section: str
@@ -64,9 +64,9 @@ class Ini:
         return "\n".join(lines) + "\n"
 
 
-def _lines(text: str) -> list[_Line]:
+def _lines(text: str) -> list[_IniLine]:
     """Raises ValueError."""
-    lines, section, found, at = lines_of(text), "", list[_Line](), 0
+    lines, section, found, at = lines_of(text), "", list[_IniLine](), 0
     while at < len(lines):
         line, first = lines[at], at
         at += 1
@@ -74,16 +74,16 @@ def _lines(text: str) -> list[_Line]:
             continue
         if head := _SECTION.fullmatch(line):
             section = head[1]
-            found.append(_Line(section, None, None, first, at))
+            found.append(_IniLine(section, None, None, first, at))
             continue
         depth = len(line) - len(line.lstrip())
         while at < len(lines) and _goes_on(lines[at - 1], lines[at], depth):
             at += 1
         whole = "\n".join(lines[first:at])
         if pair := _PAIR.fullmatch(whole):
-            found.append(_Line(section, pair[2], pair[3].rstrip(), first, at))
+            found.append(_IniLine(section, pair[2], pair[3].rstrip(), first, at))
         elif bare := _BARE.fullmatch(whole):
-            found.append(_Line(section, bare[2], None, first, at))
+            found.append(_IniLine(section, bare[2], None, first, at))
         else:
             raise ValueError(f"line {first + 1} is neither a section nor key = value")
     return found

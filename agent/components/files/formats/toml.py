@@ -21,7 +21,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
-class _Line:
+class _TomlLine:
     """Lines from `first` to before `end`.
 
     path   from the root, of a key or of the table that a head opens
@@ -67,7 +67,7 @@ class Toml:
         return "\n".join(lines) + "\n"
 
 
-def _lines(text: str) -> Iterator[_Line]:
+def _lines(text: str) -> Iterator[_TomlLine]:
     """Of a text that is valid."""
     lines, at = lines_of(text), 0
     table: tuple[str, ...] = ()
@@ -79,12 +79,12 @@ def _lines(text: str) -> Iterator[_Line]:
             table = _parts(head[2])
             if head[1] == "[[":
                 arrays.add(table)
-            yield _Line(table, table, True, _in_one(table, arrays), first, at)
+            yield _TomlLine(table, table, True, _in_one(table, arrays), first, at)
         elif key := _KEY.match(lines[first]):
             while not _whole(lines[first:at]):
                 at += 1
             path = (*table, *_parts(key[1]))
-            yield _Line(path, table, False, _in_one(table, arrays), first, at)
+            yield _TomlLine(path, table, False, _in_one(table, arrays), first, at)
 
 
 def _in_one(table: tuple[str, ...], arrays: set[tuple[str, ...]]) -> bool:

@@ -1,7 +1,7 @@
 """The exit-code protocol: what a program's result says, and of several rules which one is told.
 
 0 is well, 1 is a fault, and everything else says nothing. A program that could not be run at all
-is no fault of the node (failures.md F01): it is told apart from one that looked and does not know.
+is no fault of the node (failure mode F01): it is told apart from one that looked and does not know.
 """
 
 from collections.abc import Sequence

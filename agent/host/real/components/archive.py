@@ -28,7 +28,7 @@ COMPRESSED = {
 }
 
 
-class Kind(Enum):
+class MemberKind(Enum):
     FILE = "file"
     FOLDER = "folder"
     LINK = "link"
@@ -36,19 +36,24 @@ class Kind(Enum):
     SPECIAL = "special"
 
 
-_KINDS = {b"0": Kind.FILE, b"\0": Kind.FILE, b"7": Kind.FILE, b"5": Kind.FOLDER}
-_KINDS |= {b"1": Kind.HARD_LINK, b"2": Kind.LINK}
+_KINDS = {
+    b"0": MemberKind.FILE,
+    b"\0": MemberKind.FILE,
+    b"7": MemberKind.FILE,
+    b"5": MemberKind.FOLDER,
+}
+_KINDS |= {b"1": MemberKind.HARD_LINK, b"2": MemberKind.LINK}
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ArchiveMember:
     """size    bytes of content
     mtime   seconds since the epoch
     target  of a link, as it is written
     """
 
     name: str
-    kind: Kind
+    kind: MemberKind
     mode: int = 0
     size: int = 0
     mtime: int = 0
@@ -83,7 +88,7 @@ class Archive:
         self._file, self._most, self._seen = file, most, seen
         self._left = self._padding = 0
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[ArchiveMember]:
         given: dict[str, bytes] = {}
         headers = 0
         while (header := self._header()) is not None:
@@ -141,23 +146,23 @@ class Archive:
         return data
 
 
-def _member(header: bytes, given: dict[str, bytes]) -> Member:
+def _member(header: bytes, given: dict[str, bytes]) -> ArchiveMember:
     if any(key.startswith("GNU.sparse") for key in given):
         raise Contraindicated("the archive has a sparse file; make it with tar without --sparse")
     name, target = _text(header[0:100]), _text(header[157:257])
     if header[257:263] == b"ustar\0" and (prefix := _text(header[345:500])):
         name = prefix + b"/" + name
     name, target = given.get("path", name), given.get("linkpath", target)
-    kind = _KINDS.get(header[156:157], Kind.SPECIAL)
-    if kind is Kind.FILE and name.endswith(b"/"):
-        kind = Kind.FOLDER
+    kind = _KINDS.get(header[156:157], MemberKind.SPECIAL)
+    if kind is MemberKind.FILE and name.endswith(b"/"):
+        kind = MemberKind.FOLDER
     size = _decimal(given["size"]) if "size" in given else _number(header[124:136])
     mtime = given.get("mtime", b"").partition(b".")[0]
-    return Member(
+    return ArchiveMember(
         name.decode(errors="surrogateescape"),
         kind,
         _number(header[100:108]) & 0o7777,
-        size if kind in (Kind.FILE, Kind.SPECIAL) else 0,
+        size if kind in (MemberKind.FILE, MemberKind.SPECIAL) else 0,
         min(_decimal(mtime) if mtime.isdigit() else _number(header[136:148]), 1 << 33),
         target.decode(errors="surrogateescape"),
     )

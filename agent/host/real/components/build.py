@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent.components.ports import ComponentPorts, Packages
+from agent.components.ports import ComponentPorts, PackageManager
 from agent.host.real.commands import Commands
 from agent.host.real.components.downloads import Downloads
 from agent.host.real.components.dpkg import DpkgPackages
@@ -24,7 +24,7 @@ def real_components(
     """
     commands, root, folder = Commands(host), Path(host_root), Path(state_dir) / "components"
     runner = UnitRunner(commands)
-    packages: dict[str, Packages] = {}
+    packages: dict[str, PackageManager] = {}
     if (root / "usr/bin/apt-get").exists():
         packages["apt"] = DpkgPackages(runner)
     if (root / "usr/bin/dnf").exists():

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from agent.components.ports import Runner
+from agent.components.ports import CommandRunner
 from agent.host import HostError
 from agent.host.real.components.scripts import check_refusal
 
 
 async def checked(
-    runner: Runner, argv: Sequence[str], limit: float, name: str = "", what: str = ""
+    runner: CommandRunner, argv: Sequence[str], limit: float, name: str = "", what: str = ""
 ) -> None:
     """Raises HostError with the end of what the program wrote; Contraindicated for a refusal.
 

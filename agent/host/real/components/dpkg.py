@@ -14,7 +14,7 @@ Decided here, for all hosts alike:
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from agent.components.ports import PackageFound, PackageWanted, Runner
+from agent.components.ports import CommandRunner, PackageFound, PackageWanted
 from agent.host import HostError
 from agent.host.real.components.locks import TOLD, Patient
 
@@ -42,9 +42,9 @@ _ABSENT = ("not-installed", "config-files")
 
 
 class DpkgPackages:
-    """Implements agent.components.ports.Packages."""
+    """Implements agent.components.ports.PackageManager."""
 
-    def __init__(self, runner: Runner, patient: Patient | None = None) -> None:
+    def __init__(self, runner: CommandRunner, patient: Patient | None = None) -> None:
         self._runner = runner
         self._patient = patient or Patient(runner, LOCKED)
 

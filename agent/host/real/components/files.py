@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from agent.components.ports import MOST_BYTES, FileFound
 from agent.host import HostError
-from agent.host.real.commands import Command, Commands
+from agent.host.real.commands import Commands, HostCommand
 from agent.host.real.components.paths import seen
 from agent.host.real.components.scripts import argv, check_refusal
 
@@ -20,7 +20,7 @@ _RIGHTS = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
 
 
 class RealFiles:
-    """Implements agent.components.ports.Files.
+    """Implements agent.components.ports.HostFiles.
 
     folder  for what is written, on its way; the host must see it at the same place
     root    where the host's files are
@@ -65,7 +65,7 @@ class RealFiles:
     async def _ran(self, path: str, program: list[str]) -> str:
         """Why it failed, "" if it did not."""
         try:
-            ran = await self._commands.run(Command(program, WRITE_SECONDS, _RIGHTS))
+            ran = await self._commands.run(HostCommand(program, WRITE_SECONDS, _RIGHTS))
         except TimeoutError as error:
             raise HostError(f"{path}: its disk takes no write in {WRITE_SECONDS:g} s") from error
         check_refusal(f"files.path {path}", ran.code, ran.output)

@@ -5,9 +5,9 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from agent.components.ports import Runner
+from agent.components.ports import CommandRunner
 from agent.host import HostError
-from agent.host.ports import Ran
+from agent.host.ports import CommandResult
 
 AGAIN_SECONDS = 2.0
 TOLD = 800
@@ -19,7 +19,7 @@ class Patient:
 
     def __init__(
         self,
-        runner: Runner,
+        runner: CommandRunner,
         locked: re.Pattern[str],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -27,7 +27,9 @@ class Patient:
         self._runner, self._locked = runner, locked
         self._clock, self._sleep = clock, sleep
 
-    async def run(self, name: str, argv: Sequence[str], limit: float, lock_wait: float) -> Ran:
+    async def run(
+        self, name: str, argv: Sequence[str], limit: float, lock_wait: float
+    ) -> CommandResult:
         """How it ended, once the lock could be had. Raises HostError when it could not within
         `lock_wait` seconds, or it took longer than `limit` besides.
         """

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.components.ports import Runner
+from agent.components.ports import CommandRunner
 from agent.disk import RealDisk
 from agent.host import Contraindicated, HostError
 from agent.host.real.components.checked import checked
@@ -33,7 +33,7 @@ class Replaced:
     base    folder of the host that is trusted, with all above it; "" for none
     """
 
-    def __init__(self, runner: Runner, folder: Path, root: Path, base: str = "") -> None:
+    def __init__(self, runner: CommandRunner, folder: Path, root: Path, base: str = "") -> None:
         self._runner, self._folder, self._root, self._base = runner, folder, root, base
         self._disk = RealDisk()
 

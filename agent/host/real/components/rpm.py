@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from agent.components.ports import PackageFound, PackageWanted, Runner
+from agent.components.ports import CommandRunner, PackageFound, PackageWanted
 from agent.host import HostError
 from agent.host.real.components.locks import TOLD, Patient
 
@@ -23,11 +23,11 @@ UNLOCKED = "--disableplugin=versionlock"
 
 
 class DnfPackages:
-    """Implements agent.components.ports.Packages. Configuration files that were changed stay: rpm
-    puts the new version's beside them as .rpmnew.
+    """Implements agent.components.ports.PackageManager. Configuration files that were changed stay:
+    rpm puts the new ones beside them as .rpmnew.
     """
 
-    def __init__(self, runner: Runner, patient: Patient | None = None) -> None:
+    def __init__(self, runner: CommandRunner, patient: Patient | None = None) -> None:
         self._runner = runner
         self._patient = patient or Patient(runner, LOCKED)
 

@@ -5,30 +5,30 @@ import hashlib
 from collections.abc import Sequence
 
 from agent.host import NoSuchUnit
-from agent.host.ports import Ran
-from agent.host.real.commands import Command, Commands
+from agent.host.ports import CommandResult
+from agent.host.real.commands import Commands, HostCommand
 
 POLL_SECONDS = 0.2
 _DIGITS = 24
 
 
 class UnitRunner:
-    """Implements agent.components.ports.Runner."""
+    """Implements agent.components.ports.CommandRunner."""
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
 
-    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> CommandResult:
         if not name:
-            return await self._commands.run(Command(argv, limit, capabilities=None))
+            return await self._commands.run(HostCommand(argv, limit, capabilities=None))
         unit = unit_name(name, argv)
         ran = await self._still_running(unit, limit)
         if ran is None:
-            ran = await self._begun(Command(argv, limit, capabilities=None, name=unit))
+            ran = await self._begun(HostCommand(argv, limit, capabilities=None, name=unit))
         await self._commands.forget(unit)
         return ran
 
-    async def _still_running(self, unit: str, limit: float) -> Ran | None:
+    async def _still_running(self, unit: str, limit: float) -> CommandResult | None:
         """How one ended that an earlier life began and that runs now. None: there is none.
 
         One that has ended is forgotten: since then the host may have been changed once more.
@@ -47,7 +47,7 @@ class UnitRunner:
                     return ran
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def _begun(self, command: Command) -> Ran:
+    async def _begun(self, command: HostCommand) -> CommandResult:
         try:
             return await self._commands.run_kept(command)
         except TimeoutError:

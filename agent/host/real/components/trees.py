@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent.components.ports import Artefact, Runner, TreeFound
+from agent.components.ports import Artefact, CommandRunner, TreeFound
 from agent.disk import RealDisk, replace
 from agent.host import Contraindicated, HostError
 from agent.host.real.components.archive import compression
@@ -27,7 +27,7 @@ from agent.host.real.components.manifest import FileOf, Stamp, changed, manifest
 from agent.host.real.components.paths import seen
 from agent.host.real.components.replaced import Replaced
 from agent.host.real.components.scripts import argv, grouped
-from agent.host.real.components.unpacker import Bounds, Unpacker
+from agent.host.real.components.unpacker import Unpacker, UnpackLimits
 
 UNPACK_SECONDS = 900.0
 EXPAND = {
@@ -46,7 +46,7 @@ MOST_AT_ONCE = 200
 """Paths in one argv."""
 
 
-class Placed(msgspec.Struct, frozen=True):
+class PlacedTree(msgspec.Struct, frozen=True):
     """What lies at `dest`.
 
     digest    of the artefact; "" while it is changed
@@ -73,7 +73,7 @@ class RealTrees:
     """
 
     def __init__(
-        self, runner: Runner, downloads: Downloads, folder: Path, root: Path, base: str = ""
+        self, runner: CommandRunner, downloads: Downloads, folder: Path, root: Path, base: str = ""
     ) -> None:
         self._runner, self._downloads, self._root, self._base = runner, downloads, root, base
         self._staged, self._placed = folder / "staged", folder / "placed"
@@ -138,7 +138,7 @@ class RealTrees:
             if not one.folder
         }
         made = [path for path in planned.folders if path in folders]
-        done = Placed(dest, artefact.digest, planned.previous, files, made, replaced)
+        done = PlacedTree(dest, artefact.digest, planned.previous, files, made, replaced)
         await asyncio.to_thread(self._write, done)
 
     async def remove(self, dest: str, keep: Collection[str], *, back: bool) -> None:
@@ -151,7 +151,7 @@ class RealTrees:
                 await self._put_back(placed, kept)
             await self._take_folders(dest, placed.folders)
             # From here on nothing there is ours: what was put back is not taken once more.
-            await asyncio.to_thread(self._write, Placed(dest))
+            await asyncio.to_thread(self._write, PlacedTree(dest))
         await asyncio.to_thread(self._replaced.drop, dest)
         try:
             self._disk.remove(self._record(dest))
@@ -177,7 +177,7 @@ class RealTrees:
         if program is None:
             return
         plain = path.with_name(f"{path.name}.plain")
-        most = Bounds().bytes
+        most = UnpackLimits().bytes
         words = [str(most // ULIMIT_BYTES), str(plain), *program, str(path)]
         expand = ["/bin/sh", "-c", EXPAND_SCRIPT, "expand-archive", *words]
         try:
@@ -194,7 +194,7 @@ class RealTrees:
         program = argv("place-tree", self._base, str(tree), dest)
         await checked(self._runner, program, PLACE_SECONDS, name, f"source.dest {dest}")
 
-    async def _put_back(self, placed: Placed, kept: Collection[str]) -> None:
+    async def _put_back(self, placed: PlacedTree, kept: Collection[str]) -> None:
         tree = self._replaced.of(placed.dest)
         for path in kept:
             (tree / path).unlink(missing_ok=True)
@@ -216,14 +216,14 @@ class RealTrees:
             await checked(self._runner, program, REMOVE_SECONDS, "", f"source.dest {dest}")
 
     def _planned(
-        self, before: Placed, artefact: Artefact, new: Sequence[FileOf], replaced: list[str]
-    ) -> Placed:
+        self, before: PlacedTree, artefact: Artefact, new: Sequence[FileOf], replaced: list[str]
+    ) -> PlacedTree:
         """What may lie there from now on until it is done."""
         at = seen(self._root, artefact.dest)
         fresh = [one.path for one in new if one.folder and not (at / one.path).is_dir()]
         files = {one.path: Stamp() for one in new if not one.folder}
         same = before.digest in ("", artefact.digest)
-        return Placed(
+        return PlacedTree(
             artefact.dest,
             "",
             before.previous if same else before.digest,
@@ -235,15 +235,15 @@ class RealTrees:
     def _record(self, dest: str) -> Path:
         return self._placed / f"{hashlib.sha256(dest.encode()).hexdigest()[:24]}.json"
 
-    def _read(self, dest: str) -> Placed:
+    def _read(self, dest: str) -> PlacedTree:
         try:
-            return msgspec.json.decode(self._disk.read(self._record(dest)), type=Placed)
+            return msgspec.json.decode(self._disk.read(self._record(dest)), type=PlacedTree)
         except FileNotFoundError:
-            return Placed(dest)
+            return PlacedTree(dest)
         except (OSError, msgspec.DecodeError) as error:
             raise HostError(f"{self._record(dest)} cannot be read: {error}") from error
 
-    def _write(self, placed: Placed) -> None:
+    def _write(self, placed: PlacedTree) -> None:
         try:
             self._disk.make_folder(self._placed)
             replace(self._disk, self._record(placed.dest), msgspec.json.encode(placed))
@@ -254,7 +254,7 @@ class RealTrees:
         """Staged trees that lie nowhere, nor did right before, nor wait to; what is unfinished."""
         kept: set[str] = set()
         for record in self._placed.glob("*.json") if self._placed.is_dir() else ():
-            placed = msgspec.json.decode(record.read_bytes(), type=Placed)
+            placed = msgspec.json.decode(record.read_bytes(), type=PlacedTree)
             kept |= {placed.digest, placed.previous}
         for folder in self._staged.iterdir():
             old = time.time() - folder.stat().st_mtime > WAITING_SECONDS

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent.components.ports import LINKS_OUT, SET_USER_ID
 from agent.host import Contraindicated
-from agent.host.real.components.archive import Archive, Kind, Member, opened
+from agent.host.real.components.archive import Archive, ArchiveMember, MemberKind, opened
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -24,7 +24,7 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class UnpackLimits:
     """Of all layers of an artefact together; depth: of folders."""
 
     bytes: int = 8 * 1024**3
@@ -40,9 +40,9 @@ class Unpacker:
     """
 
     def __init__(
-        self, tree: Path, bounds: Bounds | None = None, allow: Collection[str] = ()
+        self, tree: Path, bounds: UnpackLimits | None = None, allow: Collection[str] = ()
     ) -> None:
-        self._tree, self._bounds, self._allow = tree, bounds or Bounds(), allow
+        self._tree, self._bounds, self._allow = tree, bounds or UnpackLimits(), allow
         self._bytes = self._inodes = 0
 
     def archive(self, path: Path) -> None:
@@ -60,12 +60,12 @@ class Unpacker:
             os.chmod(path, 0o644)
             os.rename(path, name, dst_dir_fd=folder)
 
-    def _put(self, member: Member, archive: Archive) -> None:
+    def _put(self, member: ArchiveMember, archive: Archive) -> None:
         name = member.name[:_SHOWN].encode(errors="replace").decode()
         parts = self._parts(member.name, name)
-        if member.kind is Kind.SPECIAL:
+        if member.kind is MemberKind.SPECIAL:
             raise Contraindicated(f"{name} is a device, pipe or socket, which no component brings")
-        if member.kind is Kind.FOLDER:
+        if member.kind is MemberKind.FOLDER:
             with self._folder(parts, name) as folder:
                 os.fchmod(folder, member.mode & 0o755)
             return
@@ -73,11 +73,11 @@ class Unpacker:
             raise Contraindicated(f"{name} is a {member.kind.value} where the tree is")
         self._count(name)
         with self._folder(parts[:-1], name) as folder:
-            if member.kind is Kind.HARD_LINK:
+            if member.kind is MemberKind.HARD_LINK:
                 self._hard_link(member, folder, parts[-1], name)
                 return
             self._make_way(folder, parts[-1], name)
-            if member.kind is Kind.LINK:
+            if member.kind is MemberKind.LINK:
                 if LINKS_OUT not in self._allow:
                     _check_link(member.target, len(parts) - 1, name)
                 os.symlink(member.target, parts[-1], dir_fd=folder)
@@ -151,7 +151,7 @@ class Unpacker:
         except FileNotFoundError:
             return
 
-    def _hard_link(self, member: Member, folder: int, last: str, name: str) -> None:
+    def _hard_link(self, member: ArchiveMember, folder: int, last: str, name: str) -> None:
         source = self._parts(member.target, name)
         problem = f"{name} is a hard link to {member.target[:_SHOWN]!r}, no file of the tree so far"
         if not source:

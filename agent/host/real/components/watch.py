@@ -17,7 +17,7 @@ MOST_FOLDERS = 256
 
 
 class InotifyWatch:
-    """Implements agent.components.ports.Watch. root: where the host's files are."""
+    """Implements agent.components.ports.ObjectWatch. root: where the host's files are."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -12,7 +12,7 @@ from support.fake_instances import FakeInstances
 from support.machine_life import Hosts, assigned, healthy
 from support.machine_world import machine_world
 
-from kubenode.providers.instances import Code, InstanceError, InstanceProviders
+from kubenode.providers.instances import ErrorCode, InstanceError, InstanceProviders
 from kubenode.runtime.kube.paths import custom, resource
 from machine.ground import MachineSettings
 from machine.provisioning import Provisioning
@@ -74,7 +74,7 @@ async def test_invariant_02_a_machine_is_made_with_its_token_and_goes_with_its_i
         assert b"jq" in texts[0]
         await hosts.beat("made-1")
         await hosts.phase("made-1", "Running")
-        cloud.failing = InstanceError("fake", Code.INTERNAL, "500")
+        cloud.failing = InstanceError("fake", ErrorCode.INTERNAL, "500")
         await hosts.world.delete("made-1")
         await hosts.condition("made-1", "Deletable", "Terminating")
         assert (await hosts.world.machine("made-1")).metadata.finalizers

@@ -19,7 +19,7 @@ from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
 from machine.clusterapi.adoption import Adoption
 from machine.clusterapi.step import ADOPT
-from machine.ground import Ground
+from machine.ground import SharedCaches
 from simulation.apiserver import EmbeddedApiServer
 
 pytestmark = pytest.mark.integration
@@ -53,7 +53,7 @@ async def names(kube: Kube) -> set[str]:
 @asynccontextmanager
 async def adopting(kube: Kube) -> AsyncIterator[None]:
     """Adoption as the operator runs it, until the end of the block."""
-    ground = Ground(kube, AlwaysLeader(), SystemClock(), CollectorRegistry())
+    ground = SharedCaches(kube, AlwaysLeader(), SystemClock(), CollectorRegistry())
     async with asyncio.TaskGroup() as tasks:
         work = tasks.create_task(serve([Adoption(ground)], [*ground.informers]))
         yield

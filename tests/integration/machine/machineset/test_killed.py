@@ -22,8 +22,8 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
-from machine.disruption.port import Prepared, State, Wish
-from machine.ground import Ground
+from machine.disruption.port import DisruptionRequest, DisruptionState, Prepared
+from machine.ground import SharedCaches
 from machine.machineset.controller import MachineSets
 from simulation.apiserver import EmbeddedApiServer
 
@@ -62,10 +62,10 @@ def _told(body: Any) -> str:
 class Granted(KeptPermits):
     """Disruptions that are allowed at once, under permits that outlive the controller."""
 
-    async def prepare(self, wish: Wish) -> Prepared:
+    async def prepare(self, wish: DisruptionRequest) -> Prepared:
         name = f"p-{wish.holder.name}"
         self.permits[name] = live_permit(name, wish.node or "", wish.holder.uid)
-        return Prepared(State.DRAINING, permit=name)
+        return Prepared(DisruptionState.DRAINING, permit=name)
 
     async def end(self, node: str | None, holder: Holder) -> bool:
         self.permits.pop(f"p-{holder.name}", None)
@@ -77,7 +77,9 @@ async def living(url: str, fate: Once, granted: Granted) -> AsyncIterator[None]:
     """The controller, until the end of the block."""
     kube = Mortal(PlainTransport(url))
     kube.fate = fate
-    ground = Ground(kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), permit_reader=granted)
+    ground = SharedCaches(
+        kube, AlwaysLeader(), SystemClock(), CollectorRegistry(), permit_reader=granted
+    )
     sets = MachineSets(ground, granted)
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -12,11 +12,11 @@ from support.machine_world import until
 from kubenode.api.v1alpha1.permit import Operation, Reason
 from kubenode.runtime.kube import paths
 from machine.ground import MachineSettings
-from machine.meltdown import Pace
+from machine.meltdown import MeltdownTimes
 
 pytestmark = pytest.mark.integration
 
-SETTINGS = MachineSettings(freeze=Pace(thaw=0.5), scan=0.3)
+SETTINGS = MachineSettings(freeze=MeltdownTimes(thaw=0.5), scan=0.3)
 AT_ONCE = {"unhealthyConditions": [{"type": "Ready", "status": "False", "for": "0s"}]}
 
 

@@ -12,7 +12,7 @@ from support.machine_world import MachineWorld, machine_world, until
 
 from kubenode.providers.instances import InstanceProviders, InstanceState
 from kubenode.runtime.kube.paths import custom
-from machine.bootstrap.tokens import Kept
+from machine.bootstrap.tokens import StoredToken
 from machine.provisioning import Provisioning
 
 pytestmark = pytest.mark.integration
@@ -53,7 +53,7 @@ async def user_data(cloud: FakeInstances) -> str:
     return await until(given, "no instance is made")
 
 
-async def renewed(world: MachineWorld, kept: Kept, end: datetime) -> None:
+async def renewed(world: MachineWorld, kept: StoredToken, end: datetime) -> None:
     """Wait until the very token lives until about then."""
     await world.annotate(NAME, looked=str(end.timestamp()))
 

@@ -5,8 +5,8 @@ from support.component_world import CONFIG, PACKAGE, UNIT, ComponentWorld, compo
 
 from agent.components.model import MOVING
 from agent.components.ports import FileFound, PackageWanted
-from agent.host.ports import Ran
-from kubenode.runtime.components.render import Text, TextRef
+from agent.host.ports import CommandResult
+from kubenode.runtime.components.render import KeyText, TextRef
 from kubenode.runtime.components.wire import ComponentStatus
 
 SECRET = TextRef("Secret", "registry", "password")
@@ -169,7 +169,7 @@ async def test_changes_of_class_reboot_share_one_reboot() -> None:
 async def test_hooks_are_checked_before_and_after() -> None:
     world = ComponentWorld()
     check, run = ["/usr/bin/check"], ["/usr/bin/migrate"]
-    world.parts.runner.answers[tuple(check)] = Ran(1, "not yet")
+    world.parts.runner.answers[tuple(check)] = CommandResult(1, "not yet")
     hooks = {"post": {"run": run, "check": check}, "config": {"run": ["/bin/true"]}}
     world.assign(component(hooks=hooks, undo={"mode": "None"}))
     await world.rounds(30)
@@ -183,11 +183,11 @@ async def test_hooks_are_checked_before_and_after() -> None:
 
 async def test_no_secret_is_told() -> None:
     world = ComponentWorld()
-    world.server.texts[SECRET] = Text("token = s3cret-word", "uid-1")
+    world.server.texts[SECRET] = KeyText("token = s3cret-word", "uid-1")
     key = {"secretKey": {"name": "registry", "key": "password"}}
     files = [{"path": CONFIG, "content": key, "mode": "0600", "onChange": "Restart"}]
     run = ["/usr/bin/login"]
-    world.parts.runner.answers[tuple(run)] = Ran(1, "cannot log in with s3cret-word")
+    world.parts.runner.answers[tuple(run)] = CommandResult(1, "cannot log in with s3cret-word")
     world.assign(component(files=files, hooks={"post": {"run": run}}, undo={"mode": "None"}))
     await world.rounds(30)
     assert world.state() == "Failed" and "cannot log in" in world.status().message
@@ -199,13 +199,13 @@ async def test_no_secret_is_told() -> None:
 async def test_an_edited_secret_is_not_applied_before_its_revision_is() -> None:
     """Invariant 12: a fleet-wide edit restarts nothing until a set rolls it out."""
     world = ComponentWorld()
-    world.server.texts[SECRET] = Text("old", "uid-1")
+    world.server.texts[SECRET] = KeyText("old", "uid-1")
     key = {"secretKey": {"name": "registry", "key": "password"}}
     files = [{"path": CONFIG, "content": key, "onChange": "Restart"}]
     world.assign(component(files=files))
     await world.rounds(30)
     first = dict(world.assigned["containerd"])
-    world.server.texts[SECRET] = Text("new", "uid-1")
+    world.server.texts[SECRET] = KeyText("new", "uid-1")
     await world.restart()
     await world.engine._news(set())
     await world.rounds(120)

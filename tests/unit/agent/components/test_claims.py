@@ -5,15 +5,15 @@ from typing import Any
 from support.component_world import CONFIG, ComponentWorld, component
 
 from agent.components.claims import conflicts
-from kubenode.runtime.components.change import Form
+from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedDropIn, RenderedFile, RenderedUnit
 from kubenode.runtime.components.wire import ComponentSource, Disruptions, Ownership
 
 OTHER = "/etc/registry.toml"
 
 
-def form(*files: RenderedFile, units: tuple[RenderedUnit, ...] = ()) -> Form:
-    return Form("1", ComponentSource(type="script"), Disruptions(), files, units)
+def form(*files: RenderedFile, units: tuple[RenderedUnit, ...] = ()) -> ComponentForm:
+    return ComponentForm("1", ComponentSource(type="script"), Disruptions(), files, units)
 
 
 def whole(path: str, content: str = "a = 1") -> RenderedFile:

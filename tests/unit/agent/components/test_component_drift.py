@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hosts.component_contract import Given, contract
 
-from agent.components.drift.compare import DriftKind, Found, drifted
+from agent.components.drift.compare import DriftKind, HostState, drifted
 from agent.components.drift.fight import CORRECTIONS, FRESH, MOST_PATHS, STARTS
 from agent.components.drift.look import look, paths
 from agent.components.files.owned import put, take_away
@@ -13,8 +13,8 @@ from agent.components.ports import Installed, PackageFound, UnitFound
 from agent.components.sources import source_of
 from agent.components.units import let_go, settle
 from agent.host import Contraindicated, HostError
-from agent.host.ports import Ran
-from kubenode.runtime.components.change import Form
+from agent.host.ports import CommandResult
+from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedDropIn, RenderedFile, RenderedUnit
 from kubenode.runtime.components.wire import (
     ChangeClass,
@@ -34,20 +34,20 @@ UNIT = RenderedUnit("shop.service", drop_ins=(RenderedDropIn("a.conf", "[Unit]\n
 WELL = UnitFound(True, "enabled", "active", "1")
 
 
-def a_form(version: str = "1.0", unit: RenderedUnit = UNIT) -> Form:
+def a_form(version: str = "1.0", unit: RenderedUnit = UNIT) -> ComponentForm:
     source = ComponentSource("apt", apt=Packages([Package("shop", f"{version}-1")]))
     classes = Disruptions(install=ChangeClass.RESTART, patch=ChangeClass.RELOAD)
-    return Form(version, source, classes, (FILE,), (unit,))
+    return ComponentForm(version, source, classes, (FILE,), (unit,))
 
 
-async def a_host(form: Form) -> SimulatedComponents:
+async def a_host(form: ComponentForm) -> SimulatedComponents:
     host = SimulatedComponents()
     host.packages.brings["shop"] = ("shop.service",)
     await apply(host, form)
     return host
 
 
-async def apply(host: SimulatedComponents, form: Form) -> None:
+async def apply(host: SimulatedComponents, form: ComponentForm) -> None:
     ports = host.ports()
     await source_of(form.version, form.source, ports).install()
     for file in form.files:
@@ -56,7 +56,7 @@ async def apply(host: SimulatedComponents, form: Form) -> None:
         await settle(ports.units, ports.files, unit)
 
 
-async def drift_of(host: SimulatedComponents, form: Form) -> list[tuple[str, str]]:
+async def drift_of(host: SimulatedComponents, form: ComponentForm) -> list[tuple[str, str]]:
     found = await look(form, host.ports())
     return [(one.kind, one.path) for one in drifted("shop", form, found)]
 
@@ -118,7 +118,7 @@ async def test_every_kind_of_drift_is_seen_alone_and_put_right(kind: DriftKind) 
 def test_units_that_are_not_as_wanted(
     wanted: RenderedUnit, there: UnitFound, kinds: list[str]
 ) -> None:
-    found = Found(Installed("1.0", True), {}, {"shop.service": there})
+    found = HostState(Installed("1.0", True), {}, {"shop.service": there})
     assert [one.kind for one in drifted("shop", a_form(unit=wanted), found)] == kinds
 
 
@@ -136,7 +136,9 @@ def test_units_that_are_not_as_wanted(
 def test_a_wrong_version_is_put_right_at_the_class_of_its_step(
     installed: Installed, disturbs: ChangeClass
 ) -> None:
-    (one,) = (d for d in drifted("shop", a_form(), Found(installed)) if d.kind is DriftKind.VERSION)
+    (one,) = (
+        d for d in drifted("shop", a_form(), HostState(installed)) if d.kind is DriftKind.VERSION
+    )
     assert one.disturbs is disturbs
 
 
@@ -166,14 +168,14 @@ async def test_a_script_tells_its_version_and_runs_only_if_it_is_another() -> No
     script = Script(["detect"], ["install"], ["uninstall"])
     host = SimulatedComponents()
     source = source_of("1.0", ComponentSource("script", script=script), host.ports())
-    host.runner.answers[("detect",)] = Ran(127, "not found")
+    host.runner.answers[("detect",)] = CommandResult(127, "not found")
     assert (await source.found()).version == ""
     await source.install()
-    host.runner.answers[("detect",)] = Ran(0, "1.0\nmore\n")
+    host.runner.answers[("detect",)] = CommandResult(0, "1.0\nmore\n")
     await source.install()
     assert (await source.found()).exact
     assert host.runner.ran.count(("install",)) == 1
-    host.runner.answers[("uninstall",)] = Ran(1, "in use")
+    host.runner.answers[("uninstall",)] = CommandResult(1, "in use")
     with pytest.raises(HostError, match="uninstall: exit status 1: in use"):
         await source.remove((), purge=True)
 

@@ -8,7 +8,7 @@ from support.clock import FakeClock
 
 from agent.components.ports import PackageFound, PackageWanted
 from agent.host import HostError
-from agent.host.ports import Ran
+from agent.host.ports import CommandResult
 from agent.host.real.components import dpkg, rpm
 from agent.host.real.components.dpkg import DpkgPackages
 from agent.host.real.components.locks import Patient
@@ -22,23 +22,25 @@ SHOP = PackageWanted("shop", "2.0-1")
 class Scripted:
     """A runner whose programs say what is written, by a word of their argv; each word in turn."""
 
-    def __init__(self, **says: Sequence[Ran]) -> None:
+    def __init__(self, **says: Sequence[CommandResult]) -> None:
         self._says = {word: list(answers) for word, answers in says.items()}
         self.ran: list[list[str]] = []
 
-    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> CommandResult:
         self.ran.append(list(argv))
         for word, answers in self._says.items():
             if any(word == part.lstrip("-") for part in argv):
                 return answers.pop(0) if len(answers) > 1 else answers[0]
-        return Ran(0, "")
+        return CommandResult(0, "")
 
     def asked(self, word: str) -> list[list[str]]:
         return [argv for argv in self.ran if word in argv]
 
 
-def shown(version: str, status: str = "installed", want: str = "install", error: str = "ok") -> Ran:
-    return Ran(0, f"shop\t{version}\t{want}\t{status}\t{error}")
+def shown(
+    version: str, status: str = "installed", want: str = "install", error: str = "ok"
+) -> CommandResult:
+    return CommandResult(0, f"shop\t{version}\t{want}\t{status}\t{error}")
 
 
 @pytest.mark.parametrize(
@@ -85,11 +87,13 @@ async def test_f37_the_lock_is_waited_for_and_no_longer_than_told() -> None:
     async def sleep(seconds: float) -> None:
         clock.step(timedelta(seconds=seconds))
 
-    runner = Scripted(purge=[Ran(2, LOCKED), Ran(2, LOCKED), Ran(0, "")])
+    runner = Scripted(
+        purge=[CommandResult(2, LOCKED), CommandResult(2, LOCKED), CommandResult(0, "")]
+    )
     patient = Patient(runner, dpkg.LOCKED, clock.monotonic, sleep)
     await DpkgPackages(runner, patient).remove(["shop"], 60, purge=True)
     assert len(runner.asked("--purge")) == 3
-    runner = Scripted(purge=[Ran(2, LOCKED)])
+    runner = Scripted(purge=[CommandResult(2, LOCKED)])
     patient = Patient(runner, dpkg.LOCKED, clock.monotonic, sleep)
     began = clock.monotonic()
     with pytest.raises(HostError, match="locked for more than 60 s"):
@@ -98,15 +102,15 @@ async def test_f37_the_lock_is_waited_for_and_no_longer_than_told() -> None:
 
 
 async def test_f37_a_broken_database_is_configured_before_anything_else() -> None:
-    runner = Scripted(audit=[Ran(1, "half-configured: shop")], show=[shown("2.0-1")])
+    runner = Scripted(audit=[CommandResult(1, "half-configured: shop")], show=[shown("2.0-1")])
     await DpkgPackages(runner).install([SHOP], 60)
     acts = [argv for argv in runner.ran if "--configure" in argv or "install" in argv]
     assert "--configure" in acts[0] and "shop=2.0-1" in acts[-1]
 
 
 async def test_dnf_goes_to_the_exact_version_past_our_own_lock() -> None:
-    says = [Ran(0, "shop\t0:1.0-1.el9"), Ran(0, "shop\t0:2.0-1")]
-    runner = Scripted(query=says, list=[Ran(0, "shop-0:1.0-1.el9.*")])
+    says = [CommandResult(0, "shop\t0:1.0-1.el9"), CommandResult(0, "shop\t0:2.0-1")]
+    runner = Scripted(query=says, list=[CommandResult(0, "shop-0:1.0-1.el9.*")])
     await DnfPackages(runner).install([SHOP], 60)
     (argv,) = runner.asked("install")
     assert argv[-1] == "shop-2.0-1" and "--disableplugin=versionlock" in argv
@@ -114,7 +118,10 @@ async def test_dnf_goes_to_the_exact_version_past_our_own_lock() -> None:
 
 async def test_dnf_reads_versions_locks_and_what_is_there_twice() -> None:
     said = "shop\t0:1.0-1\ntill\t1:2.0-3\npackage bank is not installed\nhalf\t0:1-1\nhalf\t0:2-1"
-    runner = Scripted(query=[Ran(1, said)], list=[Ran(0, "till-1:2.0-3.*\nshop-keeper-0:1-1.*")])
+    runner = Scripted(
+        query=[CommandResult(1, said)],
+        list=[CommandResult(0, "till-1:2.0-3.*\nshop-keeper-0:1-1.*")],
+    )
     assert await DnfPackages(runner).found(["shop", "till", "bank", "half"]) == {
         "shop": PackageFound("1.0-1"),
         "till": PackageFound("1:2.0-3", held=True),
@@ -124,13 +131,13 @@ async def test_dnf_reads_versions_locks_and_what_is_there_twice() -> None:
 
 
 async def test_dnf_without_its_plugin_is_told_with_the_remedy() -> None:
-    runner = Scripted(list=[Ran(1, "No such command: versionlock")])
+    runner = Scripted(list=[CommandResult(1, "No such command: versionlock")])
     with pytest.raises(HostError, match="install python3-dnf-plugin-versionlock"):
         await DnfPackages(runner).found(["shop"])
 
 
 async def test_rpm_removes_only_what_is_there_and_never_what_needs_it() -> None:
-    runner = Scripted(query=[Ran(1, "shop\t0:1.0-1\n")])
+    runner = Scripted(query=[CommandResult(1, "shop\t0:1.0-1\n")])
     await DnfPackages(runner).remove(["shop", "till"], 60, purge=True)
     assert runner.asked("--erase") == [["rpm", "--erase", "shop"]]
 
@@ -152,8 +159,8 @@ def test_a_lock_holds_the_version_that_it_names_of_its_own_package(lock: str, he
 
 
 async def test_a_lock_on_the_version_before_makes_room_for_one_on_that_which_is_there() -> None:
-    locks = Ran(0, "shop-0:1.0-1.*\n!shop-0:3.0-1.*\n")
-    runner = Scripted(query=[Ran(0, "shop\t0:2.0-1\n")], list=[locks])
+    locks = CommandResult(0, "shop-0:1.0-1.*\n!shop-0:3.0-1.*\n")
+    runner = Scripted(query=[CommandResult(0, "shop\t0:2.0-1\n")], list=[locks])
     assert not (await DnfPackages(runner).found(["shop"]))["shop"].held
     await DnfPackages(runner).hold(["shop"], on=True)
     assert runner.asked("delete")[0][-1] == "shop-0:1.0-1.*"
@@ -161,7 +168,9 @@ async def test_a_lock_on_the_version_before_makes_room_for_one_on_that_which_is_
 
 
 async def test_what_is_locked_already_is_asked_of_nobody() -> None:
-    runner = Scripted(query=[Ran(0, "shop\t0:2.0-1\n")], list=[Ran(0, "shop-0:2.0-1.*")])
+    runner = Scripted(
+        query=[CommandResult(0, "shop\t0:2.0-1\n")], list=[CommandResult(0, "shop-0:2.0-1.*")]
+    )
     await DnfPackages(runner).hold(["shop"], on=True)
     assert not runner.asked("add") and not runner.asked("delete")
 

@@ -15,11 +15,11 @@ import pytest
 
 from agent.components.ports import SET_USER_ID, Artefact
 from agent.host import Contraindicated, HostError
-from agent.host.ports import Ran
+from agent.host.ports import CommandResult
 from agent.host.real.components.downloads import Blob, Downloads
 from agent.host.real.components.paths import seen
 from agent.host.real.components.trees import RealTrees
-from agent.host.real.components.unpacker import Bounds
+from agent.host.real.components.unpacker import UnpackLimits
 from agent.host.real.components.watch import InotifyWatch
 
 ONE = {"bin/shop": "one", "lib/old/gone": "one", "lib/both": "both"}
@@ -32,11 +32,11 @@ class Here:
     def __init__(self, dies: str = "") -> None:
         self.dies = dies
 
-    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> Ran:
+    async def run(self, argv: Sequence[str], limit: float, name: str = "") -> CommandResult:
         if self.dies and self.dies in argv:
             raise HostError("killed")
         done = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True)
-        return Ran(done.returncode, done.stdout + done.stderr)
+        return CommandResult(done.returncode, done.stdout + done.stderr)
 
 
 class World:
@@ -228,7 +228,7 @@ class Layers(Downloads):
         return [Blob(Path(shutil.copy(path, folder / path.name))) for path in self._layers]
 
 
-async def test_f09_layers_that_lead_out_of_the_tree_are_refused_at_staging(world: World) -> None:
+async def test_layers_that_lead_out_of_the_tree_are_refused_at_staging(world: World) -> None:
     """A link in the first layer, files behind it in the second: each is harmless by itself."""
     outside = world.folder / "outside"
     outside.mkdir()
@@ -286,7 +286,9 @@ async def test_each_compression_is_taken_off(world: World, program: str) -> None
 async def test_what_a_program_unpacks_is_bounded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.host.real.components.trees.Bounds", lambda: Bounds(bytes=4096))
+    monkeypatch.setattr(
+        "agent.host.real.components.trees.UnpackLimits", lambda: UnpackLimits(bytes=4096)
+    )
     (zeros := world.folder / "zeros").write_bytes(bytes(1 << 20))
     made = compressed("xz", zeros)
     digest = hashlib.sha256(made.read_bytes()).hexdigest()

@@ -10,7 +10,7 @@ import pytest
 from support.component_world import ENDS, UNIT, component
 from support.mortal_components import Killed, MortalWorld
 
-from agent.components.model import MOVING, State
+from agent.components.model import MOVING, ComponentApplyState
 
 MOST = 200
 HARMLESS = {"stage"}
@@ -106,7 +106,7 @@ async def test_a_late_agent_does_nothing_in_the_middle_of_a_change_without_a_liv
 
 
 async def test_a_late_agent_asks_for_leave_again_when_its_permit_is_gone() -> None:
-    world = await killed_in(State.APPLYING, "Restart")
+    world = await killed_in(ComponentApplyState.APPLYING, "Restart")
     world.permit = None
     world.clock.step(LATE)
     await world.restart()
@@ -117,7 +117,7 @@ async def test_a_late_agent_asks_for_leave_again_when_its_permit_is_gone() -> No
 
 
 async def test_a_late_agent_does_not_reboot_its_host_when_its_permit_is_gone() -> None:
-    world = await killed_in(State.APPLYING, "Reboot", at="reboot")
+    world = await killed_in(ComponentApplyState.APPLYING, "Reboot", at="reboot")
     world.permit = None
     world.clock.step(LATE)
     await world.restart()
@@ -130,7 +130,7 @@ async def test_a_late_agent_does_not_reboot_its_host_when_its_permit_is_gone() -
 
 
 async def test_a_host_that_booted_meanwhile_needs_no_permit_to_end_its_change() -> None:
-    world = await killed_in(State.APPLYING, "Reboot", at="reboot")
+    world = await killed_in(ComponentApplyState.APPLYING, "Reboot", at="reboot")
     world.permit = None
     world.host.boot += 1
     await world.restart()
@@ -139,7 +139,7 @@ async def test_a_host_that_booted_meanwhile_needs_no_permit_to_end_its_change() 
 
 
 async def test_an_interrupted_change_gives_way_to_the_revision_that_is_assigned_now() -> None:
-    world = await killed_in(State.APPLYING, "Restart")
+    world = await killed_in(ComponentApplyState.APPLYING, "Restart")
     world.permit = None
     await world.restart()
     await world.rounds(10)
@@ -153,7 +153,7 @@ async def test_an_interrupted_change_gives_way_to_the_revision_that_is_assigned_
 
 
 async def test_an_interrupted_change_that_is_assigned_no_more_is_forgotten() -> None:
-    world = await killed_in(State.APPLYING, "Restart")
+    world = await killed_in(ComponentApplyState.APPLYING, "Restart")
     world.permit = None
     await world.restart()
     await world.rounds(10)
@@ -163,7 +163,7 @@ async def test_an_interrupted_change_that_is_assigned_no_more_is_forgotten() -> 
 
 
 async def test_an_interruption_counts_no_process_that_only_waited() -> None:
-    world = await killed_in(State.APPLYING, "Restart")
+    world = await killed_in(ComponentApplyState.APPLYING, "Restart")
     world.permit = None
     for _ in range(6):
         await world.restart()
@@ -222,7 +222,7 @@ async def test_a_change_stands_still_when_its_permit_ends_while_the_api_server_i
     assert world.state() == "Healthy"
 
 
-async def killed_in(state: State, class_: str, at: str = "") -> MortalWorld:
+async def killed_in(state: ComponentApplyState, class_: str, at: str = "") -> MortalWorld:
     """The agent dies with a record of this state, and of this move where one is named."""
     for moment in range(1, MOST):
         world = await killed_at(moment, True, class_)

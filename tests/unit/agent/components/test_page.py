@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from agent.components import engine, looking, model, reading, seeing, step
-from agent.components.model import State
+from agent.components.model import ComponentApplyState
 from agent.components.step import EDGES
 
 PAGE = (Path(__file__).parents[4] / "docs" / "components.md").read_text()
@@ -13,7 +13,12 @@ _REASON = re.compile(r'"((?:[A-Z][a-z]+){2,})"')
 
 def test_it_draws_every_edge() -> None:
     drawn = {tuple(line.split(" --> ")) for line in re.findall(r"^  (\w+ --> \w+)$", PAGE, re.M)}
-    edges = {(a.value, b.value) for a in State for b in EDGES[a] if b is not State.PENDING}
+    edges = {
+        (a.value, b.value)
+        for a in ComponentApplyState
+        for b in EDGES[a]
+        if b is not ComponentApplyState.PENDING
+    }
     assert drawn == edges
 
 
@@ -22,6 +27,6 @@ def test_it_explains_every_reason() -> None:
     reasons = set()
     for module in (engine, looking, model, reading, seeing, step):
         reasons |= set(_REASON.findall(Path(str(module.__file__)).read_text()))
-    states = {state.value for state in State}
+    states = {state.value for state in ComponentApplyState}
     kinds = {"ConfigMap", "UndoFailed", "RemoveFailed"}
     assert reasons - states - kinds <= told

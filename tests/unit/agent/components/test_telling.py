@@ -8,7 +8,7 @@ import pytest
 from support.clock import FakeClock
 
 from agent.components.reaching import RealReach
-from agent.components.telling import Teller, decode_machine
+from agent.components.telling import StatusPublisher, decode_machine
 from kubenode.runtime.components.wire import ComponentStatus, Machine, Metadata, machine_of
 from kubenode.runtime.kube.errors import Conflict, NotFound, Unreachable
 
@@ -44,8 +44,8 @@ def seen(version: int = 10) -> Machine:
     )
 
 
-def a_teller(server: FakeMachines, machine: Machine | None) -> Teller:
-    return Teller(server, "m1", lambda: machine, FakeClock(), spread=lambda: 0.5)  # type: ignore[arg-type]
+def a_teller(server: FakeMachines, machine: Machine | None) -> StatusPublisher:
+    return StatusPublisher(server, "m1", lambda: machine, FakeClock(), spread=lambda: 0.5)  # type: ignore[arg-type]
 
 
 async def test_only_a_change_is_written() -> None:

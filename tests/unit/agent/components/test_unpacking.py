@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agent.components.ports import LINKS_OUT, SET_USER_ID
 from agent.host import Contraindicated
-from agent.host.real.components.archive import Archive, Kind
-from agent.host.real.components.unpacker import Bounds, Unpacker
+from agent.host.real.components.archive import Archive, MemberKind
+from agent.host.real.components.unpacker import Unpacker, UnpackLimits
 
 Entry = tuple[str, bytes, str, int]
 """Name, type, content or target, mode."""
@@ -55,7 +55,7 @@ class World:
         (self.outside / "theirs").write_text("theirs")
 
     def unpack(
-        self, *layers: bytes, bounds: Bounds | None = None, allow: Collection[str] = ()
+        self, *layers: bytes, bounds: UnpackLimits | None = None, allow: Collection[str] = ()
     ) -> None:
         unpacker = Unpacker(self.tree, bounds, allow)
         for number, layer in enumerate(layers):
@@ -114,7 +114,7 @@ def test_a_link_that_leads_out_of_the_tree_is_refused(world: World, up: str) -> 
         world.unpack(tar(a_file("deep/a"), a_link("deep/x", deep)))
 
 
-def test_f09_a_second_layer_writes_nothing_through_a_link_of_the_first(world: World) -> None:
+def test_a_second_layer_writes_nothing_through_a_link_of_the_first(world: World) -> None:
     """Also a link that stays in the tree is not followed on the way to another file."""
     (world.tree / "x").symlink_to(world.outside)
     for layer in (
@@ -187,18 +187,24 @@ def test_an_absolute_name_means_the_tree(world: World) -> None:
 @pytest.mark.parametrize(
     ("bounds", "layer", "why"),
     [
-        (Bounds(bytes=100_000), gzip.compress(tar(a_file("zeros", "0" * 200_000))), "100000 bytes"),
-        (Bounds(bytes=100_000), tar(a_file("a", "0" * 50_000)), "100000 bytes"),
         (
-            Bounds(bytes=100_000),
+            UnpackLimits(bytes=100_000),
+            gzip.compress(tar(a_file("zeros", "0" * 200_000))),
+            "100000 bytes",
+        ),
+        (UnpackLimits(bytes=100_000), tar(a_file("a", "0" * 50_000)), "100000 bytes"),
+        (
+            UnpackLimits(bytes=100_000),
             tar(a_file("a", "0" * 40_000), a_hard_link("b", "a"), a_hard_link("c", "a")),
             "100000 bytes",
         ),
-        (Bounds(inodes=5), tar(*(a_file(f"f{n}") for n in range(4))), "more than 5 files"),
-        (Bounds(inodes=5), tar(a_file("a/b/c/d/e/f")), "more than 5 files"),
+        (UnpackLimits(inodes=5), tar(*(a_file(f"f{n}") for n in range(4))), "more than 5 files"),
+        (UnpackLimits(inodes=5), tar(a_file("a/b/c/d/e/f")), "more than 5 files"),
     ],
 )
-def test_bounds_hold_over_all_layers(world: World, bounds: Bounds, layer: bytes, why: str) -> None:
+def test_bounds_hold_over_all_layers(
+    world: World, bounds: UnpackLimits, layer: bytes, why: str
+) -> None:
     with pytest.raises(Contraindicated, match=why):
         world.unpack(layer, layer, layer, bounds=bounds)
 
@@ -244,6 +250,6 @@ def test_any_bytes_are_read_or_refused(changes: list[tuple[int, int]]) -> None:
         data[block + 148 : block + 156] = b"%06o\0 " % sum(data[block : block + 512])
     try:
         for member in Archive(io.BytesIO(bytes(data)), 1 << 20):
-            assert isinstance(member.kind, Kind)
+            assert isinstance(member.kind, MemberKind)
     except Contraindicated:
         return

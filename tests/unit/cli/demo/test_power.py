@@ -7,7 +7,7 @@ import pytest
 from support.clock import FakeClock
 from support.running import running
 
-from kubenode.providers.port import Machine, PowerState
+from kubenode.providers.port import PowerState, ProviderMachine
 from simulation.demo.agenda import Agenda
 from simulation.demo.fleet import places
 from simulation.demo.hosts import KUBELET, By, Host, Illness, Mark
@@ -23,7 +23,7 @@ class Site:
         self.agenda = Agenda("machines", self.clock)
         hosts = {self.host.name: self.host}
         self.machines = Machines(hosts, self.agenda, self.clock, 1.0, random.Random(1))
-        self.machine = Machine("demo:///zone-a/i-1", self.host.name)
+        self.machine = ProviderMachine("demo:///zone-a/i-1", self.host.name)
         self.boots: list[By] = []
         self.host.booted = lambda host, by: self.boots.append(by)
 

@@ -9,9 +9,9 @@ from support.rollout_model import Host, World, quick
 
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from machine.componentset.budget import kept_of, part_of
-from machine.componentset.member import IN_FLIGHT, Member, Standing
+from machine.componentset.member import IN_FLIGHT, MemberState, RolloutMember
 from machine.componentset.phases import EDGES
-from machine.componentset.rollout import Rollout
+from machine.componentset.rollout import RolloutState
 
 MANY = settings(
     max_examples=int(os.environ.get("KUBENODE_TEST_ROLLOUTS", "12")),
@@ -52,16 +52,16 @@ def worlds(draw: st.DrawFn) -> World:
         host.canary = draw(st.booleans())
         host.needs = draw(st.booleans())
         hosts.append(host)
-    rollout = Rollout() if first else Rollout(current="A", update="A")
+    rollout = RolloutState() if first else RolloutState(current="A", update="A")
     world = World.of(*hosts, strategy=strategy, rollout=rollout)
     minutes = draw(st.sampled_from([30, 30, 7]))
     world.window = lambda now: now.minute % 30 < minutes
     return world
 
 
-def _in_service(member: Member) -> bool:
+def _in_service(member: RolloutMember) -> bool:
     """What was only downloaded ahead is given up without any disruption."""
-    return not member.down and member.standing is not Standing.AHEAD
+    return not member.down and member.standing is not MemberState.AHEAD
 
 
 class Watch:
@@ -168,7 +168,7 @@ def test_invariant_15_whatever_comes_between_ends_well_once_it_is_over(
             break
     assert world.on("D") == sorted(world.hosts), (world.rollout, world.plan)
     settled = {h.standing for h in world.hosts.values()}
-    assert not settled & set(IN_FLIGHT) and Standing.FAILED not in settled
+    assert not settled & set(IN_FLIGHT) and MemberState.FAILED not in settled
     world.now += timedelta(days=1)
     before = world.rollout
     for _ in range(3):

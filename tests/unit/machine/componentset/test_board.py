@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from kubenode.api.v1alpha1.machinework import AssignedComponent
-from machine.componentset.board import Board, Wish
+from machine.componentset.board import Assignments, SetIntent
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -20,19 +20,19 @@ def entry(revision: str = "1-aaaaaaaaaa", at: datetime = T0) -> AssignedComponen
 
 
 def test_what_a_look_has_no_room_for_any_more_is_taken_back_before_anything_is_awaited() -> None:
-    board = Board()
-    board.put("runtime", {"a": Wish(entry()), "b": Wish(entry())})
+    board = Assignments()
+    board.put("runtime", {"a": SetIntent(entry()), "b": SetIntent(entry())})
 
-    board.narrow("runtime", {"b": Wish(entry()), "c": Wish(entry())})
+    board.narrow("runtime", {"b": SetIntent(entry()), "c": SetIntent(entry())})
 
     assert board.machines("runtime") == ["b"]
 
 
 def test_a_look_that_plans_the_same_again_takes_nothing_back_and_wakes_nobody() -> None:
     woken: list[str] = []
-    board = Board(wake=woken.append)
-    board.put("runtime", {"a": Wish(entry())})
-    later = {"a": Wish(entry(at=T0 + timedelta(seconds=1)))}
+    board = Assignments(wake=woken.append)
+    board.put("runtime", {"a": SetIntent(entry())})
+    later = {"a": SetIntent(entry(at=T0 + timedelta(seconds=1)))}
     woken.clear()
 
     board.narrow("runtime", later)
@@ -45,10 +45,10 @@ def test_a_look_that_plans_the_same_again_takes_nothing_back_and_wakes_nobody() 
 
 def test_another_revision_takes_the_one_before_back() -> None:
     woken: list[str] = []
-    board = Board(wake=woken.append)
-    board.put("runtime", {"a": Wish(entry())})
+    board = Assignments(wake=woken.append)
+    board.put("runtime", {"a": SetIntent(entry())})
     woken.clear()
-    other = {"a": Wish(entry("1-cccccccccc"))}
+    other = {"a": SetIntent(entry("1-cccccccccc"))}
 
     board.narrow("runtime", other)
     assert board.machines("runtime") == []

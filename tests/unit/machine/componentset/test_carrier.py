@@ -8,10 +8,10 @@ from support.clock import FakeClock
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinework import MachinePermit
 from kubenode.api.v1alpha1.permit import Holder
-from machine.componentset.board import Board, Wish
+from machine.componentset.board import Assignments, SetIntent
 from machine.componentset.carrier import Carrier
-from machine.disruption.port import Prepared, State
-from machine.disruption.port import Wish as Disruption
+from machine.disruption.port import DisruptionRequest as Disruption
+from machine.disruption.port import DisruptionState, Prepared
 
 R = "1-90d2c7e1fa"
 
@@ -41,7 +41,7 @@ class Access:
 
 class Disruptions:
     def __init__(self) -> None:
-        self.state = State.READY
+        self.state = DisruptionState.READY
 
     async def prepare(self, wish: Disruption) -> Prepared:
         return Prepared(self.state, permit="p-1")
@@ -80,8 +80,12 @@ class World:
     def __init__(self, state: str = "Applying") -> None:
         self.clock = FakeClock()
         self.machines = Machines(a_machine(self.clock, state))
-        self.access, self.disruptions, self.board = Access(self.machines), Disruptions(), Board()
-        wishes: Mapping[str, Wish] = {"m1": Wish(leave=True)}
+        self.access, self.disruptions, self.board = (
+            Access(self.machines),
+            Disruptions(),
+            Assignments(),
+        )
+        wishes: Mapping[str, SetIntent] = {"m1": SetIntent(leave=True)}
         self.board.put("a", wishes)
         self.carrier = Carrier(
             self.machines,  # type: ignore[arg-type]
@@ -121,6 +125,6 @@ async def test_a_permit_is_renewed_while_its_agent_works_and_cleared_in_the_end(
 
 async def test_a_permit_is_not_renewed_when_the_node_is_not_ready_for_it() -> None:
     world = World()
-    world.disruptions.state = State.WAITING
+    world.disruptions.state = DisruptionState.WAITING
     writes = await world.after(30)
     assert writes == []

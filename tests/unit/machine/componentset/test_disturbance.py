@@ -7,16 +7,18 @@ import pytest
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.render import Text, TextRef
+from kubenode.runtime.components.render import KeyText, TextRef
 from kubenode.runtime.components.wire import ChangeClass
 from machine.componentset.disturbance import Disturbance, disturbance
-from machine.componentset.revisions import Made
+from machine.componentset.revisions import AssignableRevision
 
 C = ChangeClass
 REF = TextRef("ConfigMap", "conf", "main")
 
 
-def made(version: str, text: str = "a", x: str = "1", **desired: DesiredState) -> Made:
+def made(
+    version: str, text: str = "a", x: str = "1", **desired: DesiredState
+) -> AssignableRevision:
     plain: dict[str, Any] = {
         "component": "c",
         "version": version,
@@ -33,10 +35,12 @@ def made(version: str, text: str = "a", x: str = "1", **desired: DesiredState) -
     }
     state = desired.get("desired", DesiredState.RUNNING)
     spec = wire.spec_of(plain)
-    return Made(f"1-{version}", f"c-{version}", spec, {"x": x}, state, {REF: Text(text, "")})
+    return AssignableRevision(
+        f"1-{version}", f"c-{version}", spec, {"x": x}, state, {REF: KeyText(text, "")}
+    )
 
 
-def on(has: Made | None, state: str = "Running") -> Machine:
+def on(has: AssignableRevision | None, state: str = "Running") -> Machine:
     bare = Machine.model_validate(
         {
             "apiVersion": "kubenode.io/v1alpha1",
@@ -68,7 +72,9 @@ def on(has: Made | None, state: str = "Running") -> Machine:
         (made("1.0.0"), made("1.0.0", text="b"), C.RESTART),
     ],
 )
-def test_it_is_the_class_of_the_difference(before: Made, after: Made, class_: ChangeClass) -> None:
+def test_it_is_the_class_of_the_difference(
+    before: AssignableRevision, after: AssignableRevision, class_: ChangeClass
+) -> None:
     found = disturbance(on(before), after, None, lambda entry: before)
     assert found == Disturbance(before.component, class_)
 

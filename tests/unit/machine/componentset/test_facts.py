@@ -10,8 +10,8 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.runtime.components.wire import ConditionWanted
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta
-from machine.componentset.facts import START_WITHIN, Around, View, member_of
-from machine.componentset.member import Member, Standing
+from machine.componentset.facts import START_WITHIN, MachineSurroundings, SetView, member_of
+from machine.componentset.member import MemberState, RolloutMember
 
 OLD, NEW = "1-0000000001", "1-0000000002"
 
@@ -27,12 +27,12 @@ def a_node(ready: str = "True", cordoned: bool = False, **conditions: str) -> No
 
 def member(
     status: dict[str, Any] | None,
-    around: Around | None = None,
+    around: MachineSurroundings | None = None,
     *,
     entry: dict[str, Any] | None = None,
     node: str = "Expected",
     **rest: Any,
-) -> Member:
+) -> RolloutMember:
     assigned = {
         "name": "c",
         "component": "c-2",
@@ -55,55 +55,63 @@ def member(
         },
     }
     checks = {"c-2": [ConditionWanted(type="Net")]} if rest.get("mode") else {}
-    view = View("s", "c", UpdateStrategy(), checks=checks)
-    return member_of(Machine.model_validate(body), around or Around(a_node(), True), view)
+    view = SetView("s", "c", UpdateStrategy(), checks=checks)
+    return member_of(
+        Machine.model_validate(body), around or MachineSurroundings(a_node(), True), view
+    )
 
 
 def test_f31_a_healthy_old_revision_is_no_success_of_the_new_one() -> None:
-    assert member({"state": "Healthy", "revision": OLD}).standing is Standing.PENDING
-    assert member({"state": "Healthy", "attempt": 2}).standing is Standing.PENDING
-    assert member({"state": "Healthy", "configHash": OLD}).standing is Standing.PENDING
-    assert member({"state": "Healthy"}).standing is Standing.SUCCEEDED
+    assert member({"state": "Healthy", "revision": OLD}).standing is MemberState.PENDING
+    assert member({"state": "Healthy", "attempt": 2}).standing is MemberState.PENDING
+    assert member({"state": "Healthy", "configHash": OLD}).standing is MemberState.PENDING
+    assert member({"state": "Healthy"}).standing is MemberState.SUCCEEDED
 
 
 @pytest.mark.parametrize(
     "around",
-    [Around(a_node(), False), Around(a_node("False"), True), Around(None, True)],
+    [
+        MachineSurroundings(a_node(), False),
+        MachineSurroundings(a_node("False"), True),
+        MachineSurroundings(None, True),
+    ],
 )
-def test_success_needs_a_live_agent_and_a_ready_node(around: Around) -> None:
+def test_success_needs_a_live_agent_and_a_ready_node(around: MachineSurroundings) -> None:
     found = member({"state": "Healthy"}, around)
-    assert found.standing is Standing.UNWELL and not found.available
+    assert found.standing is MemberState.UNWELL and not found.available
 
 
 def test_a_machine_outside_kubernetes_needs_no_node() -> None:
-    found = member({"state": "Healthy"}, Around(None, True), node="None")
-    assert found.standing is Standing.SUCCEEDED and found.available
+    found = member({"state": "Healthy"}, MachineSurroundings(None, True), node="None")
+    assert found.standing is MemberState.SUCCEEDED and found.available
 
 
 def test_conditions_of_the_node_belong_to_the_health_of_a_component() -> None:
     lacking = member({"state": "Healthy"}, mode="Manage")
-    assert lacking.standing is Standing.UNWELL
-    good = Around(a_node(Net="True"), True)
-    assert member({"state": "Healthy"}, good, mode="Manage").standing is Standing.SUCCEEDED
+    assert lacking.standing is MemberState.UNWELL
+    good = MachineSurroundings(a_node(Net="True"), True)
+    assert member({"state": "Healthy"}, good, mode="Manage").standing is MemberState.SUCCEEDED
 
 
 def test_a_cordoned_node_is_out_of_service() -> None:
-    assert not member({"state": "Healthy"}, Around(a_node(cordoned=True), True)).available
+    assert not member(
+        {"state": "Healthy"}, MachineSurroundings(a_node(cordoned=True), True)
+    ).available
 
 
 @pytest.mark.parametrize("state", ["Failed", "RolledBack", "Unhealthy", "DriftFight"])
 def test_every_end_without_success_is_a_failure(state: str) -> None:
     found = member({"state": state, "reason": "HealthFailed"})
-    assert found.standing is Standing.FAILED and "HealthFailed" in found.why
+    assert found.standing is MemberState.FAILED and "HealthFailed" in found.why
     assert found.broken is (state != "RolledBack")
 
 
 def test_waiting_takes_no_time_and_a_dead_agent_waits_for_nothing() -> None:
     waits = {"state": "Staged", "needs": "Drain"}
     found = member(waits)
-    assert found.standing is Standing.WAITING and found.since is None
-    dead = member(waits, Around(a_node(), False))
-    assert dead.standing is Standing.PENDING and dead.since == T0
+    assert found.standing is MemberState.WAITING and found.since is None
+    dead = member(waits, MachineSurroundings(a_node(), False))
+    assert dead.standing is MemberState.PENDING and dead.since == T0
 
 
 def test_time_runs_from_the_permit() -> None:
@@ -115,7 +123,7 @@ def test_time_runs_from_the_permit() -> None:
         "startBefore": (given + START_WITHIN).isoformat(),
     }
     found = member({"state": "Staged", "needs": "Drain"}, permit=permit)
-    assert found.standing is Standing.ACTING and found.since == given
+    assert found.standing is MemberState.ACTING and found.since == given
 
 
 def test_a_reboot_gets_more_time() -> None:
@@ -130,18 +138,18 @@ def test_a_reboot_gets_more_time() -> None:
 
 
 def test_mild_changes_need_no_permit() -> None:
-    assert member({"state": "Staged", "needs": "Reload"}).standing is Standing.PENDING
+    assert member({"state": "Staged", "needs": "Reload"}).standing is MemberState.PENDING
 
 
 def test_what_is_only_downloaded_is_ahead() -> None:
     entry = {"desiredState": "Staged"}
-    assert member({"state": "Staged"}, entry=entry).standing is Standing.AHEAD
+    assert member({"state": "Staged"}, entry=entry).standing is MemberState.AHEAD
 
 
 def test_drift_is_told_from_a_change() -> None:
     drifts = member({"state": "Drifted", "needs": "Restart"})
-    assert drifts.standing is Standing.WAITING and drifts.drift and not drifts.down
-    assert member({"state": "Drifted"}).standing is Standing.DRIFTED
+    assert drifts.standing is MemberState.WAITING and drifts.drift and not drifts.down
+    assert member({"state": "Drifted"}).standing is MemberState.DRIFTED
 
 
 def test_nothing_reported_is_fresh() -> None:

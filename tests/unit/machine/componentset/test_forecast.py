@@ -9,15 +9,20 @@ from support.rollout_model import Host, World, fleet, quick
 
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from machine.componentset.forecast import Forecast, forecast
-from machine.componentset.rollout import Reason, Rollout, Said, Seen
+from machine.componentset.rollout import (
+    ConditionMessage,
+    RolloutObservation,
+    RolloutReason,
+    RolloutState,
+)
 
 
 def foreseen(
-    hosts: list[Host], strategy: UpdateStrategy, rollout: Rollout | None = None, **seen: object
+    hosts: list[Host], strategy: UpdateStrategy, rollout: RolloutState | None = None, **seen: object
 ) -> Forecast:
     members = [host.member(timedelta(minutes=15), T0) for host in hosts]
-    looked = Seen(members=members, target="B", now=T0)
-    before = rollout or Rollout(current="A", update="A")
+    looked = RolloutObservation(members=members, target="B", now=T0)
+    before = rollout or RolloutState(current="A", update="A")
     return forecast(before, strategy, replace(looked, **seen))  # type: ignore[arg-type]
 
 
@@ -43,10 +48,10 @@ def test_it_foresees_what_the_rollout_does(down: int) -> None:
 
 
 def test_now_is_told_as_it_is_and_the_rest_as_if_nothing_stood_in_the_way() -> None:
-    problem = Said(Reason.VERSION_SKEW, "kubelet is newer")
+    problem = ConditionMessage(RolloutReason.VERSION_SKEW, "kubelet is newer")
     found = foreseen(fleet(3), quick(batches=[3]), problem=problem, paused=True, window=False)
     assert found.now.moves == () and found.now.degraded == problem
-    assert found.now.paused is not None and found.now.paused.reason == Reason.USER
+    assert found.now.paused is not None and found.now.paused.reason == RolloutReason.USER
     assert [len(stage.machines) for stage in found.stages] == [3]
 
 
@@ -68,7 +73,7 @@ def test_a_repair_is_taken_to_end() -> None:
 
 def test_a_rejected_revision_is_seen_to_return() -> None:
     hosts = [Host.at("a", "B"), Host.at("b", "A")]
-    found = foreseen(hosts, quick(), Rollout(current="A", update="B", rejected="B"))
+    found = foreseen(hosts, quick(), RolloutState(current="A", update="B", rejected="B"))
     assert [(s.index, s.revision, s.machines) for s in found.stages] == [(0, "A", ("a",))]
     assert found.phase == "Idle"
 
@@ -81,5 +86,5 @@ def test_an_endless_list_of_batches_is_cut(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_nothing_to_do_is_nothing_foreseen() -> None:
     hosts = [Host.at("a", "B")]
-    found = foreseen(hosts, quick(), Rollout(current="B", update="B"))
+    found = foreseen(hosts, quick(), RolloutState(current="B", update="B"))
     assert found.stages == () and found.stay == () and found.phase == "Completed"

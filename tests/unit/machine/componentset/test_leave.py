@@ -7,7 +7,7 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinework import ChangeClass, MachinePermit
-from machine.componentset.leave import Act, Leave, leave_for, patience_of, renewed_permit
+from machine.componentset.leave import PermitAct, PermitPlan, leave_for, patience_of, renewed_permit
 
 PATIENCE = timedelta(minutes=30)
 R = "1-90d2c7e1fa"
@@ -52,23 +52,23 @@ def machine(
     )
 
 
-def leave(machine: Machine, *may: str, held: tuple[str, ...] = ()) -> Leave:
+def leave(machine: Machine, *may: str, held: tuple[str, ...] = ()) -> PermitPlan:
     return leave_for(machine, set(may), held, T0, PATIENCE)
 
 
 def test_nothing_waits_and_nothing_is_held_back() -> None:
     well = machine([entry("a")], [status("a", "Healthy")])
-    assert leave(well, "a") == Leave(Act.END)
+    assert leave(well, "a") == PermitPlan(PermitAct.END)
 
 
 def test_a_waiting_component_is_prepared_for_as_much_as_it_needs() -> None:
     waits = machine([entry("a")], [status("a", "Staged", "Drain")])
-    assert leave(waits, "a") == Leave(Act.PREPARE, "a", ("a",), ChangeClass.DRAIN)
+    assert leave(waits, "a") == PermitPlan(PermitAct.PREPARE, "a", ("a",), ChangeClass.DRAIN)
 
 
 def test_a_set_that_does_not_let_go_gets_nothing() -> None:
     waits = machine([entry("a")], [status("a", "Staged", "Drain")])
-    assert leave(waits) == Leave(Act.END)
+    assert leave(waits) == PermitPlan(PermitAct.END)
 
 
 def test_several_share_one_permit_of_the_widest_class() -> None:
@@ -80,7 +80,9 @@ def test_several_share_one_permit_of_the_widest_class() -> None:
             status("c", "Staged", "Drain"),
         ],
     )
-    assert leave(waits, "a", "b") == Leave(Act.PREPARE, "a", ("a", "b"), ChangeClass.REBOOT)
+    assert leave(waits, "a", "b") == PermitPlan(
+        PermitAct.PREPARE, "a", ("a", "b"), ChangeClass.REBOOT
+    )
 
 
 def test_the_set_for_which_the_node_is_held_already_leads() -> None:
@@ -95,32 +97,32 @@ def test_what_a_set_has_done_with_is_given_back_before_another_asks() -> None:
     done = machine(
         [entry("a"), entry("b")], [status("a", "Healthy"), status("b", "Staged", "Restart")]
     )
-    assert leave(done, "a", "b", held=("a",)) == Leave(Act.END, "b")
-    assert leave(done, "a", "b") == Leave(Act.PREPARE, "b", ("b",), ChangeClass.RESTART)
+    assert leave(done, "a", "b", held=("a",)) == PermitPlan(PermitAct.END, "b")
+    assert leave(done, "a", "b") == PermitPlan(PermitAct.PREPARE, "b", ("b",), ChangeClass.RESTART)
 
 
 def test_what_an_older_revision_needs_gets_no_permit() -> None:
     old = machine([entry("a", attempt=2)], [status("a", "Staged", "Drain")])
-    assert leave(old, "a") == Leave(Act.END)
+    assert leave(old, "a") == PermitPlan(PermitAct.END)
 
 
 def test_a_permit_is_kept_while_its_agent_may_act() -> None:
     for state in ("Applying", "Verifying", "Undoing", "Removing"):
         acts = machine([entry("a")], [status("a", state)], permit("a"))
-        assert leave(acts) == Leave(Act.KEEP, "a", ("a",), ChangeClass.DRAIN)
+        assert leave(acts) == PermitPlan(PermitAct.KEEP, "a", ("a",), ChangeClass.DRAIN)
     staged = machine([entry("a")], [status("a", "Staged", "Drain")], permit("a"))
-    assert leave(staged).act is Act.KEEP
+    assert leave(staged).act is PermitAct.KEEP
 
 
 def test_it_is_cleared_after_success_and_after_every_other_end() -> None:
     for state in ("Healthy", "RolledBack", "Failed", "Unhealthy", "DriftFight"):
         done = machine([entry("a")], [status("a", state)], permit("a"))
-        assert leave(done, "a") == Leave(Act.CLEAR, "a")
+        assert leave(done, "a") == PermitPlan(PermitAct.CLEAR, "a")
 
 
 def test_f34_it_is_cleared_in_the_end_though_the_agent_says_nothing() -> None:
     acts = machine([entry("a")], [status("a", "Applying")], permit("a", minutes=-31))
-    assert leave(acts, "a") == Leave(Act.CLEAR, "a")
+    assert leave(acts, "a") == PermitPlan(PermitAct.CLEAR, "a")
 
 
 def test_who_waits_too_joins_the_permit() -> None:
@@ -129,8 +131,8 @@ def test_who_waits_too_joins_the_permit() -> None:
         [status("a", "Applying"), status("b", "Staged", "Reboot")],
         permit("a"),
     )
-    assert leave(both, "b") == Leave(Act.PREPARE, "a", ("a", "b"), ChangeClass.REBOOT)
-    assert leave(both) == Leave(Act.KEEP, "a", ("a",), ChangeClass.DRAIN)
+    assert leave(both, "b") == PermitPlan(PermitAct.PREPARE, "a", ("a", "b"), ChangeClass.REBOOT)
+    assert leave(both) == PermitPlan(PermitAct.KEEP, "a", ("a",), ChangeClass.DRAIN)
 
 
 def test_who_joins_does_so_under_the_leave_of_the_set_for_which_the_node_is_held() -> None:
@@ -139,19 +141,19 @@ def test_who_joins_does_so_under_the_leave_of_the_set_for_which_the_node_is_held
     ends = [status("a", "Healthy"), status("b", "Staged", "Drain"), status("c", "Staged", "Drain")]
     seen = machine([entry(name) for name in names], ends, permit("a", "c"))
     found = leave(seen, *names, held=("c",))
-    assert found == Leave(Act.PREPARE, "c", ("a", "c", "b"), ChangeClass.DRAIN)
+    assert found == PermitPlan(PermitAct.PREPARE, "c", ("a", "c", "b"), ChangeClass.DRAIN)
     assert leave(seen, held=("c",)).lead == "c", "nor is another's kept alive"
 
 
 def test_an_agent_that_came_too_late_gets_new_leave_only_if_its_set_still_lets_go() -> None:
     late = machine([entry("a")], [status("a", "Staged", "Drain")], permit("a", minutes=-1))
-    assert leave(late, "a") == Leave(Act.PREPARE, "a", ("a",), ChangeClass.DRAIN)
-    assert leave(late) == Leave(Act.CLEAR, "a")
+    assert leave(late, "a") == PermitPlan(PermitAct.PREPARE, "a", ("a",), ChangeClass.DRAIN)
+    assert leave(late) == PermitPlan(PermitAct.CLEAR, "a")
 
 
 def test_a_component_that_nobody_has_any_more_is_cleared() -> None:
     gone = machine([], [], permit("a"))
-    assert leave(gone) == Leave(Act.CLEAR, "")
+    assert leave(gone) == PermitPlan(PermitAct.CLEAR, "")
 
 
 def test_f22_leave_lasts_as_long_as_the_most_patient_set_and_component() -> None:
@@ -182,7 +184,7 @@ def test_f22_leave_lasts_as_long_as_the_most_patient_set_and_component() -> None
 
 def test_an_interrupted_change_is_prepared_for_again_with_and_without_its_old_permit() -> None:
     stands = [status("a", "Applying", "Reboot", reason="Interrupted")]
-    again = Leave(Act.PREPARE, "a", ("a",), ChangeClass.REBOOT)
+    again = PermitPlan(PermitAct.PREPARE, "a", ("a",), ChangeClass.REBOOT)
     assert leave(machine([entry("a")], stands), "a") == again
     expired = machine([entry("a")], stands, permit("a", class_="Reboot", minutes=-1))
     assert leave(expired, "a") == again

@@ -5,7 +5,7 @@ from typing import Any
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinecomponentset import OnUnselect
 from machine.componentset import words
-from machine.componentset.board import Board, Wish
+from machine.componentset.board import Assignments, SetIntent
 from machine.componentset.carrier import merged
 from machine.componentset.leaving import stuck, wishes_for
 from machine.componentset.looking import Leaver
@@ -57,14 +57,14 @@ def test_removal_goes_a_few_at_a_time() -> None:
     absent: dict[str, Any] = {"desiredState": "Absent", "attempt": 2}
     away = leaver("a", state="Staged", **absent)
     found = wishes(OnUnselect.UNINSTALL, away, leaver("b"), limit=1)
-    assert found == {"a": Wish(leave=True)}
+    assert found == {"a": SetIntent(leave=True)}
 
 
 def test_what_is_removed_goes_once_its_permit_has_gone() -> None:
     absent: dict[str, Any] = {"desiredState": "Absent", "attempt": 2, "state": "Absent"}
-    assert wishes(OnUnselect.UNINSTALL, leaver("a", **absent)) == {"a": Wish(drop="c")}
+    assert wishes(OnUnselect.UNINSTALL, leaver("a", **absent)) == {"a": SetIntent(drop="c")}
     held = leaver("a", permit=True, **absent)
-    assert wishes(OnUnselect.UNINSTALL, held) == {"a": Wish()}
+    assert wishes(OnUnselect.UNINSTALL, held) == {"a": SetIntent()}
 
 
 def test_nothing_is_removed_while_nothing_may_start() -> None:
@@ -74,26 +74,26 @@ def test_nothing_is_removed_while_nothing_may_start() -> None:
 def test_a_set_changes_only_what_is_its_own_or_nobodys() -> None:
     machine, entry = leaver("a")
     other = entry.model_copy(update={"set": "t", "component": "c-2"})
-    assert merged(machine, {"t": Wish(entry=other)}) == [entry]
-    assert merged(machine, {"t": Wish(drop="c")}) == [entry]
+    assert merged(machine, {"t": SetIntent(entry=other)}) == [entry]
+    assert merged(machine, {"t": SetIntent(drop="c")}) == [entry]
     mine = entry.model_copy(update={"component": "c-2"})
-    assert merged(machine, {"s": Wish(entry=mine)}) == [mine]
-    assert merged(machine, {"s": Wish(drop="c")}) == []
+    assert merged(machine, {"s": SetIntent(entry=mine)}) == [mine]
+    assert merged(machine, {"s": SetIntent(drop="c")}) == []
 
 
 def test_invariant_11_what_is_there_already_is_not_written_again() -> None:
     machine, entry = leaver("a", assignedAt="2026-01-01T00:00:00Z")
     later = entry.model_copy(update={"assigned_at": None})
-    assert merged(machine, {"s": Wish(entry=later)}) == list(machine.spec.components)
+    assert merged(machine, {"s": SetIntent(entry=later)}) == list(machine.spec.components)
 
 
 def test_the_board_wakes_for_what_has_changed_alone() -> None:
     woken: list[str] = []
-    board = Board(wake=woken.append)
-    board.put("s", {"a": Wish(leave=True), "b": Wish(drop="c")})
-    board.put("s", {"a": Wish(leave=True)})
+    board = Assignments(wake=woken.append)
+    board.put("s", {"a": SetIntent(leave=True), "b": SetIntent(drop="c")})
+    board.put("s", {"a": SetIntent(leave=True)})
     assert sorted(woken) == ["a", "b", "b"]
-    assert board.of("a") == {"s": Wish(leave=True)} and board.of("b") == {}
+    assert board.of("a") == {"s": SetIntent(leave=True)} and board.of("b") == {}
     board.forget("s")
     assert not board.known("s") and woken[-1] == "a"
 

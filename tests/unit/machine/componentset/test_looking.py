@@ -10,10 +10,10 @@ from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.kube.objects import Node
 from machine.bootstrap.agentready import Lifesign
-from machine.componentset.board import Board
-from machine.componentset.facts import View
+from machine.componentset.board import Assignments
+from machine.componentset.facts import SetView
 from machine.componentset.looking import SLICE, Looker
-from machine.componentset.member import Standing
+from machine.componentset.member import MemberState
 
 T = TypeVar("T")
 R = "1-90d2c7e1fa"
@@ -62,10 +62,10 @@ def undone(name: str = "m1") -> Machine:
     )
 
 
-def a_looker(board: Board, machines: Mapping[str, Machine]) -> Looker:
+def a_looker(board: Assignments, machines: Mapping[str, Machine]) -> Looker:
     spec = {"selector": {"matchLabels": {"a": "b"}}, "component": "c-1"}
     set_ = MachineComponentSet.model_validate({"metadata": {"name": "s"}, "spec": spec})
-    view = View(
+    view = SetView(
         set="s",
         family="c",
         strategy=set_.spec.update_strategy,
@@ -76,7 +76,7 @@ def a_looker(board: Board, machines: Mapping[str, Machine]) -> Looker:
     return Looker(Fleet(Kept({**machines})), board, set_, view, None, None, ())
 
 
-def a_look(board: Board) -> Standing:
+def a_look(board: Assignments) -> MemberState:
     (member,) = a_looker(board, {"m1": undone()}).look().members
     return member.standing
 
@@ -85,7 +85,7 @@ async def test_a_first_look_at_many_leaves_the_loop_to_others_and_sees_what_chan
     None
 ):
     machines = {f"m{n}": undone(f"m{n}") for n in range(4 * SLICE)}
-    looker = a_looker(Board(), machines)
+    looker = a_looker(Assignments(), machines)
     cache = looker.ground.machines.cache
     assert isinstance(cache, dict)
     turns, prepared = 0, False
@@ -117,9 +117,9 @@ def test_what_is_being_written_is_under_way_though_the_set_wants_nothing_more() 
     """A look in the middle of the write finds it under way and wants nothing more; the next, still
     in its middle, took the attempt before it for another failure, and stopped the set anew.
     """
-    board = Board()
-    assert a_look(board) is Standing.FAILED
+    board = Assignments()
+    assert a_look(board) is MemberState.FAILED
     board.writing["m1"] = frozenset({"s"})
-    assert a_look(board) is Standing.PENDING
+    assert a_look(board) is MemberState.PENDING
     board.writing["m1"] = frozenset({"another"})
-    assert a_look(board) is Standing.FAILED
+    assert a_look(board) is MemberState.FAILED

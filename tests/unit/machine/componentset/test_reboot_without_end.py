@@ -8,9 +8,9 @@ from support.rollout_model import TICK, World, fleet
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
-from machine.componentset.facts import START_WITHIN, Around, View, member_of
-from machine.componentset.leave import Act, leave_for
-from machine.componentset.member import Member, Standing
+from machine.componentset.facts import START_WITHIN, MachineSurroundings, SetView, member_of
+from machine.componentset.leave import PermitAct, leave_for
+from machine.componentset.member import MemberState, RolloutMember
 
 R = "1-0000000002"
 REBOOT = timedelta(minutes=20)
@@ -41,15 +41,15 @@ def rebooting() -> Machine:
     return Machine.model_validate(body)
 
 
-def away() -> Member:
+def away() -> RolloutMember:
     unknown = NodeStatus(conditions=[NodeCondition(type="Ready", status="Unknown")])
-    around = Around(Node(ObjectMeta(name="m1"), status=unknown), answers=False)
-    return member_of(rebooting(), around, View("s", "c", STRATEGY, reboot=REBOOT))
+    around = MachineSurroundings(Node(ObjectMeta(name="m1"), status=unknown), answers=False)
+    return member_of(rebooting(), around, SetView("s", "c", STRATEGY, reboot=REBOOT))
 
 
 def test_f22_it_has_failed_once_its_limit_passes_and_is_out_of_service_all_along() -> None:
     found = away()
-    assert found.standing is Standing.ACTING and found.down and not found.available
+    assert found.standing is MemberState.ACTING and found.down and not found.available
     assert not found.failed(T0 + LIMIT - TICK) and found.busy(T0 + LIMIT - TICK)
     assert found.failed(T0 + LIMIT) and not found.busy(T0 + LIMIT)
 
@@ -67,8 +67,8 @@ def test_f22_the_set_stops_names_it_and_counts_it_though_its_agent_says_nothing(
 
 
 def test_f22_its_slot_is_free_again_though_nobody_speaks_for_it() -> None:
-    def act(now: datetime) -> Act:
+    def act(now: datetime) -> PermitAct:
         return leave_for(rebooting(), {"s"}, ("s",), now, LIMIT).act
 
-    assert act(T0 + START_WITHIN) is Act.KEEP, "it may still be at it"
-    assert act(T0 + START_WITHIN + LIMIT) is Act.CLEAR
+    assert act(T0 + START_WITHIN) is PermitAct.KEEP, "it may still be at it"
+    assert act(T0 + START_WITHIN + LIMIT) is PermitAct.CLEAR

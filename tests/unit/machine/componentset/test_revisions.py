@@ -8,11 +8,11 @@ from support.clock import T0
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import SetRevision
 from kubenode.api.v1alpha1.machinework import DesiredState
-from kubenode.runtime.components.render import TemplateError, Text, TextRef
+from kubenode.runtime.components.render import KeyText, TemplateError, TextRef
 from kubenode.runtime.components.wire import ComponentSpec, spec_of
 from machine.componentset.aiming import newer_minor
-from machine.componentset.revisions import Made, history, kept_name, named
-from machine.componentset.rollout import Move
+from machine.componentset.revisions import AssignableRevision, history, kept_name, named
+from machine.componentset.rollout import AssignmentMove
 
 RUNNING = DesiredState.RUNNING
 
@@ -41,8 +41,8 @@ def a_machine(name: str = "m1", zone: str = "a", **status: Any) -> Machine:
     )
 
 
-def made(text: str = "x=${values.x}", **rest: Any) -> Made:
-    return Made("1-0000000001", "c-1", a_spec(text), {"x": "1"}, RUNNING, {}, **rest)
+def made(text: str = "x=${values.x}", **rest: Any) -> AssignableRevision:
+    return AssignableRevision("1-0000000001", "c-1", a_spec(text), {"x": "1"}, RUNNING, {}, **rest)
 
 
 def a_set(revision: str, component: str = "c-1", values: dict[str, str] | None = None) -> Any:
@@ -68,8 +68,8 @@ def test_values_state_and_texts_make_another_revision() -> None:
         named(a_spec(), {"x": "1"}, RUNNING, {}),
         named(a_spec(), {"x": "2"}, RUNNING, {}),
         named(a_spec(), {"x": "1"}, DesiredState.STAGED, {}),
-        named(a_spec(), {"x": "1"}, RUNNING, {ref: Text("a", "salt")}),
-        named(a_spec(), {"x": "1"}, RUNNING, {ref: Text("b", "salt")}),
+        named(a_spec(), {"x": "1"}, RUNNING, {ref: KeyText("a", "salt")}),
+        named(a_spec(), {"x": "1"}, RUNNING, {ref: KeyText("b", "salt")}),
     }
     assert len(names) == 5
 
@@ -97,7 +97,7 @@ def test_a_hole_is_refused() -> None:
 
 def test_what_was_rendered_for_another_zone_is_stale() -> None:
     revision = made("zone=${machine.zone}")
-    entry = revision.assigned(Move("m1", revision.name), a_machine(), "s", T0)
+    entry = revision.assigned(AssignmentMove("m1", revision.name), a_machine(), "s", T0)
     assert not revision.stale(entry, a_machine())
     assert revision.stale(entry, a_machine(zone="b"))
     old = entry.model_copy(update={"config_hash": "0-0000000001"})
@@ -107,7 +107,7 @@ def test_what_was_rendered_for_another_zone_is_stale() -> None:
 def test_texts_that_were_edited_are_gone_back_to_by_what_the_host_kept() -> None:
     before = {"component": "c-1", "configHash": "1-00000000aa"}
     machine = a_machine(components=[{"name": "c", "previous": before}])
-    move = Move("m1", "1-0000000001")
+    move = AssignmentMove("m1", "1-0000000001")
     assert made(exact=False).assigned(move, machine, "s", T0).config_hash == "1-00000000aa"
     assert made().assigned(move, machine, "s", T0).config_hash != "1-00000000aa"
 
@@ -117,7 +117,7 @@ def test_history_keeps_the_last_ten_and_all_in_use() -> None:
     kept = history(known, made(), {"1-0000000002"}, T0)
     numbers = [r.number for r in kept]
     assert numbers == [1, 2, *range(5, 15)][1:], "made is the first, known already"
-    new = Made("1-00000000ff", "c-9", a_spec(), {}, RUNNING, {})
+    new = AssignableRevision("1-00000000ff", "c-9", a_spec(), {}, RUNNING, {})
     assert [r.number for r in history(known, new, set(), T0)] == list(range(6, 16))
 
 

@@ -6,8 +6,8 @@ from support.rollout_model import Host, World, fleet, quick
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.components.rollback import PREFIX, Rollback
 from machine.componentset.carrier import rollbacks_over
-from machine.componentset.facts import Around, View, member_of
-from machine.componentset.rollout import Reason
+from machine.componentset.facts import MachineSurroundings, SetView, member_of
+from machine.componentset.rollout import RolloutReason
 
 
 def repaired(world: World, name: str, revisions: tuple[str, str]) -> Host:
@@ -27,7 +27,7 @@ def test_machine_goes_back_while_its_job_holds_it_and_the_batch_counts_it_as_fai
     host = repaired(world, updated(world), ("B", "A"))
     world.run(20)
     assert host.installed == "A" and host.history == ["B", "A"]
-    assert world.plan.paused is not None and world.plan.paused.reason == Reason.AUTO_PAUSED
+    assert world.plan.paused is not None and world.plan.paused.reason == RolloutReason.AUTO_PAUSED
     assert host.name in world.plan.paused.message
     assert world.assigned("B") == [], "no other machine is given it"
 
@@ -129,8 +129,10 @@ def a_machine(revision: str) -> Machine:
 def test_wish_counts_while_its_own_job_is_open(
     revision: str, held: str, said: tuple[str, str, bool]
 ) -> None:
-    view = View("s", "c", quick())
-    member = member_of(a_machine(revision), Around(None, answers=True, held=held), view)
+    view = SetView("s", "c", quick())
+    member = member_of(
+        a_machine(revision), MachineSurroundings(None, answers=True, held=held), view
+    )
     assert (member.back, member.left, member.repaired) == said
 
 

@@ -11,12 +11,18 @@ from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus, RolloutPhase
 from machine.componentset import words
 from machine.componentset.events import told
-from machine.componentset.rollout import Batch, Plan, Reason, Rollout, Said
+from machine.componentset.rollout import (
+    BatchState,
+    ConditionMessage,
+    RolloutPlan,
+    RolloutReason,
+    RolloutState,
+)
 from machine.componentset.status import left_behind, remembered, status_after, unsure
 
 TIMES = st.none() | st.integers(0, 10**6).map(lambda s: T0 + timedelta(seconds=s))
 BATCHES = st.builds(
-    Batch,
+    BatchState,
     index=st.integers(1, 50),
     size=st.integers(1, 50),
     started_at=TIMES,
@@ -30,13 +36,13 @@ BATCHES = st.builds(
     ended_at=TIMES,
 )
 ROLLOUTS = st.builds(
-    Rollout,
+    RolloutState,
     phase=st.sampled_from(RolloutPhase),
     current=st.sampled_from(["", "1-0000000001"]),
     update=st.sampled_from(["", "1-0000000002"]),
     rejected=st.sampled_from(["", "1-0000000002"]),
     batch=BATCHES,
-    stop=st.none() | st.just(Said(Reason.AUTO_PAUSED, "m1 failed")),
+    stop=st.none() | st.just(ConditionMessage(RolloutReason.AUTO_PAUSED, "m1 failed")),
 )
 
 
@@ -53,41 +59,48 @@ def a_set(status: MachineComponentSetStatus | None = None) -> MachineComponentSe
 
 
 @given(ROLLOUTS)
-def test_nothing_is_lost_over_a_restart(rollout: Rollout) -> None:
-    status = status_after(a_set(), rollout, Plan(paused=rollout.stop), [], [], T0)
+def test_nothing_is_lost_over_a_restart(rollout: RolloutState) -> None:
+    status = status_after(a_set(), rollout, RolloutPlan(paused=rollout.stop), [], [], T0)
     text = status.model_dump_json(by_alias=True)
     assert remembered(MachineComponentSetStatus.model_validate_json(text)) == rollout
-    assert status_after(a_set(status), rollout, Plan(paused=rollout.stop), [], [], T0) == status
+    assert (
+        status_after(a_set(status), rollout, RolloutPlan(paused=rollout.stop), [], [], T0) == status
+    )
 
 
 def test_a_pause_by_a_person_is_no_stop_of_its_own() -> None:
-    plan = Plan(paused=Said(Reason.USER, "spec.paused"))
-    assert remembered(status_after(a_set(), Rollout(), plan, [], [], T0)).stop is None
+    plan = RolloutPlan(paused=ConditionMessage(RolloutReason.USER, "spec.paused"))
+    assert remembered(status_after(a_set(), RolloutState(), plan, [], [], T0)).stop is None
 
 
 def test_people_are_told_of_changes_once() -> None:
-    before = Rollout(current="1-0000000001", update="1-0000000002")
-    stop = Said(Reason.AUTO_PAUSED, "m1 failed")
-    started = replace(before, batch=Batch(index=1, size=2, started_at=T0))
-    assert [said.reason for _, said in told(before, started, Plan())] == ["BatchStarted"]
+    before = RolloutState(current="1-0000000001", update="1-0000000002")
+    stop = ConditionMessage(RolloutReason.AUTO_PAUSED, "m1 failed")
+    started = replace(before, batch=BatchState(index=1, size=2, started_at=T0))
+    assert [said.reason for _, said in told(before, started, RolloutPlan())] == ["BatchStarted"]
     stopped = replace(started, stop=stop)
-    assert told(started, stopped, Plan()) == [(True, stop)]
-    assert told(stopped, stopped, Plan()) == []
+    assert told(started, stopped, RolloutPlan()) == [(True, stop)]
+    assert told(stopped, stopped, RolloutPlan()) == []
 
 
 def test_a_deleted_set_says_what_cannot_be_removed_and_when_it_can() -> None:
     assert left_behind(a_set(), None, T0) == a_set().status, "nothing is written for nothing"
-    stuck = left_behind(a_set(), Said(Reason.MACHINES_FAILED, "m1"), T0)
+    stuck = left_behind(a_set(), ConditionMessage(RolloutReason.MACHINES_FAILED, "m1"), T0)
     (degraded,) = stuck.conditions
     assert (degraded.type, degraded.status, degraded.message) == ("Degraded", "True", "m1")
-    assert left_behind(a_set(stuck), Said(Reason.MACHINES_FAILED, "m1"), T0) == stuck
+    assert (
+        left_behind(a_set(stuck), ConditionMessage(RolloutReason.MACHINES_FAILED, "m1"), T0)
+        == stuck
+    )
     (after,) = left_behind(a_set(stuck), None, T0).conditions
     assert after.status == "False"
 
 
 def test_a_set_that_waits_until_it_is_known_which_agents_live_says_so_once() -> None:
     said = words.unsure(120.0)
-    rests = status_after(a_set(), Rollout(phase=RolloutPhase.COMPLETED), Plan(), [], [], T0)
+    rests = status_after(
+        a_set(), RolloutState(phase=RolloutPhase.COMPLETED), RolloutPlan(), [], [], T0
+    )
     assert unsure(a_set(rests), "", said, T0) == rests, "it waits for nothing"
     for waits, target in (
         (rests.model_copy(update={"phase": RolloutPhase.UPDATING}), ""),

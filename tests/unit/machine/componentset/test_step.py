@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from support.rollout_model import TICK, Host, World, fleet, quick
 
-from machine.componentset.member import Standing
-from machine.componentset.rollout import Reason, Said
-from machine.inspection.port import Answer, Judged
+from machine.componentset.member import MemberState
+from machine.componentset.rollout import ConditionMessage, RolloutReason
+from machine.inspection.port import InspectionAnswer, InspectionResult
 
 
 def test_rollout_goes_in_growing_batches_to_its_end() -> None:
@@ -31,7 +31,7 @@ def test_completed_plans_nothing_more() -> None:
     before = world.rollout
     world.run(20)
     assert world.rollout == before and world.plan.moves == ()
-    assert world.plan.progressing == (False, Said("Completed"))
+    assert world.plan.progressing == (False, ConditionMessage("Completed"))
 
 
 def test_same_again_at_every_look_until_the_machines_show_it() -> None:
@@ -50,7 +50,7 @@ def test_f30_bad_artefact_touches_one_machine_and_the_stop_names_it() -> None:
     (touched,) = world.assigned("B")
     assert len(world.on("A")) == 10, "the agent undid the one"
     assert world.rollout.phase == "Paused" and world.rollout.batch.failed == (touched,)
-    assert world.plan.paused is not None and world.plan.paused.reason == Reason.AUTO_PAUSED
+    assert world.plan.paused is not None and world.plan.paused.reason == RolloutReason.AUTO_PAUSED
     assert touched in world.plan.paused.message
 
 
@@ -97,7 +97,7 @@ def test_stopped_set_goes_on_after_a_person_paused_it_and_let_it_go() -> None:
         host.bad = set()
     world.paused = True
     world.run(3)
-    assert world.plan.paused == Said(Reason.USER, "spec.paused: no batch starts")
+    assert world.plan.paused == ConditionMessage(RolloutReason.USER, "spec.paused: no batch starts")
     world.paused = False
     world.to_phase("Completed")
     assert len(world.on("B")) == 6
@@ -130,7 +130,9 @@ def test_rollback_returns_all_newest_first_and_rejects_the_revision() -> None:
     world.to_phase("Idle")
     assert world.on("A") == sorted(world.hosts) and world.assigned("A") == sorted(world.hosts)
     assert world.rollout.rejected == "B" and world.rollout.current == "A"
-    assert world.plan.degraded is not None and world.plan.degraded.reason == Reason.ROLLED_BACK
+    assert (
+        world.plan.degraded is not None and world.plan.degraded.reason == RolloutReason.ROLLED_BACK
+    )
 
 
 def test_invariant_09_a_rejected_revision_is_not_retried() -> None:
@@ -164,7 +166,7 @@ def test_continue_goes_on_in_spite_of_failures() -> None:
     world = World.of(*hosts, strategy=quick(failure_policy="Continue"))
     world.to_phase("Completed")
     assert world.on("A") == ["m00"]
-    assert world.plan.degraded == Said(Reason.MACHINES_FAILED, "m00")
+    assert world.plan.degraded == ConditionMessage(RolloutReason.MACHINES_FAILED, "m00")
 
 
 def test_failures_below_the_limit_are_left_behind() -> None:
@@ -247,10 +249,10 @@ def test_frozen_and_meltdown_start_nothing_at_all() -> None:
 
 
 def test_first_rollout_goes_in_batches_but_for_newcomers() -> None:
-    from machine.componentset.rollout import Rollout
+    from machine.componentset.rollout import RolloutState
 
     hosts = [Host(f"m{i}") for i in range(5)] + [Host("new", newcomer=True)]
-    world = World.of(*hosts, strategy=quick(batches=[1]), rollout=Rollout())
+    world = World.of(*hosts, strategy=quick(batches=[1]), rollout=RolloutState())
     world.run(2)
     assert world.assigned("B") == sorted({"new", *world.assigned("B")})
     assert len(world.assigned("B")) == 2
@@ -263,7 +265,7 @@ def test_f44_raising_the_partition_returns_machines_newest_first() -> None:
     world = World.of(*fleet(8), strategy=strategy)
     world.run(300, lambda world: len(world.on("B")) == 5)
     world.run(20)
-    assert world.plan.progressing[1].reason == Reason.PARTITION_REACHED
+    assert world.plan.progressing[1].reason == RolloutReason.PARTITION_REACHED
     batches = {h.name: h.wanted.batch for h in world.hosts.values() if h.wanted is not None}
     world.strategy = quick(batches=[1], max_unavailable=1, partition=7)
     world.run(100)
@@ -291,7 +293,7 @@ def test_f45_no_zone_is_above_its_own_cap() -> None:
     for _ in range(200):
         world.turn()
         for zone in "abc":
-            out = [h for h in hosts if h.zone == zone and h.standing is not Standing.SUCCEEDED]
+            out = [h for h in hosts if h.zone == zone and h.standing is not MemberState.SUCCEEDED]
             worst = max(worst, len(out))
     assert worst == 2 and len(world.on("B")) == 30
 
@@ -367,7 +369,7 @@ CHECKS = {
 def test_inspection_comes_before_and_after_the_bake() -> None:
     strategy = quick(batches=[3], max_unavailable=3, inspection=CHECKS)
     world = World.of(*fleet(3), strategy=strategy)
-    world.inspect = lambda: Answer(Judged.PASSED)
+    world.inspect = lambda: InspectionAnswer(InspectionResult.PASSED)
     world.to_phase("Completed")
     assert world.inspections == 2
 
@@ -375,26 +377,33 @@ def test_inspection_comes_before_and_after_the_bake() -> None:
 def test_failed_inspection_stops_the_set() -> None:
     strategy = quick(batches=[1], inspection=CHECKS)
     world = World.of(*fleet(3), strategy=strategy)
-    world.inspect = lambda: Answer(Judged.FAILED, "starts: 0.4")
+    world.inspect = lambda: InspectionAnswer(InspectionResult.FAILED, "starts: 0.4")
     world.run(50)
     assert len(world.assigned("B")) == 1
-    assert world.plan.paused == Said(Reason.INSPECTION_FAILED, "batch 1: starts: 0.4")
+    assert world.plan.paused == ConditionMessage(
+        RolloutReason.INSPECTION_FAILED, "batch 1: starts: 0.4"
+    )
 
 
 def test_inspection_that_says_nothing_stops_at_its_limit() -> None:
     strategy = quick(batches=[1], inspection={**CHECKS, "inconclusiveLimit": 2})
     world = World.of(*fleet(3), strategy=strategy)
-    world.inspect = lambda: Answer(Judged.INCONCLUSIVE, "no series")
+    world.inspect = lambda: InspectionAnswer(InspectionResult.INCONCLUSIVE, "no series")
     world.run(50)
     assert world.inspections == 2
-    assert world.plan.paused is not None and world.plan.paused.reason == Reason.INCONCLUSIVE
+    assert world.plan.paused is not None and world.plan.paused.reason == RolloutReason.INCONCLUSIVE
 
 
 def test_inspection_under_way_is_asked_again() -> None:
     strategy = quick(batches=[3], max_unavailable=3, inspection=CHECKS)
     world = World.of(*fleet(3), strategy=strategy)
-    answers = [Judged.PENDING, Judged.PENDING, Judged.PASSED, Judged.PASSED]
-    world.inspect = lambda: Answer(answers.pop(0))
+    answers = [
+        InspectionResult.PENDING,
+        InspectionResult.PENDING,
+        InspectionResult.PASSED,
+        InspectionResult.PASSED,
+    ]
+    world.inspect = lambda: InspectionAnswer(answers.pop(0))
     world.to_phase("Completed")
     assert answers == []
 
@@ -404,11 +413,11 @@ def test_f41_nothing_starts_outside_the_window_and_the_open_batch_waits() -> Non
     world.run(2)
     world.window = lambda now: False
     world.turn()
-    acting = [h for h in world.hosts.values() if h.standing is Standing.ACTING]
+    acting = [h for h in world.hosts.values() if h.standing is MemberState.ACTING]
     changed = sum(len(h.acted) for h in world.hosts.values())
     world.run(50)
     assert sum(len(h.acted) for h in world.hosts.values()) == changed >= len(acting)
-    assert world.plan.progressing[1].reason == Reason.WINDOW_CLOSED
+    assert world.plan.progressing[1].reason == RolloutReason.WINDOW_CLOSED
     world.window = lambda now: True
     world.to_phase("Completed")
 
@@ -427,7 +436,7 @@ def test_progress_deadline_counts_active_time_only() -> None:
     assert world.rollout.stop is None
     world.run(60)
     assert world.rollout.stop is not None and stuck.name in world.rollout.stop.message
-    assert world.plan.progressing[1].reason == Reason.DEADLINE_EXCEEDED
+    assert world.plan.progressing[1].reason == RolloutReason.DEADLINE_EXCEEDED
 
 
 def test_waiting_for_a_permit_costs_no_time() -> None:
@@ -443,7 +452,9 @@ def test_waiting_for_a_permit_costs_no_time() -> None:
 
 
 def test_problem_of_the_new_revision_stops_nothing_of_the_old() -> None:
-    skew = Said(Reason.VERSION_SKEW, "kubelet 1.31 is newer than the API server 1.30")
+    skew = ConditionMessage(
+        RolloutReason.VERSION_SKEW, "kubelet 1.31 is newer than the API server 1.30"
+    )
     world = World.of(*fleet(4), Host("new"), problem=skew)
     world.run(10)
     assert world.assigned("B") == [] and world.hosts["new"].installed == "A"

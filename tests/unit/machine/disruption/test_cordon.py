@@ -7,7 +7,7 @@ from kubenode.api.cordon import KEEP_CORDONED
 from kubenode.api.v1alpha1.permit import Holder
 from machine.disruption.cordon import (
     CORDONED_BY,
-    Change,
+    CordonChange,
     Cordoned,
     holder_in,
     joined,
@@ -22,7 +22,7 @@ THIRD = Holder(kind="MachineSet", name="online-a", uid="u3")
 HOLDERS = (SET, MACHINE, THIRD)
 
 
-def after(seen: Cordoned, change: Change | None) -> Cordoned:
+def after(seen: Cordoned, change: CordonChange | None) -> Cordoned:
     if change is None:
         return seen
     notes = {k: v for k, v in seen.annotations.items() if k != CORDONED_BY}
@@ -92,8 +92,8 @@ def test_whoever_comes_and_goes_the_node_ends_as_it_began(
 
 def test_the_last_holder_leaves_the_cordon_when_a_person_asked_to_keep_it() -> None:
     seen = Cordoned(True, {CORDONED_BY: mark_of(SET), KEEP_CORDONED: "disk is swapped on Monday"})
-    assert left(seen, SET) == Change(None, True)
+    assert left(seen, SET) == CordonChange(None, True)
     undecided = Cordoned(True, {CORDONED_BY: mark_of(SET), KEEP_CORDONED: "false"})
-    assert left(undecided, SET) == Change(None, False)
+    assert left(undecided, SET) == CordonChange(None, False)
     schedulable = Cordoned(False, {CORDONED_BY: mark_of(SET), KEEP_CORDONED: "true"})
-    assert left(schedulable, SET) == Change(None, False)
+    assert left(schedulable, SET) == CordonChange(None, False)

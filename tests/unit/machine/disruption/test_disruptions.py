@@ -12,18 +12,20 @@ from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from machine.disruption.cordon import CORDONED_BY, mark_of
 from machine.disruption.disruptions import NodeDisruptions
-from machine.disruption.port import Prepared, State, Why, Wish
+from machine.disruption.port import DisruptionHold, DisruptionRequest, DisruptionState, Prepared
 
 SET = Holder(kind="MachineComponentSet", name="containerd", uid="u1")
 OTHER = Holder(kind="MachineSet", name="online-a", uid="u2")
-WISH = Wish("n1", SET, Operation.ROLLOUT, ChangeClass.DRAIN)
+WISH = DisruptionRequest("n1", SET, Operation.ROLLOUT, ChangeClass.DRAIN)
 RUNS = 20
 
 
-async def ready(world: DisruptionWorld, disruptions: NodeDisruptions, wish: Wish) -> Prepared:
+async def ready(
+    world: DisruptionWorld, disruptions: NodeDisruptions, wish: DisruptionRequest
+) -> Prepared:
     for _ in range(RUNS):
         prepared = await disruptions.prepare(wish)
-        if prepared.state is State.READY:
+        if prepared.state is DisruptionState.READY:
             return prepared
         world.clock.step(timedelta(seconds=6))
     raise AssertionError(f"not ready after {RUNS} runs: {prepared}")
@@ -53,7 +55,7 @@ async def test_a_restart_alone_neither_cordons_nor_drains() -> None:
     world = DisruptionWorld()
     world.api.add_node("n1", pods=3)
     prepared = await world.process().prepare(replace(WISH, class_=ChangeClass.RESTART))
-    assert prepared.state is State.READY and prepared.permit
+    assert prepared.state is DisruptionState.READY and prepared.permit
     assert world.api.writes == 0
 
 
@@ -72,11 +74,14 @@ async def test_f19_a_persons_uncordon_cancels_until_the_plan_is_ended() -> None:
     world.api.add_node("n1", pods=1)
     world.api.refuses = {"shop/n1-0"}
     disruptions = world.process()
-    assert (await disruptions.prepare(WISH)).state is State.DRAINING
+    assert (await disruptions.prepare(WISH)).state is DisruptionState.DRAINING
     world.api.schedulable("n1", True)
     for process in (disruptions, world.process()):
         failed = await process.prepare(WISH)
-        assert (failed.state, failed.reason) == (State.FAILED, Why.PERSON_UNCORDONED)
+        assert (failed.state, failed.reason) == (
+            DisruptionState.FAILED,
+            DisruptionHold.PERSON_UNCORDONED,
+        )
         assert not world.api.nodes["n1"]["spec"]["unschedulable"]
     assert await disruptions.end("n1", SET)
     assert (marks(world), world.defender.held) == ("", {})
@@ -89,11 +94,14 @@ async def test_a_budget_is_named_and_honoured() -> None:
     disruptions = world.process()
     for _ in range(5):
         prepared = await disruptions.prepare(WISH)
-        assert (prepared.state, prepared.reason) == (State.DRAINING, Why.PDB_BLOCKED)
+        assert (prepared.state, prepared.reason) == (
+            DisruptionState.DRAINING,
+            DisruptionHold.PDB_BLOCKED,
+        )
         assert "shop/n1-0" in prepared.message and "PDB shop/few" in prepared.message
         world.clock.step(timedelta(minutes=1))
     world.clock.step(WISH.drain_timeout)
-    assert (await disruptions.prepare(WISH)).reason == Why.DRAIN_TIMEOUT
+    assert (await disruptions.prepare(WISH)).reason == DisruptionHold.DRAIN_TIMEOUT
     assert set(world.api.pods) == {"shop/n1-0"}
 
 
@@ -107,7 +115,7 @@ async def test_a_refusal_is_not_asked_about_before_its_time_unless_kube_defender
     disruptions = world.process()
     for _ in range(3):
         prepared = await disruptions.prepare(WISH)
-        assert (prepared.state, prepared.reason) == (State.WAITING, "RateLimit")
+        assert (prepared.state, prepared.reason) == (DisruptionState.WAITING, "RateLimit")
         assert prepared.look_again == 30
     assert world.defender.asked == 1
     disruptions.leaves.wake(SET)
@@ -123,7 +131,10 @@ async def test_without_kube_defender_nothing_is_disrupted() -> None:
     world.api.add_node("n1", pods=1)
     world.defender.down = True
     prepared = await world.process().prepare(WISH)
-    assert (prepared.state, prepared.reason) == (State.WAITING, Why.DEFENDER_UNREACHABLE)
+    assert (prepared.state, prepared.reason) == (
+        DisruptionState.WAITING,
+        DisruptionHold.DEFENDER_UNREACHABLE,
+    )
     assert world.api.writes == 0
 
 
@@ -132,11 +143,11 @@ async def test_a_freeze_stops_the_drain_and_not_the_end() -> None:
     world.api.add_node("n1", pods=2)
     world.api.refuses = {"shop/n1-0"}
     disruptions = world.process()
-    assert (await disruptions.prepare(WISH)).state is State.DRAINING
+    assert (await disruptions.prepare(WISH)).state is DisruptionState.DRAINING
     world.frozen, world.api.refuses = "20 agents are silent", set()
     world.clock.step(timedelta(minutes=2))
     prepared = await disruptions.prepare(WISH)
-    assert (prepared.state, prepared.reason) == (State.WAITING, Why.MELTDOWN)
+    assert (prepared.state, prepared.reason) == (DisruptionState.WAITING, DisruptionHold.MELTDOWN)
     assert set(world.api.pods) == {"shop/n1-0"}
     assert await disruptions.end("n1", SET)
     assert not world.api.nodes["n1"]["spec"]["unschedulable"]
@@ -149,10 +160,13 @@ async def test_an_open_job_gets_the_node_unless_the_act_has_begun() -> None:
     await ready(world, disruptions, WISH)
     world.job = "rj-1"
     begun = await disruptions.prepare(replace(WISH, begun=True))
-    assert begun.state is State.READY and "n1" in world.defender.held
+    assert begun.state is DisruptionState.READY and "n1" in world.defender.held
     for process in (world.process(), disruptions):  # one that has forgotten, and one that has not
         prepared = await process.prepare(WISH)
-        assert (prepared.state, prepared.reason) == (State.WAITING, Why.REMEDY_JOB_OPEN)
+        assert (prepared.state, prepared.reason) == (
+            DisruptionState.WAITING,
+            DisruptionHold.REMEDY_JOB_OPEN,
+        )
         assert (marks(world), world.defender.held) == ("", {})
         assert not world.api.nodes["n1"]["spec"]["unschedulable"]
 
@@ -165,7 +179,7 @@ async def test_a_long_act_keeps_its_permit_alive() -> None:
     begun = replace(WISH, begun=True)
     for _ in range(12):
         world.clock.step(timedelta(minutes=10))
-        assert (await disruptions.prepare(begun)).state is State.READY
+        assert (await disruptions.prepare(begun)).state is DisruptionState.READY
     assert world.defender.renewed >= 3 and world.defender.asked == 1
 
 
@@ -174,11 +188,11 @@ async def test_a_permit_that_was_taken_back_ends_the_drain() -> None:
     world.api.add_node("n1", pods=1)
     world.api.refuses = {"shop/n1-0"}
     disruptions = world.process()
-    assert (await disruptions.prepare(WISH)).state is State.DRAINING
+    assert (await disruptions.prepare(WISH)).state is DisruptionState.DRAINING
     world.defender.held.clear()
     world.defender.refuses = Verdict(allowed=False, reason=Reason.PAUSED, message="by ann")
     prepared = await disruptions.prepare(WISH)
-    assert (prepared.state, prepared.reason) == (State.WAITING, "Paused")
+    assert (prepared.state, prepared.reason) == (DisruptionState.WAITING, "Paused")
     assert (marks(world), world.api.nodes["n1"]["spec"]["unschedulable"]) == ("", False)
 
 
@@ -205,7 +219,9 @@ async def test_the_end_on_a_node_that_is_gone_gives_the_permit_back() -> None:
     del world.api.nodes["n1"]
     assert await world.process().end("n1", SET)
     assert world.defender.held == {}
-    assert (await world.process().prepare(WISH)).state is State.READY  # nothing to disrupt
+    assert (
+        await world.process().prepare(WISH)
+    ).state is DisruptionState.READY  # nothing to disrupt
 
 
 async def test_invariant_05_of_two_holders_one_has_the_node() -> None:
@@ -215,12 +231,12 @@ async def test_invariant_05_of_two_holders_one_has_the_node() -> None:
     await ready(world, disruptions, WISH)
     other = replace(WISH, holder=OTHER, operation=Operation.SCALE_IN)
     prepared = await disruptions.prepare(other)
-    assert (prepared.state, prepared.reason) == (State.WAITING, "NodeBusy")
+    assert (prepared.state, prepared.reason) == (DisruptionState.WAITING, "NodeBusy")
     assert await disruptions.end("n1", OTHER)
     assert marks(world) == mark_of(SET)
     assert await disruptions.end("n1", SET)
     world.clock.step(timedelta(minutes=2))
-    assert (await disruptions.prepare(other)).state is State.READY
+    assert (await disruptions.prepare(other)).state is DisruptionState.READY
 
 
 @pytest.mark.parametrize("applied", [False, True])

@@ -13,11 +13,17 @@ from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.drain.words import Blocked, Pods
 from machine.disruption.cordon import CORDONED_BY, Cordoned, mark_of
-from machine.disruption.port import UNNEEDED, Prepared, State, Why, Wish
-from machine.disruption.step import Act, Seen, step
+from machine.disruption.port import (
+    UNNEEDED,
+    DisruptionHold,
+    DisruptionRequest,
+    DisruptionState,
+    Prepared,
+)
+from machine.disruption.step import DisruptionAct, DisruptionObservation, step
 
 HOLDER = Holder(kind="MachineComponentSet", name="containerd", uid="u1")
-WISH = Wish("n1", HOLDER, Operation.ROLLOUT, ChangeClass.DRAIN)
+WISH = DisruptionRequest("n1", HOLDER, Operation.ROLLOUT, ChangeClass.DRAIN)
 GRANTED = Verdict(
     allowed=True,
     reason=Reason.GRANTED,
@@ -41,13 +47,15 @@ VERDICTS = (None, "no route to host", GRANTED, REFUSED, UNCLEAR)
 LATER = T0 + timedelta(minutes=30)
 
 
-def every_case() -> Iterator[tuple[Wish, Seen]]:
+def every_case() -> Iterator[tuple[DisruptionRequest, DisruptionObservation]]:
     nodes = product(NODES, ("", "rj-1"), ("", "too many silent"), (False, True), VERDICTS)
     wishes = [replace(WISH, class_=c, begun=b) for c, b in product(ChangeClass, (False, True))]
     wishes.append(replace(WISH, node=None))
     for node, job, frozen, owned, verdict in nodes:
         for pods, evicted, now in product((None, EMPTY, FULL), (False, True), (T0, LATER)):
-            seen = Seen(now, node, job, frozen, owned, verdict, None, pods, evicted)
+            seen = DisruptionObservation(
+                now, node, job, frozen, owned, verdict, None, pods, evicted
+            )
             for wish in wishes:
                 yield wish, seen
 
@@ -61,60 +69,62 @@ def test_every_case_keeps_the_promises() -> None:
         drains = wish.class_.weight >= ChangeClass.DRAIN.weight
         disturbs = wish.class_.weight >= ChangeClass.RESTART.weight
         held = bool(seen.job or seen.frozen) and not wish.begun
-        if said in (Act.CORDON, Act.LOOK, Act.EVICT):
+        if said in (DisruptionAct.CORDON, DisruptionAct.LOOK, DisruptionAct.EVICT):
             assert allowed and drains and not held and not wish.begun
             assert seen.node is not None
-        if said is Act.CORDON:
+        if said is DisruptionAct.CORDON:
             assert not seen.node.unschedulable  # type: ignore[union-attr]
-        if said is Act.EVICT:
+        if said is DisruptionAct.EVICT:
             assert seen.node.unschedulable  # type: ignore[union-attr]
             assert seen.pods is not None and seen.pods.due and not seen.evicted
             assert seen.now < LATER
-        if said is Act.ASK:
+        if said is DisruptionAct.ASK:
             assert seen.verdict is None and not held
         if not isinstance(said, Prepared):
             continue
-        if said.state is State.READY and disturbs and wish.node and seen.node is not None:
+        if said.state is DisruptionState.READY and disturbs and wish.node and seen.node is not None:
             assert allowed and said.permit == "p-1"
             assert not held
             if drains and not wish.begun:
                 assert seen.node.unschedulable
                 assert seen.pods is not None and seen.pods.left == 0
-        if said.state is State.READY and disturbs and not wish.begun:
+        if said.state is DisruptionState.READY and disturbs and not wish.begun:
             assert not seen.frozen
-        assert said.permit == "" or said.state is not State.WAITING
+        assert said.permit == "" or said.state is not DisruptionState.WAITING
         assert said.reason
-    assert answers == {*State, *Act}
+    assert answers == {*DisruptionState, *DisruptionAct}
 
 
 def test_a_node_that_is_not_there_needs_no_permit_and_no_drain() -> None:
     """Kube Defender counts Nodes, and there is no pod."""
     for wish, node in ((replace(WISH, node=None), None), (WISH, None)):
-        assert step(wish, Seen(T0, node)) == Prepared(State.READY, UNNEEDED)
+        assert step(wish, DisruptionObservation(T0, node)) == Prepared(
+            DisruptionState.READY, UNNEEDED
+        )
 
 
 @pytest.mark.parametrize("class_", [ChangeClass.NONE, ChangeClass.RELOAD])
 def test_what_disturbs_nothing_asks_nobody(class_: ChangeClass) -> None:
-    seen = Seen(T0, Cordoned(), job="rj-1", frozen="too many silent")
-    assert step(replace(WISH, class_=class_), seen) == Prepared(State.READY, UNNEEDED)
+    seen = DisruptionObservation(T0, Cordoned(), job="rj-1", frozen="too many silent")
+    assert step(replace(WISH, class_=class_), seen) == Prepared(DisruptionState.READY, UNNEEDED)
 
 
 def test_an_open_job_gets_the_node_back_before_the_act_and_not_in_its_middle() -> None:
-    seen = Seen(T0, MARKED, job="rj-1", owned=True)
-    assert step(WISH, seen) is Act.GIVE_BACK
+    seen = DisruptionObservation(T0, MARKED, job="rj-1", owned=True)
+    assert step(WISH, seen) is DisruptionAct.GIVE_BACK
     said = step(WISH, replace(seen, node=Cordoned(), owned=False))
     assert isinstance(said, Prepared)
-    assert (said.state, said.reason) == (State.WAITING, Why.REMEDY_JOB_OPEN)
+    assert (said.state, said.reason) == (DisruptionState.WAITING, DisruptionHold.REMEDY_JOB_OPEN)
     assert "rj-1" in said.message
     begun = step(replace(WISH, begun=True), replace(seen, verdict=GRANTED))
-    assert isinstance(begun, Prepared) and begun.state is State.READY
+    assert isinstance(begun, Prepared) and begun.state is DisruptionState.READY
 
 
 def test_a_refusal_is_told_in_kube_defenders_words_and_time() -> None:
-    said = step(WISH, Seen(T0, Cordoned(), verdict=REFUSED))
+    said = step(WISH, DisruptionObservation(T0, Cordoned(), verdict=REFUSED))
     assert isinstance(said, Prepared)
     assert (said.state, said.reason, said.message) == (
-        State.WAITING,
+        DisruptionState.WAITING,
         "ConcurrencyLimit",
         "cluster: 2 of 2",
     )
@@ -122,29 +132,38 @@ def test_a_refusal_is_told_in_kube_defenders_words_and_time() -> None:
 
 
 def test_a_refusal_in_the_middle_of_a_drain_uncordons_but_a_doubt_does_not() -> None:
-    assert step(WISH, Seen(T0, MARKED, owned=True, verdict=REFUSED)) is Act.GIVE_BACK
+    assert (
+        step(WISH, DisruptionObservation(T0, MARKED, owned=True, verdict=REFUSED))
+        is DisruptionAct.GIVE_BACK
+    )
     for verdict in (UNCLEAR, "no route to host"):
-        said = step(WISH, Seen(T0, MARKED, owned=True, verdict=verdict))
-        assert isinstance(said, Prepared) and said.state is State.WAITING
+        said = step(WISH, DisruptionObservation(T0, MARKED, owned=True, verdict=verdict))
+        assert isinstance(said, Prepared) and said.state is DisruptionState.WAITING
 
 
 def test_f17_a_budget_that_holds_a_pod_is_named_and_the_drain_fails_in_its_time() -> None:
     blocked = Blocked("shop/db-0", "pdb=shop/db", "PDB shop/db: it would be too few.", LATER)
     pods = Pods(left=1, every=("shop/db-0",), blocked=blocked)
-    seen = Seen(T0, MARKED, owned=True, verdict=GRANTED, pods=pods)
+    seen = DisruptionObservation(T0, MARKED, owned=True, verdict=GRANTED, pods=pods)
     said = step(WISH, seen)
     assert isinstance(said, Prepared)
-    assert (said.state, said.reason, said.permit) == (State.DRAINING, Why.PDB_BLOCKED, "p-1")
+    assert (said.state, said.reason, said.permit) == (
+        DisruptionState.DRAINING,
+        DisruptionHold.PDB_BLOCKED,
+        "p-1",
+    )
     assert "shop/db-0" in said.message and "PDB shop/db" in said.message
     said = step(WISH, replace(seen, now=LATER))
     assert isinstance(said, Prepared)
-    assert (said.state, said.reason) == (State.FAILED, Why.DRAIN_TIMEOUT)
+    assert (said.state, said.reason) == (DisruptionState.FAILED, DisruptionHold.DRAIN_TIMEOUT)
     assert "30m" in said.message and "PDB shop/db" in said.message
     assert said.permit == "p-1"  # whoever goes on all the same goes on under it
 
 
 def test_what_is_told_of_a_drain_changes_only_with_what_it_waits_for() -> None:
-    seen = Seen(T0, MARKED, owned=True, verdict=GRANTED, pods=LEAVING, evicted=True)
+    seen = DisruptionObservation(
+        T0, MARKED, owned=True, verdict=GRANTED, pods=LEAVING, evicted=True
+    )
     more = replace(LEAVING, left=7, every=tuple("abcdefg"))
     first, second = step(WISH, seen), step(WISH, replace(seen, pods=more))
     assert isinstance(first, Prepared) and isinstance(second, Prepared)
@@ -153,10 +172,12 @@ def test_what_is_told_of_a_drain_changes_only_with_what_it_waits_for() -> None:
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_persons_uncordon_cancels(begun: bool) -> None:
-    seen = Seen(T0, Cordoned(False, MARKED.annotations), owned=True, verdict=GRANTED, pods=EMPTY)
+    seen = DisruptionObservation(
+        T0, Cordoned(False, MARKED.annotations), owned=True, verdict=GRANTED, pods=EMPTY
+    )
     said = step(replace(WISH, begun=begun), seen)
     assert isinstance(said, Prepared)
-    assert (said.state, said.reason) == (State.FAILED, Why.PERSON_UNCORDONED)
+    assert (said.state, said.reason) == (DisruptionState.FAILED, DisruptionHold.PERSON_UNCORDONED)
     frozen = step(replace(WISH, begun=begun), replace(seen, frozen="restored from a backup"))
     assert isinstance(frozen, Prepared)
-    assert (frozen.state, frozen.reason) == (State.WAITING, Why.MELTDOWN)
+    assert (frozen.state, frozen.reason) == (DisruptionState.WAITING, DisruptionHold.MELTDOWN)

@@ -6,20 +6,20 @@ from pathlib import Path
 
 from agent.components.before import Before
 from agent.components.keeping import FileRecords
-from agent.components.model import Kept, Record, State
+from agent.components.model import ComponentApplyState, ComponentRecord, StoredComponent
 from agent.components.ports import PackageFound
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.render import Rendered, RenderedFile
+from kubenode.runtime.components.render import RenderedFile, RenderedFiles
 from machine.importing.components import LeftOf, left_of, program
 
 SECRET = "top-secret"
 
 
-def kept(name: str, version: str) -> Kept:
+def kept(name: str, version: str) -> StoredComponent:
     source = wire.ComponentSource("apt", apt=wire.Packages([wire.Package(name, version)]))
     files = (RenderedFile("/etc/x.conf", SECRET, salt="s"),)
     spec = wire.ComponentSpec(name, version, source)
-    return Kept(f"{name}-{version}", "1-0", spec, Rendered(files), "Running")
+    return StoredComponent(f"{name}-{version}", "1-0", spec, RenderedFiles(files), "Running")
 
 
 def told(state: Path) -> tuple[LeftOf, ...]:
@@ -34,12 +34,24 @@ def test_each_component_that_leaves_a_trace_is_named_and_no_secret_is(tmp_path: 
     records = FileRecords(tmp_path / "components" / "records")
     before = Before("apt", {"runc": PackageFound("1.0"), "new": PackageFound()})
     for record in (
-        Record(name="kept", state=State.HEALTHY, applied=kept("kept", "2.0"), message=SECRET),
-        Record(name="gone", state=State.ABSENT),
-        Record(name="old", state=State.ABSENT, reason="Stays", message="runc 1.0: not to be had"),
-        Record(name="missed", state=State.ABSENT, before=before),
-        Record(name="lost", state=State.FAILED, message=SECRET),
-        Record(name="agent", state=State.HEALTHY, applied=kept("kubenode-agent", "0.3.1")),
+        ComponentRecord(
+            name="kept",
+            state=ComponentApplyState.HEALTHY,
+            applied=kept("kept", "2.0"),
+            message=SECRET,
+        ),
+        ComponentRecord(name="gone", state=ComponentApplyState.ABSENT),
+        ComponentRecord(
+            name="old",
+            state=ComponentApplyState.ABSENT,
+            reason="Stays",
+            message="runc 1.0: not to be had",
+        ),
+        ComponentRecord(name="missed", state=ComponentApplyState.ABSENT, before=before),
+        ComponentRecord(name="lost", state=ComponentApplyState.FAILED, message=SECRET),
+        ComponentRecord(
+            name="agent", state=ComponentApplyState.HEALTHY, applied=kept("kubenode-agent", "0.3.1")
+        ),
     ):
         records.save(record)
     (tmp_path / "components/records/torn.json").write_text("0 {")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from machine.importing.preflight import Clock, Level, Wanted, findings
+from machine.importing.preflight import ClockOffset, ImportTarget, Level, findings
 from machine.importing.probe import HostFacts, parse, probe_script
 
 ANSWER = """Welcome to a host that greets whoever logs in
@@ -30,12 +30,14 @@ reach ok
 end yes
 """
 WELL = parse(ANSWER)
-WANTED = Wanted("sh-113", "sh-113", True, "https://10.0.0.1:6443", "amd64", ((3, 11), (3, 12)))
-RIGHT = Clock(0.1, 0.05)
+WANTED = ImportTarget(
+    "sh-113", "sh-113", True, "https://10.0.0.1:6443", "amd64", ((3, 11), (3, 12))
+)
+RIGHT = ClockOffset(0.1, 0.05)
 
 
 def told(
-    facts: HostFacts, wanted: Wanted = WANTED, clock: Clock = RIGHT
+    facts: HostFacts, wanted: ImportTarget = WANTED, clock: ClockOffset = RIGHT
 ) -> list[tuple[Level, str]]:
     return [(one.level, str(one)) for one in findings(facts, wanted, clock)]
 
@@ -118,7 +120,7 @@ def test_f26_a_host_outside_kubernetes_is_not_asked_for_a_kubelet() -> None:
 def test_a_clock_is_judged_by_what_it_is_off_at_the_least(
     ahead: float, uncertain: float, level: Level | None
 ) -> None:
-    found = told(WELL, clock=Clock(ahead, uncertain))
+    found = told(WELL, clock=ClockOffset(ahead, uncertain))
     assert [one for one, _ in found] == ([] if level is None else [level])
 
 

@@ -8,7 +8,7 @@ from support.clock import T0
 
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine
-from machine.importing.steps import Mark, Name, Step, missing, steps
+from machine.importing.steps import ImportStep, Name, StepMark, missing, steps
 
 CERTIFICATE = {"bootstrap": {"certificateExpiresAt": format_time(T0 + timedelta(days=20))}}
 REVISION = "1-0123456789"
@@ -43,7 +43,7 @@ def a_machine(status: dict[str, Any], **spec: Any) -> Machine:
     )
 
 
-def gap(status: dict[str, Any], *, installed: bool = False, **spec: Any) -> Step | None:
+def gap(status: dict[str, Any], *, installed: bool = False, **spec: Any) -> ImportStep | None:
     return missing(steps(a_machine(status, **spec), T0, installed=installed))
 
 
@@ -87,7 +87,9 @@ def test_an_observed_host_waits_for_no_labels() -> None:
 def test_a_certificate_that_needs_a_person_says_so_in_the_operators_words(reason: str) -> None:
     said = condition("AgentReady", "False", reason, "say `kubenode machine reissue m`")
     found = gap({"bootstrap": {"tokenID": "abcdef"}, "conditions": [said]})
-    assert found == Step(Name.CERTIFICATE, Mark.FAILED, "say `kubenode machine reissue m`")
+    assert found == ImportStep(
+        Name.CERTIFICATE, StepMark.FAILED, "say `kubenode machine reissue m`"
+    )
 
 
 def test_a_certificate_that_is_over_is_none() -> None:
@@ -99,7 +101,7 @@ def test_a_label_that_another_holds_needs_a_person() -> None:
     said = condition("NodeSynced", "False", "LabelConflict", "pool is online, not edge")
     found = gap({**CERTIFICATE, "phase": "Initializing", "conditions": [LEASE, NODE, said]})
     assert found is not None
-    assert (found.mark, found.why) == (Mark.FAILED, "LabelConflict: pool is online, not edge")
+    assert (found.mark, found.why) == (StepMark.FAILED, "LabelConflict: pool is online, not edge")
 
 
 def test_a_component_that_is_behind_is_named() -> None:
@@ -126,7 +128,7 @@ def test_a_component_that_is_behind_is_named() -> None:
 def test_a_machine_that_failed_says_why() -> None:
     said = condition("Healthy", "False", "StartupTimeout", "its host did not come within 20m")
     found = gap({"phase": "Failed", "conditions": [said], **CERTIFICATE})
-    assert found is not None and found.mark is Mark.FAILED
+    assert found is not None and found.mark is StepMark.FAILED
     assert "phase Failed: its host did not come within 20m" in found.why
 
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from support.clock import T0
 
-from machine.inspection.jobs import BadJob, RunningJob, ended, job_name, job_of
-from machine.inspection.port import PASSED, Inspected, Judged
+from machine.inspection.jobs import BadJob, InspectionJob, ended, job_name, job_of
+from machine.inspection.port import PASSED, Inspected, InspectionResult
 
 WHAT = Inspected("containerd", "uid-1", "1-90d2c7e1fa/3/1", ["n1"])
 TEXT = """
@@ -22,12 +22,12 @@ spec:
 TIMEOUT = timedelta(minutes=5)
 
 
-def job(*conditions: dict[str, Any]) -> RunningJob:
+def job(*conditions: dict[str, Any]) -> InspectionJob:
     found = {
         "metadata": {"name": "smoke", "creationTimestamp": T0.isoformat()},
         "status": {"conditions": list(conditions)},
     }
-    return msgspec.convert(found, RunningJob)
+    return msgspec.convert(found, InspectionJob)
 
 
 def test_the_same_inspection_has_the_same_job_and_another_another() -> None:
@@ -78,14 +78,17 @@ def test_what_is_no_job_is_refused_with_a_reason(text: str, says: str) -> None:
 
 
 def test_how_a_job_ended_is_what_it_says() -> None:
-    assert ended(job(), TIMEOUT, T0).judged is Judged.PENDING
+    assert ended(job(), TIMEOUT, T0).judged is InspectionResult.PENDING
     assert ended(job({"type": "Complete", "status": "True"}), TIMEOUT, T0) == PASSED
     failed = job({"type": "Failed", "status": "True", "message": "BackoffLimitExceeded"})
     answer = ended(failed, TIMEOUT, T0)
-    assert answer.judged is Judged.FAILED and "BackoffLimitExceeded" in answer.message
+    assert answer.judged is InspectionResult.FAILED and "BackoffLimitExceeded" in answer.message
     suspended = job({"type": "Suspended", "status": "True"}, {"type": "Failed", "status": "False"})
-    assert ended(suspended, TIMEOUT, T0).judged is Judged.PENDING
+    assert ended(suspended, TIMEOUT, T0).judged is InspectionResult.PENDING
 
 
 def test_a_job_that_nobody_runs_says_nothing_after_its_time() -> None:
-    assert ended(job(), TIMEOUT, T0 + TIMEOUT + timedelta(seconds=61)).judged is Judged.INCONCLUSIVE
+    assert (
+        ended(job(), TIMEOUT, T0 + TIMEOUT + timedelta(seconds=61)).judged
+        is InspectionResult.INCONCLUSIVE
+    )

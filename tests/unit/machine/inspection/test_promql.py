@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubenode.api.v1alpha1.machinecomponentset import OnEmpty, PromQLCheck
-from machine.inspection.port import PASSED, Answer, Judged
+from machine.inspection.port import PASSED, InspectionAnswer, InspectionResult
 from machine.inspection.promql import judged, question
 
 
@@ -42,7 +42,7 @@ def test_nodes_become_an_alternation_that_matches_them_and_no_other(
 
 def test_a_query_that_asks_for_nodes_of_a_batch_without_any_says_nothing() -> None:
     answer = question('up{node=~"${nodes}"}', [])
-    assert isinstance(answer, Answer) and answer.judged is Judged.INCONCLUSIVE
+    assert isinstance(answer, InspectionAnswer) and answer.judged is InspectionResult.INCONCLUSIVE
     assert question("up", []) == "up"
 
 
@@ -61,25 +61,25 @@ def test_a_query_that_asks_for_nodes_of_a_batch_without_any_says_nothing() -> No
 def test_success_must_hold_for_every_value(success: str, good: str, bad: str) -> None:
     assert judged(check(success), vector(good, good)) == PASSED
     answer = judged(check(success), vector(good, bad))
-    assert answer.judged is Judged.FAILED
+    assert answer.judged is InspectionResult.FAILED
     assert "node=n1" in answer.message and success in answer.message
 
 
 def test_no_number_says_nothing_but_hides_no_failure() -> None:
-    assert judged(check(), vector("1", "NaN")).judged is Judged.INCONCLUSIVE
-    assert judged(check(), vector("NaN", "0")).judged is Judged.FAILED
+    assert judged(check(), vector("1", "NaN")).judged is InspectionResult.INCONCLUSIVE
+    assert judged(check(), vector("NaN", "0")).judged is InspectionResult.FAILED
 
 
 @pytest.mark.parametrize(
     ("on_empty", "wanted"),
     [
-        (OnEmpty.INCONCLUSIVE, Judged.INCONCLUSIVE),
-        (OnEmpty.SUCCESS, Judged.PASSED),
-        (OnEmpty.FAILURE, Judged.FAILED),
+        (OnEmpty.INCONCLUSIVE, InspectionResult.INCONCLUSIVE),
+        (OnEmpty.SUCCESS, InspectionResult.PASSED),
+        (OnEmpty.FAILURE, InspectionResult.FAILED),
     ],
 )
 def test_an_empty_answer_says_what_the_check_says_it_does(
-    on_empty: OnEmpty, wanted: Judged
+    on_empty: OnEmpty, wanted: InspectionResult
 ) -> None:
     assert judged(check(on_empty=on_empty), vector()).judged is wanted
 
@@ -87,7 +87,7 @@ def test_an_empty_answer_says_what_the_check_says_it_does(
 def test_a_scalar_is_one_value() -> None:
     body = {"status": "success", "data": {"resultType": "scalar", "result": [1.5, "0.5"]}}
     assert judged(check("> 0.4"), json.dumps(body).encode()) == PASSED
-    assert judged(check("> 0.6"), json.dumps(body).encode()).judged is Judged.FAILED
+    assert judged(check("> 0.6"), json.dumps(body).encode()).judged is InspectionResult.FAILED
 
 
 @pytest.mark.parametrize(
@@ -103,4 +103,4 @@ def test_a_scalar_is_one_value() -> None:
     ],
 )
 def test_what_cannot_be_read_or_is_a_part_only_says_nothing(raw: bytes) -> None:
-    assert judged(check(), raw).judged is Judged.INCONCLUSIVE
+    assert judged(check(), raw).judged is InspectionResult.INCONCLUSIVE

@@ -17,7 +17,7 @@ from support.machine_double import (
     provisioned,
 )
 
-from kubenode.providers.instances import Code, InstanceError
+from kubenode.providers.instances import ErrorCode, InstanceError
 from machine.machine.nodesync import LABELS_FROM_MACHINE
 
 MOST_WRITES = 40
@@ -127,7 +127,7 @@ async def test_f28_a_provider_that_fails_for_ten_minutes_keeps_the_machine_until
     None
 ):
     double = await prepared(making)
-    double.cloud.failing = InstanceError("fake", Code.INTERNAL, "500")
+    double.cloud.failing = InstanceError("fake", ErrorCode.INTERNAL, "500")
     end = double.clock.now() + timedelta(minutes=10)
     controller = double.controller()
     while double.clock.now() < end:

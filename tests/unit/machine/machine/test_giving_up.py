@@ -7,14 +7,16 @@ from support.machine_double import MACHINE, NODE, Double, a_node, imported, made
 
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Operation
-from kubenode.providers.instances import Code, InstanceError
+from kubenode.providers.instances import ErrorCode, InstanceError
 from kubenode.runtime.kube import paths
-from machine.disruption.port import UNNEEDED, Prepared, State, Why
+from machine.disruption.port import UNNEEDED, DisruptionHold, DisruptionState, Prepared
 from machine.names import LEASES
 
 REVISION, CONFIG = "1-0000000001", "1-00000000cc"
 A_SET = {"apiVersion": "v1", "kind": "MachineSet", "name": "s", "uid": "s", "controller": True}
-WAITING = Prepared(State.WAITING, reason="ConcurrencyLimit", message="full", look_again=5.0)
+WAITING = Prepared(
+    DisruptionState.WAITING, reason="ConcurrencyLimit", message="full", look_again=5.0
+)
 
 
 def stage(double: Double) -> str:
@@ -34,10 +36,10 @@ async def test_nothing_is_ended_before_kube_defender_and_the_drain_allow_it() ->
     assert stage(double) == "Draining" and double.cloud.instances
     found = double.there.status.condition("Deletable")
     assert found is not None and "ConcurrencyLimit: full" in found.message
-    double.prepared = Prepared(State.DRAINING, "p-1", reason="Draining", look_again=5.0)
+    double.prepared = Prepared(DisruptionState.DRAINING, "p-1", reason="Draining", look_again=5.0)
     await double.run(looks=5)
     assert stage(double) == "Draining" and double.cloud.instances
-    double.prepared = Prepared(State.READY, "p-1")
+    double.prepared = Prepared(DisruptionState.READY, "p-1")
     await double.run(looks=10)
     assert double.machine is None and not double.cloud.instances
     assert {w.operation for w in double.wishes} == {Operation.DELETE}
@@ -69,11 +71,15 @@ async def test_what_its_set_began_goes_on_under_the_same_operation() -> None:
 
 async def test_a_drain_that_ran_out_of_its_time_goes_on_and_a_persons_word_does_not() -> None:
     double = await made()
-    double.prepared = Prepared(State.FAILED, reason=Why.PERSON_UNCORDONED, message="ann")
+    double.prepared = Prepared(
+        DisruptionState.FAILED, reason=DisruptionHold.PERSON_UNCORDONED, message="ann"
+    )
     double.ask_to_delete()
     await double.run(looks=4)
     assert stage(double) == "Draining" and double.cloud.instances and not double.marks
-    double.prepared = Prepared(State.FAILED, "p-1", reason=Why.DRAIN_TIMEOUT, message="PDB x")
+    double.prepared = Prepared(
+        DisruptionState.FAILED, "p-1", reason=DisruptionHold.DRAIN_TIMEOUT, message="PDB x"
+    )
     await double.run(looks=20)
     assert double.machine is None
 
@@ -84,10 +90,12 @@ async def test_a_persons_uncordon_holds_the_instance_while_it_is_to_be_deleted()
     double.ask_to_delete()
     await double.run(looks=10)
     annotate(double, pre_terminate_disks=None)
-    double.prepared = Prepared(State.FAILED, reason=Why.PERSON_UNCORDONED, message="ann")
+    double.prepared = Prepared(
+        DisruptionState.FAILED, reason=DisruptionHold.PERSON_UNCORDONED, message="ann"
+    )
     await double.run(looks=4)
     assert double.cloud.instances and not double.marks
-    double.prepared = Prepared(State.READY, "p-1")
+    double.prepared = Prepared(DisruptionState.READY, "p-1")
     await double.run(looks=20)
     assert double.machine is None and not double.cloud.instances
 
@@ -166,7 +174,7 @@ async def test_a_host_outside_kubernetes_needs_no_permit_to_be_uninstalled() -> 
     await double.run()
     component = {"name": "runc", "component": "runc-1", "revision": REVISION, "configHash": CONFIG}
     double.change(MACHINE, spec={"components": [component]})
-    double.prepared = Prepared(State.READY, UNNEEDED)
+    double.prepared = Prepared(DisruptionState.READY, UNNEEDED)
     double.ask_to_delete()
     await double.run(looks=4)
     assert {w.node for w in double.wishes} == {None}
@@ -189,7 +197,7 @@ async def test_no_instance_is_deleted_when_the_permit_is_not_held_at_that_moment
 async def test_no_instance_is_deleted_when_a_node_came_that_nobody_counted() -> None:
     double = await made()
     node = double.objects.pop(NODE)
-    double.prepared = Prepared(State.READY, UNNEEDED)
+    double.prepared = Prepared(DisruptionState.READY, UNNEEDED)
     double.ask_to_delete()
     controller = double.controller()
     controller.ground.nodes.get = lambda key: None  # type: ignore[method-assign]
@@ -241,7 +249,7 @@ async def test_an_operation_that_the_provider_has_not_fails_with_its_code() -> N
 async def test_a_provider_that_is_busy_is_asked_again_under_the_same_id() -> None:
     double = await made()
     ask(double, "Redeploy")
-    double.cloud.failing = InstanceError("fake", Code.UNAVAILABLE, "later")
+    double.cloud.failing = InstanceError("fake", ErrorCode.UNAVAILABLE, "later")
     controller = double.controller()
     await double.run(controller, looks=4)
     last = double.there.status.last_operation

@@ -18,7 +18,7 @@ from support.machine_double import (
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machine import REISSUE
-from kubenode.providers.instances import Code, InstanceError, InstanceState
+from kubenode.providers.instances import ErrorCode, InstanceError, InstanceState
 from machine.bootstrap.agentready import Lifesign
 from machine.bootstrap.controller import need_of
 from machine.bootstrap.step import Need
@@ -130,8 +130,10 @@ async def test_nothing_is_asked_of_a_provider_before_its_token_is_written_and_it
     assert double.there.spec.addresses == ["10.3.0.1"]
 
 
-@pytest.mark.parametrize("code", [Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.FAILED_PRECONDITION])
-async def test_a_final_refusal_fails_the_machine_with_the_providers_words(code: Code) -> None:
+@pytest.mark.parametrize(
+    "code", [ErrorCode.INVALID_ARGUMENT, ErrorCode.NOT_FOUND, ErrorCode.FAILED_PRECONDITION]
+)
+async def test_a_final_refusal_fails_the_machine_with_the_providers_words(code: ErrorCode) -> None:
     double = Double()
     double.classes["small"] = a_class()
     double.cloud.refuses = InstanceError("fake", code, "no such image")
@@ -145,7 +147,7 @@ async def test_a_final_refusal_fails_the_machine_with_the_providers_words(code: 
 async def test_a_quota_is_waited_for_and_shown() -> None:
     double = Double()
     double.classes["small"] = a_class(createTimeout="2h")
-    double.cloud.refuses = InstanceError("fake", Code.RESOURCE_EXHAUSTED, "no room")
+    double.cloud.refuses = InstanceError("fake", ErrorCode.RESOURCE_EXHAUSTED, "no room")
     double.put(MACHINE, provisioned())
     controller = double.controller()
     await double.run(controller, looks=8)

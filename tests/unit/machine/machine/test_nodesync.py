@@ -13,7 +13,7 @@ from machine.machine.nodesync import (
     LABELS_FROM_MACHINE,
     TAINTS_FROM_MACHINE,
     UNINITIALIZED,
-    Plan,
+    NodePatch,
     plan,
     release,
 )
@@ -44,7 +44,9 @@ class Server:
         if "spec" in body:
             self.raw["spec"]["taints"] = body["spec"]["taints"]
 
-    def sync(self, want: MachineNode, initialized: bool = True, provision: bool = False) -> Plan:
+    def sync(
+        self, want: MachineNode, initialized: bool = True, provision: bool = False
+    ) -> NodePatch:
         found = plan(self.node, "m", want, initialized=initialized, provision=provision)
         self.apply(found.body)
         again = plan(self.node, "m", want, initialized=initialized, provision=provision)

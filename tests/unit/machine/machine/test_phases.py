@@ -5,8 +5,8 @@ from itertools import product
 
 from machine.machine.phases import (
     EDGES,
-    Components,
-    Facts,
+    ComponentProgress,
+    MachineFacts,
     NodeState,
     Phase,
     next_phase,
@@ -14,12 +14,12 @@ from machine.machine.phases import (
 )
 
 
-def every_fact() -> Iterator[Facts]:
+def every_fact() -> Iterator[MachineFacts]:
     yes_no = (False, True)
     for provision, deleting, failed, token, instance in product(yes_no, repeat=5):
         for joined, initialized, lease, settled in product(yes_no, repeat=4):
-            for node, components in product(NodeState, Components):
-                yield Facts(
+            for node, components in product(NodeState, ComponentProgress):
+                yield MachineFacts(
                     provision=provision,
                     deleting=deleting,
                     failed=failed,
@@ -34,14 +34,14 @@ def every_fact() -> Iterator[Facts]:
                 )
 
 
-PROOF: dict[Phase, Callable[[Facts], bool]] = {
+PROOF: dict[Phase, Callable[[MachineFacts], bool]] = {
     Phase.PENDING: lambda f: f.provision and not f.token and not f.instance,
     Phase.PROVISIONING: lambda f: f.provision and not f.instance,
     Phase.PROVISIONED: lambda f: f.provision and f.instance,
     Phase.IMPORTING: lambda f: not f.provision,
     Phase.INITIALIZING: lambda f: f.joined or f.initialized,
     Phase.RUNNING: lambda f: f.initialized,
-    Phase.UPDATING: lambda f: f.initialized and f.components is Components.CHANGING,
+    Phase.UPDATING: lambda f: f.initialized and f.components is ComponentProgress.CHANGING,
     Phase.DEGRADED: lambda f: f.initialized,
     Phase.UNREACHABLE: lambda f: f.initialized and not f.lease and f.node is not NodeState.READY,
     Phase.FAILED: lambda f: f.failed,
@@ -86,7 +86,7 @@ def test_of_a_machine_that_was_whole_the_table_holds() -> None:
     for f in every_fact():
         if not f.initialized or f.deleting or f.failed:
             continue
-        bad = f.components is Components.BAD
+        bad = f.components is ComponentProgress.BAD
         not_ready = f.node is NodeState.NOT_READY
         match phase_of(f):
             case Phase.RUNNING | Phase.UPDATING:

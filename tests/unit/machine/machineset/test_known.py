@@ -8,7 +8,7 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machineset import MachineSetHealth
 from kubenode.runtime.kube.objects import Node, ObjectMeta
 from machine.machineset.known import KnownMembers
-from machine.machineset.observe import Around, member
+from machine.machineset.observe import MemberSurroundings, member
 from rules.facts import ConditionFact
 
 HEALTH = MachineSetHealth()
@@ -28,16 +28,16 @@ def test_it_is_made_anew_when_anything_that_it_is_made_of_is_another() -> None:
     sooner = {"Ready": ConditionFact("Ready", "Unknown", "", "", T0 - timedelta(hours=1), T0)}
     machine, minute = a_machine("Running"), timedelta(minutes=1)
     looks = [
-        (machine, Around(), "1-a", HEALTH, T0),
-        (machine, Around(node, conditions=silent), "1-a", HEALTH, T0),
-        (machine, Around(node, conditions=sooner), "1-a", HEALTH, T0),
-        (machine, Around(node, conditions=silent), "1-a", HEALTH, T0 + 9 * minute),
-        (machine, Around(node, conditions=silent), "1-a", HEALTH, T0 + 10 * minute),
-        (machine, Around(node, "job-1"), "1-a", HEALTH, T0 + 10 * minute),
-        (machine, Around(node, "", T0 + 8 * minute), "1-a", HEALTH, T0 + 10 * minute),
-        (machine, Around(node, "", T0 + 8 * minute), "1-b", HEALTH, T0 + 13 * minute),
-        (a_machine("Failed"), Around(node), "1-b", HEALTH, T0),
-        (machine, Around(node), "1-b", MachineSetHealth(), T0),
+        (machine, MemberSurroundings(), "1-a", HEALTH, T0),
+        (machine, MemberSurroundings(node, conditions=silent), "1-a", HEALTH, T0),
+        (machine, MemberSurroundings(node, conditions=sooner), "1-a", HEALTH, T0),
+        (machine, MemberSurroundings(node, conditions=silent), "1-a", HEALTH, T0 + 9 * minute),
+        (machine, MemberSurroundings(node, conditions=silent), "1-a", HEALTH, T0 + 10 * minute),
+        (machine, MemberSurroundings(node, "job-1"), "1-a", HEALTH, T0 + 10 * minute),
+        (machine, MemberSurroundings(node, "", T0 + 8 * minute), "1-a", HEALTH, T0 + 10 * minute),
+        (machine, MemberSurroundings(node, "", T0 + 8 * minute), "1-b", HEALTH, T0 + 13 * minute),
+        (a_machine("Failed"), MemberSurroundings(node), "1-b", HEALTH, T0),
+        (machine, MemberSurroundings(node), "1-b", MachineSetHealth(), T0),
     ]
     for look in [*looks, *reversed(looks)]:
         assert known.member(*look) == member(*look)

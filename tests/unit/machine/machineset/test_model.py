@@ -18,8 +18,15 @@ from hypothesis.stateful import (
 )
 from support.clock import T0
 
-from machine.machineset.members import Crew, Leaving, Member, Seen, Wanted, at_least_one
-from machine.machineset.step import Plan, step
+from machine.machineset.members import (
+    Crew,
+    RemovalReason,
+    SetMember,
+    SetObservation,
+    SetTarget,
+    at_least_one,
+)
+from machine.machineset.step import SetPlan, step
 
 ROUNDS = 400
 
@@ -43,8 +50,8 @@ class Set(RuleBasedStateMachine):
         outdated: bool,
     ) -> None:
         self.now, self.made, self.frozen = T0, 0, ""
-        self.crew: dict[str, Member] = {}
-        self.wanted = Wanted(
+        self.crew: dict[str, SetMember] = {}
+        self.wanted = SetTarget(
             replicas,
             max_surge=surge,
             max_unhealthy=sick,
@@ -59,10 +66,10 @@ class Set(RuleBasedStateMachine):
     def reconciles(self, granted: int, answered: int) -> None:
         self.reconcile(granted, answered)
 
-    def reconcile(self, granted: int = 99, answered: int = 99) -> Plan:
+    def reconcile(self, granted: int = 99, answered: int = 99) -> SetPlan:
         """granted: permits given; answered: machines made before the call is lost."""
         before = Crew(list(self.crew.values()))
-        plan = step(self.wanted, Seen(self.now, list(self.crew.values()), self.frozen))
+        plan = step(self.wanted, SetObservation(self.now, list(self.crew.values()), self.frozen))
         self.check(before, plan)
         for name in plan.unmark:
             self.change(name, leaving=None)
@@ -76,10 +83,10 @@ class Set(RuleBasedStateMachine):
             self.made += 1
             zone = "abc"[self.made % 3]
             name = f"s-{self.made}"
-            self.crew[name] = Member(name, self.now + timedelta(seconds=self.made), zone)
+            self.crew[name] = SetMember(name, self.now + timedelta(seconds=self.made), zone)
         return plan
 
-    def check(self, before: Crew, plan: Plan) -> None:
+    def check(self, before: Crew, plan: SetPlan) -> None:
         w = self.wanted
         if plan.create:
             assert before.total + plan.create <= w.replicas + w.surge
@@ -92,24 +99,29 @@ class Set(RuleBasedStateMachine):
         replaced = [
             m
             for m in map(self.crew.__getitem__, (*plan.mark, *plan.preserve, *plan.remove))
-            if Leaving.REPLACE in (m.leaving, plan.mark.get(m.name)) or m.name in plan.preserve
+            if RemovalReason.REPLACE in (m.leaving, plan.mark.get(m.name))
+            or m.name in plan.preserve
             if m.preserved is None
         ]
         assert not (too_many and replaced)
         self.check_pace(before, plan)
 
-    def check_pace(self, before: Crew, plan: Plan) -> None:
+    def check_pace(self, before: Crew, plan: SetPlan) -> None:
         """maxReplacing, and of those that work none before another works in its place."""
         w = self.wanted
-        new = [n for n, why in plan.mark.items() if why is Leaving.REPLACE]
+        new = [n for n, why in plan.mark.items() if why is RemovalReason.REPLACE]
         new = [n for n in (*new, *plan.preserve) if self.crew[n].preserved is None]
         if new:
-            under_way = sum(m.leaving is Leaving.REPLACE for m in before.leaving)
+            under_way = sum(m.leaving is RemovalReason.REPLACE for m in before.leaving)
             busy = under_way + len(before.deleting) + len(before.coming)
             assert len(new) + busy <= w.max_replacing
         for name in plan.remove:
             member = self.crew[name]
-            if member.leaving is Leaving.REPLACE and not member.sick and member.preserved is None:
+            if (
+                member.leaving is RemovalReason.REPLACE
+                and not member.sick
+                and member.preserved is None
+            ):
                 working = sum(m.available and not m.sick for m in before.staying)
                 assert working >= w.replicas - (0 if w.surge else w.max_replacing)
 
@@ -189,7 +201,7 @@ class Set(RuleBasedStateMachine):
             for name, member in list(self.crew.items()):
                 if member.coming or (member.initialized and not member.unhealthy):
                     self.comes_up(name)
-            if plan == Plan() and self.as_wanted():
+            if plan == SetPlan() and self.as_wanted():
                 return
         raise AssertionError(f"not as wanted: {self.wanted} {self.crew}")
 

@@ -12,7 +12,7 @@ from kubenode.api.v1alpha1.machineset import MachineSetHealth
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
 from machine.machineset.nodeclocks import NodeClocks
-from machine.machineset.observe import Around, member, room
+from machine.machineset.observe import MemberSurroundings, member, room
 from machine.names import HANDS_OFF, LEAVING, PRESERVED
 
 HEALTH = MachineSetHealth()
@@ -49,12 +49,12 @@ def a_node(
     return Node(ObjectMeta(name="m"), status=NodeStatus(conditions=[ready]))
 
 
-def around(node: Node | None, **parts: Any) -> Around:
+def around(node: Node | None, **parts: Any) -> MemberSurroundings:
     """As a set sees it that has just started."""
     clock = FakeClock()
     clocks = NodeClocks(lambda: [] if node is None else [node], clock)
     clocks.follow(["Ready"])
-    return Around(node, **parts, conditions=clocks.conditions("m"))
+    return MemberSurroundings(node, **parts, conditions=clocks.conditions("m"))
 
 
 def unhealthy(machine: Machine, node: Node | None) -> tuple[str, datetime | None]:
@@ -118,7 +118,9 @@ def test_a_silent_agent_alone_is_no_reason() -> None:
 
 def test_what_failed_is_unhealthy_with_its_reason() -> None:
     why = {"InstanceReady": ("False", "InstanceGone")}
-    found, _ = member(a_machine(phase="Failed", conditions=why), Around(), "", HEALTH, T0)
+    found, _ = member(
+        a_machine(phase="Failed", conditions=why), MemberSurroundings(), "", HEALTH, T0
+    )
     assert found.unhealthy and found.failed and found.gone
 
 
@@ -127,7 +129,7 @@ def test_a_machine_back_from_repair_is_available_after_its_burn_in() -> None:
     node = a_node("True", ago(99))
 
     def available(**parts: Any) -> tuple[bool, datetime | None]:
-        found, turn = member(machine, Around(node, **parts), "", HEALTH, T0)
+        found, turn = member(machine, MemberSurroundings(node, **parts), "", HEALTH, T0)
         return found.available, turn
 
     assert available() == (True, None)
@@ -138,7 +140,9 @@ def test_a_machine_back_from_repair_is_available_after_its_burn_in() -> None:
 
 def test_an_operation_of_a_job_is_a_repair() -> None:
     operation = {"id": "rj-1", "type": "Replace", "permit": "p"}
-    found, _ = member(a_machine(spec={"operation": operation}), Around(), "", HEALTH, T0)
+    found, _ = member(
+        a_machine(spec={"operation": operation}), MemberSurroundings(), "", HEALTH, T0
+    )
     assert found.repair == "rj-1" and found.sick
 
 
@@ -155,7 +159,7 @@ def test_an_operation_that_was_answered_is_none_any_more(id_: str, state: str, r
     operation = {"id": "rj-1", "type": "Redeploy", "permit": "p"}
     last = {"id": id_, "type": "Redeploy", "state": state}
     machine = a_machine(spec={"operation": operation}, lastOperation=last)
-    found, _ = member(machine, Around(), "", HEALTH, T0)
+    found, _ = member(machine, MemberSurroundings(), "", HEALTH, T0)
     assert found.repair == repair
 
 
@@ -167,12 +171,12 @@ def test_another_class_hash_is_outdated_and_an_unknown_one_is_not(
     made_from: str, now: str, outdated: bool
 ) -> None:
     machine = a_machine(provisioning={"classHash": made_from})
-    assert member(machine, Around(), now, HEALTH, T0)[0].outdated is outdated
+    assert member(machine, MemberSurroundings(), now, HEALTH, T0)[0].outdated is outdated
 
 
 def test_marks_are_read_with_care() -> None:
     marks = {LEAVING: "nonsense", PRESERVED: "for ever", HANDS_OFF: "false"}
-    found, _ = member(a_machine(annotations=marks), Around(), "", HEALTH, T0)
+    found, _ = member(a_machine(annotations=marks), MemberSurroundings(), "", HEALTH, T0)
     assert (found.leaving, found.preserved, found.hands_off) == (None, None, False)
 
 

@@ -8,36 +8,38 @@ import pytest
 from support.clock import T0
 
 from kubenode.api.v1alpha1.machineset import ScaleInOrder
-from machine.machineset.members import Leaving, Member, Seen, Wanted
-from machine.machineset.step import AT_ONCE, Plan, step
+from machine.machineset.members import RemovalReason, SetMember, SetObservation, SetTarget
+from machine.machineset.step import AT_ONCE, SetPlan, step
 
-SCALE_IN, REPLACE = Leaving.SCALE_IN, Leaving.REPLACE
+SCALE_IN, REPLACE = RemovalReason.SCALE_IN, RemovalReason.REPLACE
 
 
-def a_member(name: str, **facts: Any) -> Member:
+def a_member(name: str, **facts: Any) -> SetMember:
     """One that runs, unless said otherwise."""
     well = {"initialized": True, "ready": True, "available": True, "created": T0}
-    return Member(name, **{**well, **facts})
+    return SetMember(name, **{**well, **facts})
 
 
-def new(name: str, **facts: Any) -> Member:
+def new(name: str, **facts: Any) -> SetMember:
     return a_member(name, **{"initialized": False, "ready": False, "available": False, **facts})
 
 
-def members(count: int, **facts: Any) -> list[Member]:
+def members(count: int, **facts: Any) -> list[SetMember]:
     return [a_member(f"m{i}", **facts) for i in range(count)]
 
 
-def plan(found: list[Member], replicas: int, seen: dict[str, Any] | None = None, **w: Any) -> Plan:
-    return step(Wanted(replicas, **w), Seen(T0, found, **(seen or {})))
+def plan(
+    found: list[SetMember], replicas: int, seen: dict[str, Any] | None = None, **w: Any
+) -> SetPlan:
+    return step(SetTarget(replicas, **w), SetObservation(T0, found, **(seen or {})))
 
 
 def test_as_many_as_wanted_is_nothing_to_do() -> None:
-    assert plan(members(3), 3) == Plan()
+    assert plan(members(3), 3) == SetPlan()
 
 
 def test_what_is_missing_is_made() -> None:
-    assert plan(members(3), 5) == Plan(create=2)
+    assert plan(members(3), 5) == SetPlan(create=2)
 
 
 def test_no_more_are_made_than_the_class_has_room_for() -> None:
@@ -55,7 +57,7 @@ def test_one_on_its_way_out_leaves_its_place_to_another_as_far_as_the_surge_goes
 # -- scale in -------------------------------------------------------------------------------------
 
 
-def chosen(found: list[Member], replicas: int, **wanted: Any) -> list[str]:
+def chosen(found: list[SetMember], replicas: int, **wanted: Any) -> list[str]:
     return list(plan(found, replicas, **wanted).mark)
 
 
@@ -111,19 +113,19 @@ def test_scale_in_goes_in_turns() -> None:
 def test_scaling_out_again_keeps_whom_it_can() -> None:
     found = [*members(3), a_member("x", leaving=SCALE_IN), a_member("y", leaving=SCALE_IN)]
     assert plan(found, 4).unmark == ("y",)
-    assert plan(found, 9) == Plan(unmark=("x", "y"))
+    assert plan(found, 9) == SetPlan(unmark=("x", "y"))
 
 
 def test_frozen_gives_nobody_up_and_still_makes_what_is_missing() -> None:
     found = [*members(2), a_member("x", leaving=REPLACE, unhealthy="NotReady")]
     frozen = plan(found, 4, {"frozen": "Leases stopped"}, max_unhealthy=3)
-    assert frozen == Plan(create=2)
+    assert frozen == SetPlan(create=2)
 
 
 # -- the unhealthy --------------------------------------------------------------------------------
 
 
-def sick(name: str, **facts: Any) -> Member:
+def sick(name: str, **facts: Any) -> SetMember:
     bad = {"unhealthy": "Ready is Unknown", "ready": False, "available": False}
     return a_member(name, **{**bad, **facts})
 
@@ -132,22 +134,22 @@ def test_an_unhealthy_machine_is_replaced_once_the_other_is_there() -> None:
     found = members(9)
     assert plan([*found, sick("x")], 10).mark == {"x": REPLACE}
     leaving = sick("x", leaving=REPLACE)
-    assert plan([*found, leaving], 10) == Plan(create=1)
-    assert plan([*found, leaving, new("n")], 10) == Plan()
-    assert plan([*found, leaving, a_member("n")], 10) == Plan(remove=("x",))
+    assert plan([*found, leaving], 10) == SetPlan(create=1)
+    assert plan([*found, leaving, new("n")], 10) == SetPlan()
+    assert plan([*found, leaving, a_member("n")], 10) == SetPlan(remove=("x",))
 
 
 def test_without_surge_the_unhealthy_machine_goes_first() -> None:
     leaving = sick("x", leaving=REPLACE)
-    assert plan([*members(9), leaving], 10, max_surge=0) == Plan(remove=("x",))
+    assert plan([*members(9), leaving], 10, max_surge=0) == SetPlan(remove=("x",))
     going = replace(leaving, deleting=True)
-    assert plan([*members(9), going], 10, max_surge=0) == Plan()
-    assert plan(members(9), 10, max_surge=0) == Plan(create=1)
+    assert plan([*members(9), going], 10, max_surge=0) == SetPlan()
+    assert plan(members(9), 10, max_surge=0) == SetPlan(create=1)
 
 
 def test_over_max_unhealthy_none_is_replaced() -> None:
     found = [*members(7), sick("x"), sick("y"), sick("z")]
-    assert plan(found, 10) == Plan()
+    assert plan(found, 10) == SetPlan()
     assert plan(found, 10, max_unhealthy="30%").mark == {"x": REPLACE}
     marked = [*found[:-1], sick("z", leaving=REPLACE), a_member("n")]
     assert plan(marked, 10).unmark == ("z",)
@@ -156,7 +158,7 @@ def test_over_max_unhealthy_none_is_replaced() -> None:
 def test_machines_under_repair_count_as_unhealthy_and_are_not_replaced() -> None:
     found = [*members(7), sick("x"), a_member("r", repair="job-1"), a_member("s", repair="job-2")]
     assert plan(found, 10).mark == {}
-    assert plan([*members(9), sick("r", repair="job-1")], 10) == Plan()
+    assert plan([*members(9), sick("r", repair="job-1")], 10) == SetPlan()
 
 
 def test_a_job_that_opens_on_a_chosen_machine_has_it_first() -> None:
@@ -178,15 +180,15 @@ def test_one_that_gets_well_stays() -> None:
 def test_a_chosen_machine_whose_wait_began_anew_stays_chosen_and_waits() -> None:
     ailing = a_member("x", leaving=REPLACE, ailing=True, ready=False, available=False)
     other = new("n")
-    assert plan([*members(9), ailing, other], 10) == Plan()
-    assert plan([*members(9), ailing, a_member("n")], 10) == Plan(), "not before it is unhealthy"
+    assert plan([*members(9), ailing, other], 10) == SetPlan()
+    assert plan([*members(9), ailing, a_member("n")], 10) == SetPlan(), "not before it is unhealthy"
     outdated = replace(ailing, outdated=True)
     two = [outdated, a_member("y", outdated=True, leaving=REPLACE)]
     assert plan([*members(8), *two], 10, replace_outdated=True).unmark == ()
 
 
 def test_hands_are_kept_off_the_unhealthy_too() -> None:
-    assert plan([*members(9), sick("x", hands_off=True)], 10) == Plan()
+    assert plan([*members(9), sick("x", hands_off=True)], 10) == SetPlan()
     chosen_before = sick("x", hands_off=True, leaving=REPLACE)
     assert plan([*members(9), chosen_before], 10).unmark == ("x",)
 
@@ -199,15 +201,15 @@ def test_more_to_replace_than_the_surge_holds_does_not_wait_for_ever() -> None:
 # -- failed and kept ------------------------------------------------------------------------------
 
 
-def failed(name: str, **facts: Any) -> Member:
+def failed(name: str, **facts: Any) -> SetMember:
     return sick(name, **{"failed": True, "unhealthy": "Failed", "initialized": False, **facts})
 
 
 def test_a_failed_machine_is_kept_for_people_and_another_made() -> None:
     kept = plan([*members(9), failed("x")], 10)
-    assert kept == Plan(preserve={"x": T0 + timedelta(hours=24)})
+    assert kept == SetPlan(preserve={"x": T0 + timedelta(hours=24)})
     beside = failed("x", preserved=T0 + timedelta(hours=24))
-    assert plan([*members(9), beside], 10) == Plan(create=1)
+    assert plan([*members(9), beside], 10) == SetPlan(create=1)
 
 
 def test_no_more_are_kept_than_asked_for_nor_where_nothing_is_left() -> None:
@@ -220,7 +222,7 @@ def test_no_more_are_kept_than_asked_for_nor_where_nothing_is_left() -> None:
 def test_what_was_kept_goes_when_its_time_is_over_or_fewer_are_to_be_kept() -> None:
     old, young = (failed(n, preserved=T0 + timedelta(hours=h)) for n, h in (("o", 0), ("y", 1)))
     assert plan([*members(10), old], 10).mark == {"o": REPLACE}
-    assert plan([*members(10), young], 10) == Plan()
+    assert plan([*members(10), young], 10) == SetPlan()
     more = failed("z", preserved=T0 + timedelta(hours=2))
     assert plan([*members(10), young, more], 10).mark == {"y": REPLACE}
     assert plan([*members(10), replace(old, leaving=REPLACE)], 10).remove == ("o",)
@@ -231,15 +233,15 @@ def test_what_was_kept_goes_when_its_time_is_over_or_fewer_are_to_be_kept() -> N
 
 def test_a_new_class_replaces_machines_only_where_that_is_asked_for() -> None:
     found = members(3, outdated=True)
-    assert plan(found, 3) == Plan()
+    assert plan(found, 3) == SetPlan()
     assert plan(found, 3, replace_outdated=True).mark == {"m0": REPLACE}
 
 
 def test_an_outdated_machine_that_works_waits_until_all_are_well() -> None:
     leaving = a_member("x", outdated=True, leaving=REPLACE)
     settings: dict[str, Any] = {"replace_outdated": True}
-    assert plan([*members(2), leaving], 3, **settings) == Plan(create=1)
-    assert plan([*members(2), leaving, new("n")], 3, **settings) == Plan()
+    assert plan([*members(2), leaving], 3, **settings) == SetPlan(create=1)
+    assert plan([*members(2), leaving, new("n")], 3, **settings) == SetPlan()
     assert plan([*members(2), leaving, a_member("n")], 3, **settings).remove == ("x",)
     # What came in its place failed: the one that works stays.
     assert "x" not in plan([*members(2), leaving, failed("n")], 3, **settings).remove

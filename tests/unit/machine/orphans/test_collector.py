@@ -14,7 +14,7 @@ from support.fake_instances import FakeInstances
 from kubenode.api.v1alpha1 import Machine
 from kubenode.providers.instances import (
     MACHINE_TAG,
-    Code,
+    ErrorCode,
     Instance,
     InstanceError,
     InstanceProviders,
@@ -216,7 +216,7 @@ async def test_the_time_of_absence_stands_still_when_a_look_fails(lost: str) -> 
     if lost == "nodes":
         site.ground.kube.lost = True
     elif lost == "cloud":
-        site.cloud.failing = InstanceError("fake", Code.UNAVAILABLE, "try later")
+        site.cloud.failing = InstanceError("fake", ErrorCode.UNAVAILABLE, "try later")
     else:
         await site.ground.clock.advance(10 * STEP)
     await site.scan(1 if lost != "long" else 0)
@@ -262,10 +262,10 @@ async def test_what_a_list_says_is_heard() -> None:
     site = Site()
     told: list[None] = []
     site.sightings.told.append(lambda: told.append(None))
-    site.cloud.failing = InstanceError("fake", Code.UNAUTHENTICATED, "no such key")
+    site.cloud.failing = InstanceError("fake", ErrorCode.UNAUTHENTICATED, "no such key")
     await site.scan()
     assert "no such key" in site.sightings.refused("fake") and len(told) == 1
-    site.cloud.failing = InstanceError("fake", Code.UNAVAILABLE, "try later")
+    site.cloud.failing = InstanceError("fake", ErrorCode.UNAVAILABLE, "try later")
     await site.scan()
     assert site.sightings.refused("fake") and not site.ground.meltdown.heard
     site.cloud.failing = None

@@ -14,8 +14,8 @@ from kubenode.api.v1alpha1 import (
     MachineComponentSet,
     MachineSet,
 )
-from kubenode.runtime.admission.review import Verdict
-from machine.webhook.judge import KINDS, Known, judged
+from kubenode.runtime.admission.review import AdmissionVerdict
+from machine.webhook.judge import KINDS, AdmissionContext, judged
 
 NAMES = {"machine": "machines", "class": "machineclasses", "set": "machinesets"}
 NAMES |= {"component": "machinecomponents", "rollout": "machinecomponentsets"}
@@ -28,16 +28,18 @@ def named(good: str, name: str, **changes: Any) -> dict[str, Any]:
     return dict(made)
 
 
-def there(*objects: Mapping[str, Any]) -> Known:
+def there(*objects: Mapping[str, Any]) -> AdmissionContext:
     found: dict[str, dict[str, Any]] = {kind.resource.plural: {} for kind in KINDS.values()}
     for each in objects:
         kind: type[Resource] = next(k for k in KINDS.values() if k.resource.kind == each["kind"])
         found[kind.resource.plural][each["metadata"]["name"]] = kind.from_user(each)
     plurals = (Machine, MachineClass, MachineSet, MachineComponent, MachineComponentSet)
-    return Known(*(found[kind.resource.plural] for kind in plurals))
+    return AdmissionContext(*(found[kind.resource.plural] for kind in plurals))
 
 
-def ask(good: str, new: Mapping[str, Any] | None, known: Known, name: str = "new") -> Verdict:
+def ask(
+    good: str, new: Mapping[str, Any] | None, known: AdmissionContext, name: str = "new"
+) -> AdmissionVerdict:
     def validate(provider: str, config: Mapping[str, Any]) -> list[str]:
         return (
             [] if "instanceType" in config else [f"spec.config.instanceType: {provider} needs it"]

@@ -9,13 +9,13 @@ from support.remedy_builders import an_object
 from kubenode.api.v1alpha1 import JobPhase, KubeNodeRemediation, RemedyOperationJob
 from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventPhase
 from kubenode.api.v1alpha1.remediation import KubeNodeRemediationStatus, RemediationPhase
-from remedy.hostdoctor.nodes import Resolution, Why
-from remedy.hostdoctor.reported import Host
+from remedy.hostdoctor.nodes import Resolution, ResolutionReason
+from remedy.hostdoctor.reported import ReportedHost
 from remedy.hostdoctor.step import step
-from remedy.remediation.step import SCOPE, Owner, host_of, owner_of, status_of, told
+from remedy.remediation.step import SCOPE, OwnerMachine, host_of, owner_of, status_of, told
 
-OWNER = Owner("fleet", "w-7", "m-1", "v1beta2")
-HOST = Host(provider_id="aws:///eu-1a/i-7", names=("worker-7",))
+OWNER = OwnerMachine("fleet", "w-7", "m-1", "v1beta2")
+HOST = ReportedHost(provider_id="aws:///eu-1a/i-7", names=("worker-7",))
 
 
 def request(**owner: str) -> KubeNodeRemediation:
@@ -42,7 +42,7 @@ def machine(uid: str = "m-1", node: str = "worker-7") -> dict[str, Any]:
 
 
 def an_event(node: str = "worker-7") -> HostEvent:
-    found = Resolution(Why.RESOLVED, "", node, "uid-7")
+    found = Resolution(ResolutionReason.RESOLVED, "", node, "uid-7")
     return step(None, told(request(), HOST), found, T0, scope=SCOPE)
 
 

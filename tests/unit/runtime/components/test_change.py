@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubenode.runtime.components import wire
-from kubenode.runtime.components.change import Form, change_class, form_of, same
+from kubenode.runtime.components.change import ComponentForm, change_class, form_of, same
 from kubenode.runtime.components.order import DependencyCycle, ordered, unfit, unmet
-from kubenode.runtime.components.render import Rendered, RenderedFile, RenderedUnit
+from kubenode.runtime.components.render import RenderedFile, RenderedFiles, RenderedUnit
 from kubenode.runtime.components.wire import ChangeClass, Disruptions, UnitState
 
 NONE, RELOAD, RESTART, DRAIN, REBOOT = ChangeClass
@@ -15,11 +15,11 @@ SOURCE = wire.ComponentSource("apt", apt=wire.Packages([wire.Package("runc", "1"
 STEPS = Disruptions(install=RELOAD, major=REBOOT, minor=DRAIN, patch=RESTART, uninstall=NONE)
 
 
-def form(version: str = "1.2.3", *, files: str = "", **units: UnitState) -> Form:
+def form(version: str = "1.2.3", *, files: str = "", **units: UnitState) -> ComponentForm:
     """files: one letter of content for each of the files /0, /1 ... that are restarted for."""
     made = tuple(RenderedFile(f"/{n}", c, on_change=RESTART) for n, c in enumerate(files))
     run = tuple(RenderedUnit(name, state=state, on_change=RELOAD) for name, state in units.items())
-    return Form(version, SOURCE, STEPS, made, run)
+    return ComponentForm(version, SOURCE, STEPS, made, run)
 
 
 forms = st.builds(
@@ -42,30 +42,32 @@ forms = st.builds(
         (form("1.2.3", files="a"), form("1.3.0", files="b"), DRAIN),
     ],
 )
-def test_the_most_of_what_differs(before: Form, after: Form, expected: ChangeClass) -> None:
+def test_the_most_of_what_differs(
+    before: ComponentForm, after: ComponentForm, expected: ChangeClass
+) -> None:
     assert change_class(before, after) is expected
 
 
 @given(forms, forms)
-def test_there_and_back_disturb_alike(before: Form, after: Form) -> None:
+def test_there_and_back_disturb_alike(before: ComponentForm, after: ComponentForm) -> None:
     assert change_class(before, after) is change_class(after, before)
 
 
 @given(forms, forms)
-def test_f35_the_same_content_is_nothing_to_do(before: Form, after: Form) -> None:
+def test_f35_the_same_content_is_nothing_to_do(before: ComponentForm, after: ComponentForm) -> None:
     assert same(before, after) == (before == after)
     assert same(before, before) and change_class(before, before) is NONE
 
 
 def test_another_source_of_one_version_is_a_patch() -> None:
     other = wire.ComponentSource("apt", apt=wire.Packages([wire.Package("runc", "2")]))
-    rebuilt = Form("1.2.3", other, STEPS, (), ())
+    rebuilt = ComponentForm("1.2.3", other, STEPS, (), ())
     assert change_class(form(), rebuilt) is RESTART and not same(form(), rebuilt)
 
 
 def test_the_same_content_from_another_secret_is_the_same() -> None:
-    def holding(salt: str) -> Form:
-        return Form("1", SOURCE, STEPS, (RenderedFile("/a", "x", salt=salt),), ())
+    def holding(salt: str) -> ComponentForm:
+        return ComponentForm("1", SOURCE, STEPS, (RenderedFile("/a", "x", salt=salt),), ())
 
     assert same(holding("u1"), holding("u2"))
 
@@ -73,7 +75,7 @@ def test_the_same_content_from_another_secret_is_the_same() -> None:
 @pytest.mark.parametrize("state", ["Absent", "Staged", "Installed", "Running"])
 def test_what_a_desired_state_leaves_on_the_host(state: str) -> None:
     spec = wire.ComponentSpec("runc", "1.2.3", SOURCE)
-    made = form_of(spec, Rendered((), (RenderedUnit("u"),)), state)
+    made = form_of(spec, RenderedFiles((), (RenderedUnit("u"),)), state)
     if state in ("Absent", "Staged"):
         assert made is None
         return

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.hashes import config_hash, revision, text_digests
 from kubenode.runtime.components.render import (
-    Rendered,
+    KeyText,
     RenderedFile,
+    RenderedFiles,
     TemplateError,
-    Text,
     TextRef,
     asked,
     fill_in,
@@ -100,14 +100,14 @@ def test_values_are_put_in_as_they_are(values: dict[str, str], around: str) -> N
 def test_texts_come_by_reference() -> None:
     wanted = spec({"secretKey": {"name": "registry", "key": "password"}})
     assert references(wanted) == (SECRET,)
-    made = rendered(wanted, {"a": "1"}, {}, {SECRET: Text("s3cret ${values.a}", "uid-1")})
+    made = rendered(wanted, {"a": "1"}, {}, {SECRET: KeyText("s3cret ${values.a}", "uid-1")})
     assert made.files[0].content == "s3cret 1"
     with pytest.raises(TemplateError, match="Secret registry, key password"):
         rendered(wanted, {}, {}, {})
 
 
 def test_nothing_secret_is_shown() -> None:
-    text = Text("s3cret", "uid-1")
+    text = KeyText("s3cret", "uid-1")
     wanted = spec({"secretKey": {"name": "registry", "key": "password"}})
     made = rendered(wanted, {}, {}, {SECRET: text})
     shown = repr([text, made, text_digests({SECRET: text}), config_hash(made)])
@@ -119,8 +119,8 @@ def test_secrets_are_hashed_under_their_salt() -> None:
 
     def named(salt: str, content: str = "s3cret") -> tuple[str, str]:
         file = RenderedFile("/etc/x", content, salt=salt)
-        digests = text_digests({SECRET: Text(content, salt)})
-        return config_hash(Rendered((file,))), revision(spec(), {}, "Running", digests)
+        digests = text_digests({SECRET: KeyText(content, salt)})
+        return config_hash(RenderedFiles((file,))), revision(spec(), {}, "Running", digests)
 
     both = list(zip(named("u1"), named("u2"), named("u1", "other"), strict=True))
     assert all(len(set(each)) == 3 for each in both)
@@ -147,8 +147,8 @@ def test_names_do_not_change_by_themselves() -> None:
 
 @given(st.permutations([RenderedFile(f"/etc/{n}", n) for n in "abc"]))
 def test_the_order_of_files_changes_no_name(files: list[RenderedFile]) -> None:
-    assert config_hash(Rendered(tuple(files))) == config_hash(
-        Rendered(tuple(sorted(files, key=lambda file: file.path)))
+    assert config_hash(RenderedFiles(tuple(files))) == config_hash(
+        RenderedFiles(tuple(sorted(files, key=lambda file: file.path)))
     )
 
 

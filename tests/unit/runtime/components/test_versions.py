@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubenode.runtime.components.versions import Step, compare, satisfies, step_of
+from kubenode.runtime.components.versions import VersionStep, compare, satisfies, step_of
 
 RISING = [
     *("1.0~rc1", "1.0", "1.0+b1", "1.0.1", "1.2", "1.9", "1.10", "2.1.4-1", "2.1.4-2"),
@@ -68,15 +68,23 @@ def test_a_constraint_that_is_none_names_itself() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "step"),
     [
-        *(("", "", Step.NONE), ("", "1.0", Step.INSTALL), ("1.0", "", Step.UNINSTALL)),
         *(
-            ("1.0", "1.0", Step.NONE),
-            ("1.2.3", "1.2.4", Step.PATCH),
+            ("", "", VersionStep.NONE),
+            ("", "1.0", VersionStep.INSTALL),
+            ("1.0", "", VersionStep.UNINSTALL),
+        ),
+        *(
+            ("1.0", "1.0", VersionStep.NONE),
+            ("1.2.3", "1.2.4", VersionStep.PATCH),
             ("1.2.3-1", "1.2.3-2", "patch"),
         ),
-        *(("1.2.9", "1.3.0", Step.MINOR), ("1.3.0", "1.2.9", Step.MINOR), ("1.9", "2.0", "major")),
-        *(("1.0", "1:1.0", Step.MAJOR), ("nightly-4", "nightly-5", Step.MAJOR)),
-        *(("v1.34.1", "v1.34.2", Step.PATCH), ("1", "1.1", Step.MINOR)),
+        *(
+            ("1.2.9", "1.3.0", VersionStep.MINOR),
+            ("1.3.0", "1.2.9", VersionStep.MINOR),
+            ("1.9", "2.0", "major"),
+        ),
+        *(("1.0", "1:1.0", VersionStep.MAJOR), ("nightly-4", "nightly-5", VersionStep.MAJOR)),
+        *(("v1.34.1", "v1.34.2", VersionStep.PATCH), ("1", "1.1", VersionStep.MINOR)),
     ],
 )
 def test_f38_steps(old: str, new: str, step: str) -> None:

@@ -27,18 +27,18 @@ BEHIND = {
     # An agent's request: live reads of the request and of its permit, then the intent on the disk.
     "agent/actions/reboot.py::Reboot.act::reboot": "agent.core, agent.jobpermits and the journal",
     "agent/actions/gpu.py::ResetGPU.act::reset": "agent.core, agent.jobpermits and the journal",
-    "agent/components/engine.py::Engine._reboot::reboot": "the live permit of the change",
+    "agent/components/engine.py::ComponentEngine._reboot::reboot": "the live permit of the change",
     "agent/host/systemd.py::SystemdHost.reboot::reboot": "is the executor",
     # A way of replacement: `Way.ask` is called in `act` of Replacing.ask alone.
-    "remedy/power/instancegroup.py::InstanceGroup.ask::replace": "Way.ask",
-    "remedy/power/ways.py::Made.delete::delete": "Way.ask",
-    "remedy/power/karpenter.py::Karpenter.ask::delete": "Way.ask",
-    "remedy/power/clusterapi.py::ClusterApi.ask::delete": "Way.ask",
+    "remedy/power/instancegroup.py::InstanceGroup.ask::replace": "ReplacementMethod.ask",
+    "remedy/power/ways.py::ObjectReplacement.delete::delete": "ReplacementMethod.ask",
+    "remedy/power/karpenter.py::Karpenter.ask::delete": "ReplacementMethod.ask",
+    "remedy/power/clusterapi.py::ClusterApi.ask::delete": "ReplacementMethod.ask",
     # No machine goes with these objects.
     "machine/bootstrap/tokens.py::Tokens.revoke::delete": "a bootstrap token",
-    "machine/machine/act.py::Acts.do::operate": "InstanceAccess.operate, which asks the guard",
-    "machine/machine/act.py::Acts._delete::delete": "calls are listed where `_delete` is called",
-    "machine/machineset/act.py::Acts._give_up::delete": "is `act` of Acts.delete",
+    "machine/machine/act.py::MachineActs.do::operate": "InstanceAccess.operate asks the guard",
+    "machine/machine/act.py::MachineActs._delete::delete": "its calls are listed",
+    "machine/machineset/act.py::SetActs._give_up::delete": "is `act` of SetActs.delete",
     "machine/clusterapi/adoption.py::Adoption._do::delete": "an adopted Machine is let go",
     # A person's own words.
     "kubenode/cli/machine_export.py::Exporter._give_up::delete": "a person deletes the Machine",
@@ -135,7 +135,7 @@ def test_the_repair_jobs_stop_reset_and_replace_machines_through_the_guard_alone
         "remedy/power/replacing.py::Replacing.ask::ask",
     }
     bare = {BEHIND.get(one.place, "") for one in jobs if not one.guarded}
-    assert bare == {"Way.ask"}
+    assert bare == {"ReplacementMethod.ask"}
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
 from kubenode.cli.options import Plain
 from kubenode.cli.rules_explain import require_compiled, show, unknown
-from kubenode.cli.rules_waiting import Standing, waits_of, with_job
+from kubenode.cli.rules_waiting import RuleOutlook, waits_of, with_job
 from rules.explain import explained
-from rules.program import Rule, compile_program
+from rules.program import RuleVersion, compile_program
 from simulation.replay.moments import instant, read_moment
 from simulation.replay.recordings import entries
 from simulation.replay.timeline import Wrong
@@ -38,14 +38,14 @@ def of_recording(
         raise Refusal(str(error), Exit.USAGE) from error
     if (facts := world.facts(node)) is None:
         raise Refusal(unknown("node", node, world.nodes))
-    program = compile_program([Rule(name, one) for name, one in known.items()])
+    program = compile_program([RuleVersion(name, one) for name, one in known.items()])
     require_compiled(rule, {error.rule: error for error in program.rejected})
     standing = standing_of(world, node).get(rule)
     show(explained(known[rule], facts, world.now, program), output, standing)
     return Exit.FINE
 
 
-def standing_of(world: World, node: str) -> Mapping[str, Standing]:
+def standing_of(world: World, node: str) -> Mapping[str, RuleOutlook]:
     """By name what becomes of each rule that matches the node now."""
     found = waits_of(world.waiting(node))
     for job in world.jobs_of(node):
