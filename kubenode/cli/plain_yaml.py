@@ -65,7 +65,7 @@ class _PlainLoader(BASE):  # type: ignore[misc]  # of a module without types
 @lru_cache(REMEMBERED)
 def _resolve_plain(value: str) -> str:
     """Return the tag of a scalar without quotes."""
-    for tag, pattern in _Loader.yaml_implicit_resolvers.get(value[:1], ()):
+    for tag, pattern in _PlainLoader.yaml_implicit_resolvers.get(value[:1], ()):
         if pattern.match(value):
             return tag
     return TEXT

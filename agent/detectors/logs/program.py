@@ -149,8 +149,8 @@ class PatternSet:
     def match(self, text: bytes) -> Sequence[int]:
         """Return the places of the patterns that the text matches, in any order."""
         self.compile()
-        found: Sequence[int] = self._set.Match(text)
-        return found
+        matches: Sequence[int] = self._set.Match(text)
+        return matches
 
 
 @dataclass(frozen=True, slots=True)
