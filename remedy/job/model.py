@@ -374,7 +374,7 @@ class NodeSeen:
     out_of_service: whether the out-of-service taint is set, by anybody
     ready: status of the condition Ready: True, False or Unknown; "" if the node has no such
         condition
-    agent_silent: whether the host's agent has stopped to renew its Lease
+    agent_silent: whether the host's agent no longer renews its Lease
     """
 
     unschedulable: bool = False
