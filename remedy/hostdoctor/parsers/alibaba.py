@@ -1,7 +1,7 @@
-"""System events of ECS: their types and statuses, the same in every transport. Pure.
+"""Types and statuses of ECS system events, the same in every transport. Pure.
 
-Names: "System events" of ECS' documentation. A type keeps its name when its event was avoided or is
-over: what counts is the status, and a time at which it finished.
+Names: "System events" of the ECS documentation. A type keeps its name when its event was avoided or
+is over: the status counts, and a time at which it finished.
 """
 
 from datetime import datetime
@@ -56,14 +56,14 @@ SEVERITIES = {
 
 
 def class_of(kind: str, *, disk: bool) -> HostEventClass:
-    """Of a type that nobody has read yet people are told."""
+    """Return the class of an event type; OTHER for an unknown one, so that people are notified."""
     if kind in CONDITIONS:
         return C.DISK_FAULT if disk else C.HARDWARE_FAULT
     return CLASSES.get(kind, C.OTHER)
 
 
 def phase_of(status: str) -> HostEventPhase | None:
-    """None: a status that nobody knows."""
+    """Return the phase of a status; None for an unknown one."""
     return PHASES.get(status) or meant(status)
 
 

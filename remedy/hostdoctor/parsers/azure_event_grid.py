@@ -33,12 +33,12 @@ TYPES = "Microsoft.ResourceNotifications.HealthResources."
 CHANGED, ANNOTATED = TYPES + "AvailabilityStatusChanged", TYPES + "ResourceAnnotated"
 MACHINES = "/virtualmachines/"
 SOUND = ("available", "unknown")
-"""Unknown is the lack of news: no fault by itself, and no end of one."""
+"""Unknown means a lack of data: neither a fault by itself, nor the end of one."""
 SEVERITIES = {"unavailable": Severity.CRITICAL}
 
 
 def parse(payload: object, now: datetime) -> ReportedEvents:
-    """One event, or a list with one: Event Grid batches only where it was told to."""
+    """Parse one event, or a list with one: Event Grid batches only if configured to."""
     body = decoded(payload)
     if isinstance(body, Sequence) and not isinstance(body, str | bytes):
         found = items(body, "the body")
@@ -72,7 +72,9 @@ def _changed(about: Fields, machine: str) -> ReportedEvents:
 
 
 def _annotated(about: Fields, machine: str) -> ReportedEvents:
-    """Who did it: the platform, or the machine's owner, whose own act asks for nothing."""
+    """Parse an annotation: the platform acted, or the machine's owner, whose own act
+    needs nothing.
+    """
     context = _words(about.text("context"))
     if context in ("customerinitiated", "userinitiated"):
         return ReportedEvents((), ignored=("a person acted on the machine",))

@@ -43,7 +43,7 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 
 def parse(payload: Any, now: datetime) -> ReportedEvents:
-    """One CloudEvent in its JSON form, or a batch of them. Raises ParseError."""
+    """Parse one CloudEvent in its JSON form, or a batch of them. Raises ParseError."""
     batch = isinstance(payload, list)
     if not batch and str(fields(payload, "").get("type", "")).startswith(azure_event_grid.TYPES):
         return azure_event_grid.parse(payload, now)
@@ -74,7 +74,7 @@ def parse(payload: Any, now: datetime) -> ReportedEvents:
 
 
 def checked(event: Fields, path: str) -> Fields:
-    """The event, if CloudEvents 1.0 calls it one. Raises ParseError."""
+    """Return the event if it is valid by CloudEvents 1.0. Raises ParseError."""
     attributes = {key: value for key, value in event.items() if key not in _CONTENT}
     if "time" in attributes:
         attributes["time"] = time(event, "time", path)
