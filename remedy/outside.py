@@ -48,7 +48,7 @@ def faults(outside: Outside) -> Iterator[tuple[Path, str]]:
 
 def _addresses(here: Path, receiver: Receiver) -> Iterator[tuple[Path, str]]:
     for number, url in enumerate(receiver.apprise.urls if receiver.apprise is not None else ()):
-        from remedy.notify.people import instantiated  # a second, for those who use it
+        from remedy.notify.people import instantiated  # the import takes a second
 
         try:
             instantiated(read(url), 1.0)

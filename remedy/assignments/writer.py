@@ -140,7 +140,7 @@ class AssignmentWriter:
         except AlreadyExists:
             return Result(timedelta(seconds=1))  # the watch will bring it
         await self.assignments.wait_for(agent, written.metadata.resource_version)
-        return Result(timedelta(seconds=1))  # what has changed meanwhile
+        return Result(timedelta(seconds=1))  # write what changed meanwhile
 
     async def _write(self, have: AgentAssignment, want: AgentAssignmentSpec, node: Node) -> None:
         agent = have.metadata.name

@@ -1,4 +1,4 @@
-"""Bundles in a folder: a volume of the operator, or a share that people mount.
+"""Stores bundles in a folder: a volume of the operator, or a share that people mount.
 
 FOLDER/AGENT/NAME.tar.gz
 """

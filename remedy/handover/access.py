@@ -51,7 +51,7 @@ class Handovers:
         if isinstance(made, str):
             return HandedSeen(Handed.UNKNOWN, why=made, final=True)
         template = self._template(job)
-        assert template is not None  # or it could not be rendered
+        assert template is not None  # without it rendering fails above
         path = job.record.output.get(PATH, "") if job.record is not None else ""
         path = path or made.path  # as recorded: labels may have changed since
         try:

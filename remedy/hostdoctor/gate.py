@@ -3,8 +3,8 @@
     token        every line of each file is one, so an old and a new token are valid together; files
                  are read again, so no restart is needed. Tokens of a file named as a cloud are only
                  valid for that cloud's own endpoint
-    service      account of the agents' DaemonSet, for the machine of its pod's node; only on the
-                 endpoint of agents
+    account      service account of the agents' DaemonSet, for the machine of its pod's node; only
+                 on the endpoint of agents
     certificate  of an agent (`kubenode:agent:NAME`, group `kubenode:agents`): only for its own
                  machine; with a listed common name: for every endpoint but that of agents
 

@@ -36,9 +36,11 @@ log = logging.getLogger(__name__)
 ROUNDS = 24
 """More changes than one run of a job can have; the rest waits for the next run."""
 AGAIN = Result(requeue_after=timedelta(milliseconds=50))
+"""Result of a run that used up its rounds."""
 GIVE_WAY = Result(requeue_after=timedelta(milliseconds=250))
+"""Result of a new job that waits while other jobs are created."""
 UNWRITTEN = frozenset({JobAct.ASK_PERMIT, JobAct.RENEW_PERMIT, JobAct.RELEASE_PERMIT})
-"""Acts that may come before the change that led to them is written."""
+"""Acts that may precede the write of the change that led to them."""
 LONGEST_WAY = timedelta(seconds=5)
 """Longest time for which a new job waits for the creation of other jobs."""
 

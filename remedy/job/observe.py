@@ -28,7 +28,7 @@ class JobReader(Protocol):
     """What the job controller may read."""
 
     def fresh(self, job: Job) -> bool:
-        """Whether the caches are current enough to act on."""
+        """Report whether the caches are current enough to act on."""
         ...
 
     def hearing_since(self) -> datetime | None:

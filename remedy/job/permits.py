@@ -32,7 +32,9 @@ def awaiting_permit(job: Job, seen: JobObservation) -> Move:
     now, heard = seen.now, seen.heard
     told = heard is not None and heard.act is JobAct.ASK_PERMIT
     if told and heard is not None and heard.verdict is not None and heard.verdict.allowed:
-        job = granted(job, now, heard.verdict)  # written even if we stop below: it must be released
+        job = granted(
+            job, now, heard.verdict
+        )  # stored even if the job stops below: it must be released
     if seen.fault.evidence is Truth.FALSE and not owns(job):
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
     if (said := word(job)) is not None:

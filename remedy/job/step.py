@@ -109,7 +109,7 @@ def _interrupted(job: Job, seen: JobObservation) -> Move | None:
     if job.spec.cancel:
         return close(job, now, CloseReason.PERSON_CANCELLED, "a person cancelled the job")
     if seen.node is not None and _uncordoned(job, seen.node):
-        # The caches may have the Node of the backup before they have the job of the backup.
+        # After a restore the caches may show the backup's Node before the backup's job.
         if seen.restored:
             return hold(job, now, HoldReason.ACT_REFUSED, LACKS_CORDON)
         return close(job, now, CloseReason.PERSON_UNCORDONED, "a person uncordoned the node")

@@ -85,11 +85,11 @@ class Notifier:
 
     def _sender(self, settings: Receiver) -> Sender:
         if settings.apprise is not None:
-            from remedy.notify.people import AppriseSender  # a second, for those who use it
+            from remedy.notify.people import AppriseSender  # the import takes a second
 
             return AppriseSender(settings.apprise.urls, settings.timeout, self._threads)
         http = settings.webhook or settings.cloud_events
-        assert http is not None  # the settings have one way
+        assert http is not None  # the settings require exactly one
         return HttpSender(http, settings.timeout)
 
     def _ended(self, notice: JobNotice, receiver: str, why: str) -> None:

@@ -58,7 +58,7 @@ def load() -> None:
         return
     logger.addHandler(_words)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of plugins that nobody uses
+        warnings.simplefilter("ignore")  # warnings of unused plugins
         apprise.Apprise.instantiate("json://localhost", suppress_exceptions=True)
 
 

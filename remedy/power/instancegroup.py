@@ -1,4 +1,6 @@
-"""Replaces a machine through the provider: its instance group deletes it and creates another."""
+"""Replaces a machine through the provider: it is returned to its instance group, which creates
+another.
+"""
 
 from dataclasses import replace
 

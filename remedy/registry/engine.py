@@ -48,7 +48,7 @@ class RuleEngineThread:
         await loop.run_in_executor(self._thread, check.quarantined.update, dict(rules))
 
     async def release(self, rules: Collection[str]) -> None:
-        """Let rules act again, by id, until the engines differ about them once more."""
+        """Let rules act again, by id, until the engines disagree about them once more."""
 
         def work() -> None:
             for id_ in rules:
@@ -58,11 +58,13 @@ class RuleEngineThread:
 
     @property
     def quarantined(self) -> Mapping[str, str]:
-        """Rule id to why its matches may not act. Grows between loads, when the engines differ."""
+        """Why the matches of a rule may not act, by rule id. Grows between loads, when the engines
+        disagree.
+        """
         return dict(self._diagnoser.check.quarantined)
 
     def dispute(self, rule: str) -> DisputeRecord | None:
-        """What the engines last differed about, of the rule of this id; None for nothing."""
+        """Return the last disagreement about the rule of this id; None for none."""
         return self._diagnoser.check.disputes.get(rule)
 
     @property

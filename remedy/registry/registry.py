@@ -376,7 +376,7 @@ class RuleRegistry:
         elif name in self._held and accepted_nodes(old) != accepted_nodes(new):
             self._dirty.set()  # an annotation is no new generation
         elif new.spec == old.spec:
-            new.spec = old.spec  # the older version stays loaded: its spec need not be there twice
+            new.spec = old.spec  # the older version stays loaded: share its spec
         self._changed(name)
 
     def _job_changed(

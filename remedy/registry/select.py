@@ -84,7 +84,7 @@ def _frozen(obj: RemedyOperationJob) -> tuple[str, NodeRemedier | None]:
             mode=job.spec.mode,
             severity=job.spec.severity,
             fault_class=job.spec.fault_class,
-            nodes=NodeSelection(all=True),  # the job's node was selected when it was made
+            nodes=NodeSelection(all=True),  # the job's node was selected at its creation
             when=when,
             unless=job.spec.unless,
             ladder=job.spec.ladder,

@@ -167,7 +167,7 @@ class FactStore:
         """
 
     def fresh(self) -> bool:
-        """Whether the cache of Nodes is current."""
+        """Report whether the cache of Nodes is current."""
         return self._nodes.fresh()
 
     def stale(self) -> frozenset[str]:

@@ -246,7 +246,7 @@ class LeaseAges:
     # -- the wheel --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Turn the wheel until cancelled."""
+        """Check the wheel every second until cancelled."""
         while True:
             await self._clock.sleep(TICK_SECONDS)
             self.turn()
@@ -287,7 +287,7 @@ class LeaseAges:
         """Report whether the Lease has passed its deadline, and plan the next one."""
         lease = self._leases.get(name)
         if lease is None or lease.due != slot:
-            return False  # gone, or planned anew meanwhile
+            return False  # gone, or planned for another slot meanwhile
         age = self._age(lease)
         deadline = self._after(lease, lease.passed)
         passed = deadline is not None and age > deadline
@@ -305,7 +305,7 @@ class LeaseAges:
 
     def _after(self, lease: _Lease, age: float) -> float | None:
         """Return the next deadline of a Lease of that age; None if there is none."""
-        seldom = lease.overdue > SOON  # then nothing is known before it is overdue
+        seldom = lease.overdue > SOON  # its age is unknown until it is overdue
         ages = (max(b, lease.overdue) if seldom else b for b in (*self._bounds, FORGOTTEN))
         return min((at for at in (*ages, lease.overdue) if at > age), default=None)
 

@@ -53,7 +53,7 @@ PARSERS: Mapping[str, Parser] = {
     gcp.PREEMPTED: gcp.parse_preempted,
     gcp.UPCOMING: gcp.parse_upcoming,
 }
-"""Transport to parser. The names are those of the payloads' forms, not of who sends them."""
+"""Parser by transport. Transports are named after the form of the payload, not after its sender."""
 
 FROM_AGENTS: frozenset[str] = frozenset(
     {

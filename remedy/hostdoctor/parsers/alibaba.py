@@ -33,10 +33,11 @@ CLASSES = {
     "PreemptibleInstanceInterruption": C.SPOT_INTERRUPTION,
     "LiveMigrationAcrossDDH": C.FREEZE,
 }
-"""What the events do. A failed host is HardwareFault where the cloud brings the instance back by
-itself; a move that loses local disks is Redeploy, whatever its cause."""
+"""Classes of event types. A failed host is HardwareFault if the cloud restarts the instance by
+itself; a move that loses local disks is Redeploy, whatever its cause.
+"""
 CONDITIONS = ("Degraded", "SeverelyDegraded", "Stalled", "ErrorDetected")
-"""Types of disks, and of instances; their class is whose they are."""
+"""Types that occur for disks and for instances; the subject decides the class."""
 PHASES = {
     "Inquiring": P.AWAITING_APPROVAL,
     "Scheduled": P.SCHEDULED,
@@ -47,7 +48,7 @@ PHASES = {
     "Rejected": P.CANCELLED,
     "Failed": P.COMPLETED,
 }
-"""A failed one has had its try: nothing more comes of it."""
+"""Phases of statuses. A failed event counts as completed: the cloud does not retry it."""
 SEVERITIES = {
     C.FREEZE: Severity.INFO,
     C.HARDWARE_FAULT: Severity.CRITICAL,

@@ -53,7 +53,7 @@ def parse_history(payload: object, now: datetime) -> ReportedEvents:
 
 
 def _list(body: Fields, outer: str, inner: str) -> list[Fields]:
-    """XML's lists as JSON: an object that holds the list."""
+    """Return a list that was converted from XML to JSON: an object that holds the list."""
     if outer not in body.values:
         raise wrong(outer, None, "the list, empty if there is nothing")
     return list(body.inside(outer).each(inner))

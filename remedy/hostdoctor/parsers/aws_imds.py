@@ -119,7 +119,9 @@ def parse_spot(payload: object, now: datetime) -> ReportedEvents:
 def interruption(
     host: ReportedHost, action: str, due: datetime | None, told_at: datetime | None
 ) -> Reported:
-    """`action` is terminate, stop or hibernate: what runs on the instance ends with each."""
+    """Return an interruption. `action` is terminate, stop or hibernate: each ends what runs on the
+    instance.
+    """
     return Reported(
         HostEventSource.AWS,
         INTERRUPTION,

@@ -1,15 +1,16 @@
-"""Health of virtual machines as Azure's Event Grid delivers it, straight or by a Service Bus queue
-that somebody forwards. Pure.
+"""Parses the health of virtual machines from Azure's Event Grid, directly or forwarded from a
+Service Bus queue. Pure.
 
-Shape: "Azure Resource Notifications - Health Resources events", in the schema of CloudEvents and in
-Event Grid's own. A message says how one machine is now: it is the whole list of that machine.
+Form: "Azure Resource Notifications - Health Resources events", in the schemas of CloudEvents and of
+Event Grid. A message holds the current state of one machine: it is the complete list of that
+machine.
 
-    AvailabilityStatusChanged   says no reason, and a machine that its owner stopped is unavailable
-                                too: people are told
-    ResourceAnnotated           says who did it and whether it was planned, and is never taken back:
+    AvailabilityStatusChanged   has no reason, and a machine that its owner stopped is unavailable
+                                too: people are notified
+    ResourceAnnotated           says who acted and whether it was planned, and is never withdrawn:
                                 it ends after an hour
 
-It comes over a webhook, whose word never opens Kube Defender's limits: its source is Webhook.
+It comes from a webhook, whose events never open Kube Defender's limits: its source is Webhook.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""CloudEvents of type `io.kubenode.hostevent`: for whoever knows of a host what no source tells.
+"""Parses CloudEvents of type `io.kubenode.hostevent`, the generic input for custom senders.
 
     {"specversion": "1.0", "id": "42", "source": "/dc1/pdu", "type": "io.kubenode.hostevent",
      "subject": "worker-17",
@@ -7,8 +7,8 @@
               "notAfter": "...", "message": "...", "advisory": false, "attributes": {},
               "host": {"providerID": "", "instance": "", "names": [], "addresses": []}}}
 
-Every message has an id of its own, so `externalID` says which event it is about; without one the
-message is the event. `subject` names the host where `host` does not. Other types are of no concern.
+Every message has its own id, so `externalID` identifies the event; without it the message is the
+event. `subject` names the host if `host` does not. Other types are ignored.
 """
 
 from collections.abc import Mapping

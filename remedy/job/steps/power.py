@@ -58,7 +58,7 @@ def power_off(
         return go_on(job, seen, record, OFF, no)
     if not power.can.off:
         return no(f"{power.provider} cannot switch this machine off")
-    if not job.finalizer:  # else a job that is deleted would leave the machine off
+    if not job.finalizer:  # without it a deleted job would leave the machine off
         return job, JobAct.ADD_FINALIZER
     return free_to_ask(job, seen, evidence=not begun(job)) or write(
         job, seen, node, step, record, OFF, **{WAS: power.told}
