@@ -14,10 +14,10 @@ MACHINES = custom(Machine.resource.plural)
 
 
 async def machines_named(kube: Kube, node: str) -> list[Machine]:
-    """Return the Machines whose Node is called `node`; none if the cluster has no Machines. Raises
+    """Return the Machines of the Node called `node`; none if the cluster has no Machines. Raises
     KubeError.
 
-    A Node that was created anew has the same name: compare `status.nodeRef` too.
+    A Node that was recreated has the same name: compare `status.nodeRef` too.
     """
     try:
         query = {"fieldSelector": f"spec.nodeName={node}"}

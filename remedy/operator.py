@@ -598,7 +598,7 @@ class RemedyOperator:
         return controller
 
     def _told(self, job: str) -> None:
-        """Enqueue a job whose step may wait for a notification."""
+        """Enqueue a job that may wait for a notification."""
         if job in self.jobs.cache:
             self.job.queue.add(job)
 

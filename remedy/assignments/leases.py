@@ -1,4 +1,4 @@
-"""Makes each agent's Node the owner of its Lease, and removes Leases whose Node is long gone.
+"""Makes each agent's Node the owner of its Lease, and removes Leases without a Node for long.
 
 The API server deletes an object with its owner. An agent cannot set its Node as owner, because it
 does not read Nodes. Leases of earlier versions, whose Node was deleted before they had an owner,

@@ -144,7 +144,7 @@ class DeliveryEndpoints:
     async def _admitted(
         self, request: Request, *, of_agents: bool, cloud: str = ""
     ) -> DeliveryCaller:
-        """Return the caller. `cloud`: the cloud whose own endpoint it is, "" for none. Raises
+        """Return the caller. `cloud`: the cloud that has this endpoint, "" for none. Raises
         DeliveryRefused.
         """
         peer = request.scope.get(SCOPE_KEY)

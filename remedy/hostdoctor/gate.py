@@ -24,8 +24,8 @@ from remedy.hostdoctor.reviews import TokenReviews, TokenUnverified
 AGENT_PREFIX, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
 ALIBABA = "alibaba"
 CLOUDS = frozenset({ALIBABA})
-"""Names of token files whose bearers speak for this cloud: its events open limits of Kube Defender
-that no other source opens.
+"""Names of token files. Bearers of their tokens speak for this cloud: its events open limits of
+Kube Defender that no other source opens.
 """
 READ_EVERY = 2.0
 """Seconds until a changed token file is noticed."""
@@ -57,7 +57,7 @@ LOOPBACK = DeliveryCaller("loopback")
 class DeliveryAuthenticatorSettings:
     """Settings of the authenticator.
 
-    clients: common names whose certificates may deliver
+    clients: common names of certificates that may deliver
     anyone: callers without credentials may deliver too: for loopback only
     audience: audience of agents' tokens; "" is the API server itself
     """

@@ -104,7 +104,7 @@ def alive(events: Iterable[HostEvent], now: datetime) -> bool:
 
 
 def _given(event: HostEvent, node: Resolution, now: datetime) -> HostEvent:
-    """Complete an event whose creator crashed before it wrote a status, from its spec."""
+    """Complete an event after its creator crashed before it wrote a status, from its spec."""
     made = event.metadata.creation_timestamp or now
     if now - made < UNWRITTEN:
         return event

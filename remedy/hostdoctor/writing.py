@@ -2,7 +2,7 @@
 
 No leader is needed: a write is decided from the current object (by resourceVersion), and `change`
 is deterministic. Of two concurrent writes the API server rejects the later one, which reads the
-result of the other and decides anew. A new object takes two requests, the second one for its
+result of the other and decides again. A new object takes two requests, the second one for its
 status; a replica that crashes in between has answered nobody, so the event is reported again, and
 the sweep completes the object meanwhile.
 """

@@ -24,7 +24,7 @@ KEPT = timedelta(minutes=10)
 """Time for which a probe is kept after it was sent."""
 MINUTE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(minutes=4)
-"""Longest pause between probes of one kind that nobody answers."""
+"""Longest pause between probes of one kind without answers."""
 MOST_OF_NODE = 4
 """Most open probes about one node."""
 OF_THE_OPERATOR = frozenset({"host", "peers", "power", "ready"})

@@ -186,7 +186,7 @@ class ProbeService:
         return SOON
 
     def _candidates(self, target: Node) -> Iterator[witnesses.Witness]:
-        """Yield healthy nodes whose agents renew their Leases."""
+        """Yield healthy nodes with agents that renew their Leases."""
         for name in witnesses.order(target.metadata.name, self.nodes.cache):
             node = self.nodes.cache[name]
             age = self.agents.age(agent_of(node))

@@ -38,7 +38,7 @@ class WitnessAddress:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A node whose agent may be asked. `places`: its zone and rack, as far as known."""
+    """A node with an agent that may be asked. `places`: its zone and rack, as far as known."""
 
     node: str
     agent: str

@@ -7,7 +7,7 @@ from remedy.job.model import Job
 from remedy.job.words import HEARD_WORD
 
 WARN = frozenset({JobPhase.NEEDS_HUMAN, JobPhase.FAILED})
-"""Phases whose Event has the type Warning."""
+"""Phases that are reported with an Event of type Warning."""
 
 
 @dataclass(frozen=True, slots=True)

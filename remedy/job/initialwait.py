@@ -88,7 +88,7 @@ def _ends(job: Job, seen: JobObservation) -> tuple[datetime, HoldReason]:
 
 
 def _doubted(job: Job, seen: JobObservation) -> Move | None:
-    """Close a job whose evidence is unknown for DOUBTED; None: not yet.
+    """Close a job with evidence unknown for DOUBTED; None: not yet.
 
     It must not keep the node from a weaker rule, and a fault that is observed again gets a new job.
     """
@@ -103,7 +103,7 @@ def _doubted(job: Job, seen: JobObservation) -> Move | None:
 
 
 def _gone(job: Job, seen: JobObservation) -> Move | None:
-    """Wait, then close a job whose evidence is known false; None: it is true, or
+    """Wait, then close a job with evidence known false; None: it is true, or
     nothing is known.
     """
     since, evidence = job.status.evidence_false_since, seen.fault.evidence

@@ -35,7 +35,7 @@ def ours(annotations: Mapping[str, str], job: str) -> tuple[str, ...]:
 
 
 def set_by(annotations: Mapping[str, str]) -> str:
-    """Return the name of the job whose autoscaler annotations are on the node; "" for none."""
+    """Return the name of the job that set the node's autoscaler annotations; "" for none."""
     return annotations.get(PROTECTED_BY, "").partition(" ")[0]
 
 

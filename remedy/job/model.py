@@ -44,13 +44,13 @@ from rules.truth import Truth
 
 FINALIZER = "kubenode.io/remedy"
 CORDONED_BY = "kubenode.io/cordoned-by"
-"""Annotation on a Node: the name of the job whose cordon it is."""
+"""Annotation on a Node: the name of the job that cordoned the node."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint that makes Kubernetes delete a node's pods and detach its volumes: the node counts as shut
 down.
 """
 FENCED_BY = "kubenode.io/fenced-by"
-"""Annotation on a Node: the name of the job whose out-of-service taint it is."""
+"""Annotation on a Node: the name of the job that set the out-of-service taint."""
 ALSO_MATCHED = "kubenode.io/also-matched"
 """Annotation on a job: the matching rules that were not chosen, one `name: why` per line."""
 REQUESTED = "kubenode.io/requested"
@@ -423,8 +423,8 @@ class JobActResult:
     the surge did not help, else "".
     """
     saved: Mapping[str, str] = field(default_factory=dict)
-    """Gangs whose receiver gave a final answer: "" for saved, else the reason why not. Other gangs
-    are asked again.
+    """Gangs with a final answer from their receiver: "" for saved, else the reason why not. Other
+    gangs are asked again.
     """
     outcome: RequestOutcome | None = None
     """Outcome of a request to a provider, a node group or a receiver; `error` has the reason. None:

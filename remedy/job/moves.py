@@ -223,7 +223,7 @@ def _nothing_goes_on(steps: Sequence[StepStatus], now: datetime) -> list[StepSta
 
 
 def healed(job: Job, seen: JobObservation) -> Move | None:
-    """Close a job whose fault has gone before the first irreversible step; None: the caches are
+    """Close a job when its fault has gone before the first irreversible step; None: the caches are
     stale or the evidence is not known false.
 
     The job keeps its changes on the node for SETTLES and does nothing meanwhile: a detector that

@@ -2,7 +2,7 @@
 Pure.
 
 A reset or a replacement is requested once, and the status records it. If somebody removes the
-status, the job begins anew and finds the earlier request in the annotation.
+status, the job begins again and finds the earlier request in the annotation.
 """
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus

@@ -18,7 +18,7 @@ WHY_PUT_OFF = "the planned event was put off: another job comes when it is due"
 
 
 def cancelled(job: Job, seen: JobObservation) -> Move | None:
-    """Close a job whose planned event was cancelled, if nothing irreversible was done; None
+    """Close a job when its planned event was cancelled, if nothing irreversible was done; None
     otherwise.
 
     A step that waits for the event and has `onCancel: Continue` goes on.
@@ -48,7 +48,7 @@ def put_off(job: Job, seen: JobObservation) -> bool:
 def holding(fault: FaultAssessment, events: tuple[EventSeen, ...]) -> FaultAssessment:
     """Return the fault, held true while a planned event of the job is active.
 
-    A rule whose evidence is a scheduled event does not match an active one; the node must not be
+    A rule with a scheduled event as evidence does not match an active one; the node must not be
     released in the middle of the event.
     """
     if not any(e.planned and e.phase is HostEventPhase.ACTIVE for e in events):

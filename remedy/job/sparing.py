@@ -34,9 +34,10 @@ WHOLE_ACTIONS = frozenset(
         AgentAction.RESTART_NETWORK,
     }
 )
-"""Agent actions that need no later step: they only check, or the unit runs anew afterwards. The
-others stop something (StopUnit, KillProcess), change what a later restart loads (certificates,
-modules, packages, file systems, disks, the clock) or have unknown effects (RunScript).
+"""Agent actions that need no later step: they only check, or their unit or network runs with fresh
+state afterwards. The others stop something (StopUnit, KillProcess), change what a later restart
+loads (certificates, modules, packages, file systems, disks, the clock) or have unknown effects
+(RunScript).
 """
 SPARED = "not needed: the fault is gone, proven by reports made since the last act of this rung"
 """Message of a skipped step."""

@@ -92,7 +92,7 @@ LACKS_CORDON = (
     "the node is schedulable, and etcd was restored from a backup: whether a person uncordoned the"
     " node is not known until `kubenode freeze lift`"
 )
-"""Message of the hold of a job whose cordon is missing after a restore of etcd."""
+"""Message of the hold of a job when its cordon is missing after a restore of etcd."""
 
 
 def _interrupted(job: Job, seen: JobObservation) -> Move | None:

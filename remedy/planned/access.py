@@ -100,7 +100,7 @@ def event_seen(name: str, event: HostEvent | None, job: Job, now: datetime) -> E
 def shared(event: HostEvent, alike: Sequence[HostEvent], jobs: Iterable[RemedyOperationJob]) -> str:
     """Return why an event of several machines must not start yet, "" if it may. Pure.
 
-    One approval starts it on all of them: each must be one of our nodes whose own job is about to
+    One approval starts it on all of them: each must be one of our nodes with a job that is about to
     approve it too.
 
     alike: the HostEvents of the same event, including this one

@@ -1,7 +1,7 @@
 """Requests of jobs to the guard of destructive acts: permit, target and intent.
 
 The intent is the record in the job's status, which is stored before any request. A refusal of the
-guard becomes an outcome of its own: no request was sent, and the step decides anew.
+guard becomes an outcome of its own: no request was sent, and the step decides again.
 """
 
 from typing import Protocol

@@ -71,7 +71,7 @@ class ReplaceSeen:
     new: name of the Node that replaced it and is Ready; "" for none
     candidates: all Nodes that may be the replacement, of which one is claimed
     newest: youngest members of the group before the request (ways.newest_of)
-    renewed: the same machine was set up anew: its Node has booted since, and is Ready
+    renewed: the same machine was set up again: its Node has booted since, and is Ready
     enough: no other machine will come: the group does not need one now
     why: why no method applies, or what is waited for
     """

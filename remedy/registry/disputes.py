@@ -30,7 +30,7 @@ class Quarantines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Names of the rules whose dispute began, and of those whose dispute ended."""
+    """Names of the rules with a new dispute, and of those with an ended one."""
 
     new: Collection[str] = ()
     over: Collection[str] = ()

@@ -32,7 +32,7 @@ class LoadedRules:
 def still_there(
     good: Good, rules: Iterable[NodeRemedier], keys: NodeKeys
 ) -> dict[str, NodeRemedier]:
-    """Return the good versions of existing rules. A rule that was created anew is another rule. A
+    """Return the good versions of existing rules. A rule that was recreated is another rule. A
     version that sets a key that is not allowed (any more) is not good.
     """
     uids = {rule.metadata.name: rule.metadata.uid for rule in rules}

@@ -14,7 +14,7 @@ class Matches:
         self._judged: set[str] = set()
 
     def says(self, node: str, names: frozenset[str], now: datetime) -> Collection[str]:
-        """Record that `names` match `node` now; return the rules whose count changed."""
+        """Record that `names` match `node` now; return the rules with a changed count."""
         self._judged.add(node)
         before = self._rules.get(node, frozenset())
         if names == before:

@@ -304,7 +304,7 @@ class RuleRegistry:
     async def _remembered(self) -> dict[str, NodeRemedier]:
         """Return the last good versions from before our start, by name; wait until they are read.
 
-        Without them a good rule whose newest version is rejected would be unloaded.
+        Without them a good rule with a rejected newest version would be unloaded.
         """
         while self.remember is not None:
             try:

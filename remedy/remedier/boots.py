@@ -67,7 +67,7 @@ def _time(text: str | None) -> HostTime | None:
 class Boots:
     """Boot IDs from agents' Leases and from Nodes.
 
-    wake: called with the name of an agent whose boot ID changed or disappeared
+    wake: called with the name of an agent after its boot ID changed or disappeared
     """
 
     def __init__(

@@ -27,7 +27,7 @@ MAX_AGE = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A decision and its matches: rules with a ladder whose evidence is known true, in the order of
+    """A decision and its matches: rules with a ladder and known true evidence, in the order of
     choice.
     """
 

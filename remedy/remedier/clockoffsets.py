@@ -31,7 +31,7 @@ class ClockOffsets:
     """Reads offsets from agents' Leases.
 
     agent_of: returns the name of a node's agent
-    wake: called with the name of an agent whose offset passes a value that some rule compares it
+    wake: called with the name of an agent when its offset passes a value that some rule compares it
         with
     """
 

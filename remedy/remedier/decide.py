@@ -45,7 +45,7 @@ class WaitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A rule whose evidence is known true, in the order of choice.
+    """A rule with known true evidence, in the order of choice.
 
     since: when its evidence became true: the start of the fault as far as known
     asking: a guard is unknown until the host has answered, or failed to

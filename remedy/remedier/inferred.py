@@ -90,7 +90,7 @@ class Inferring:
         return Truth.UNKNOWN if perhaps or unsure else Truth.FALSE
 
     def count(self, node: str, place: Place | None, now: datetime) -> set[Group]:
-        """Count the node in this place and no other; return the groups whose truth changed."""
+        """Count the node in this place and no other; return the groups with a changed truth."""
         before = self._of.get(node)
         if before == place:
             return set()
@@ -116,7 +116,7 @@ class Inferring:
         return self.scope == NODE or not self.waiting
 
     def expired(self, now: datetime) -> set[Group]:
-        """Remove facts whose time is over; return their groups."""
+        """Remove expired facts; return their groups."""
         over: set[Group] = set()
         while self._ends and self._ends[0][0] <= now:
             at, group = heappop(self._ends)
@@ -197,7 +197,7 @@ class WideFacts:
     """Inferred facts of all rules.
 
     one_engine_is_enough: the operator's policy `reference`
-    changed: called with the name of a rule whose `entries` changed
+    changed: called with the name of a rule after its `entries` changed
     """
 
     def __init__(self, fleet: NodeGroups, one_engine_is_enough: bool = False) -> None:

@@ -8,7 +8,7 @@ from kubenode.runtime.kube.objects import Node
 
 
 def lags(old: Node, new: Node, now: datetime) -> Iterator[float]:
-    """Yield the lag in seconds of each condition whose status changed between `old` and `new`.
+    """Yield the lag in seconds of each condition that changed its status between `old` and `new`.
     Reporters date transitions to the second by their own clock, so a negative lag counts as zero.
     """
     before = {condition.type: condition.status for condition in old.status.conditions}

@@ -130,7 +130,7 @@ class _Lease:
 class LeaseAges:
     """A Part that follows the ages of all Leases.
 
-    wake: called with a name whose age passed a bound, or was renewed after that
+    wake: called with a name after its age passed a bound, or was renewed after that
     expected: whether somebody is known to renew the Lease of that name: a left-behind Lease does
         not count for `blind`
     """
@@ -252,7 +252,7 @@ class LeaseAges:
             self.turn()
 
     def turn(self) -> None:
-        """Check every Lease whose deadline has come."""
+        """Check every Lease with a reached deadline."""
         now = floor(self._clock.monotonic())
         self._turned = max(now, self._turned)
         passed = [

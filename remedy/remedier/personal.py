@@ -1,7 +1,7 @@
 """Assesses the fault of a job that a person started: their request replaces the evidence. Pure.
 
 No match allows such a job to act, so no engine is asked. The guards of its rule hold it back as
-they do any job. Unknown guards do not, as for a job whose evidence is known true: a faulty host
+they do any job. Unknown guards do not, as for a job with known true evidence: a faulty host
 often cannot answer.
 """
 

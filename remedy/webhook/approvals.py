@@ -138,7 +138,7 @@ def _spec(job: Obj) -> Obj:
 
 
 def _marks(new: Obj, old: Obj | None, caller: ApprovalCaller) -> dict[str, str]:
-    """Return the values of our two annotations; "" for none."""
+    """Return our two annotations where they must change; "" removes one."""
     given, before = annotations(new), annotations(old or {})
     marks = {key: before.get(key, "") for key in (STARTED_BY, CANCELLED_BY)}
     spec = _spec(new)

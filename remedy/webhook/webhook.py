@@ -32,7 +32,7 @@ from remedy.webhook.validator import PATH, RuleValidator
 from rules.facts import FactSet
 
 SAMPLE = 200
-"""Nodes whose condition types represent the fleet."""
+"""Nodes with condition types that represent the fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,13 +117,13 @@ class PodAccess:
     # -- surge -------------------------------------------------------------------------------------
 
     async def surge(self, job: Job, seen: JobObservation) -> JobActResult:
-        """Raise the Deployments whose surge is recorded and not raised yet."""
+        """Raise the Deployments with a recorded surge that are not raised yet."""
         for surge in seen.pods.surges.up if seen.pods is not None else ():
             await self._controllers.replicas.raise_by(surge.key, job.name, surge.count)
         return JobActResult(JobAct.SURGE)
 
     async def unsurge(self, job: Job, seen: JobObservation) -> JobActResult:
-        """Lower the Deployments whose surge is over; at the end of the step or the job, all of
+        """Lower the Deployments with a surge that is over; at the end of the step or job, all of
         them.
         """
         over = seen.pods.surges.over if seen.pods is not None else {}
@@ -135,8 +135,8 @@ class PodAccess:
     # -- gangs -------------------------------------------------------------------------------------
 
     def _asking(self, job: Job, now: datetime) -> frozenset[str]:
-        """Return the gangs whose receiver may be asked now; gangs without a recorded request do not
-        matter.
+        """Return the gangs with a receiver that may be asked now; gangs without a recorded request
+        do not matter.
         """
         self._gangs_asked = {k: at for k, at in self._gangs_asked.items() if at + PACE > now}
         lately = {gang for name, gang in self._gangs_asked if name == job.name}

@@ -96,7 +96,7 @@ def _frees(job: Job) -> bool:
 
 
 def too_late(job: Job, seen: JobObservation, step: Step, record: StepStatus, pods: Pods) -> Move:
-    """End a drain whose time is over, as `onTimeout` says."""
+    """End a drain after its timeout, as `onTimeout` says."""
     assert step.migrate is not None
     if (first := lowered(job, seen)) is not None:
         return first

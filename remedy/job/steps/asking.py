@@ -64,7 +64,7 @@ POLLED = frozenset(
         "createObject",
     }
 )
-"""Steps whose progress only reading from the provider, or another system's object, shows."""
+"""Steps that show progress only at the provider, or in another system's object."""
 POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
 """Steps, besides reboot, powerCycle and migrate, that need the provider's reading of
 the machine.
@@ -131,7 +131,7 @@ def ends_at(step: Step, record: StepStatus, seen: JobObservation) -> datetime:
 
 
 def never_shown(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
-    """Fail a step whose time is over and whose effect only others can show; wait while answers may
+    """Fail a step after its timeout, if only others can show its effect; wait while answers may
     still arrive.
     """
     return unheard(job, seen, step, record, deadline(step, record) or seen.now, why)
@@ -234,7 +234,7 @@ def go_on(
 
 
 def _of_another_boot(job: Job, seen: JobObservation, record: StepStatus) -> Move | None:
-    """Decide anew about a host that has booted since the request to switch it off: only a fault
+    """Decide again about a host that has booted since the request to switch it off: only a fault
     that is known true in the current boot lets the request be sent. None: the boot is the recorded
     one.
     """
@@ -248,7 +248,7 @@ def _of_another_boot(job: Job, seen: JobObservation, record: StepStatus) -> Move
 def _of_another_time(
     job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest
 ) -> Move | None:
-    """Extend a request whose recorded expiry has passed while its step has more time by
+    """Extend a request with a past recorded expiry while its step has more time by
     our clock.
     """
     end, step = record.expires_at, job.step
@@ -309,7 +309,7 @@ def _heed(
 
 def _refused(job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest) -> Move:
     """Hold after a check that prevented the request. A request that this process recorded and never
-    sent is decided anew, and its step gets its whole time again: such a refusal leads to no other
+    sent is decided again, and its step gets its whole time again: such a refusal leads to no other
     rung. A request that may have been sent stays recorded and is sent again. A reset of a host that
     has booted meanwhile stays too: the boot ends its step.
     """
@@ -333,7 +333,7 @@ def lacks_permit(answer: AgentRequest | None) -> bool:
 
 
 def decide_anew(job: Job, seen: JobObservation, record: StepStatus, step: Step, why: str) -> Move:
-    """Decide anew after an agent's refusal for want of a permit: nothing was done, and the step
+    """Decide again after an agent's refusal for want of a permit: nothing was done, and the step
     gets its whole time again.
     """
     now = seen.now

@@ -3,7 +3,7 @@ not. Pure.
 
 The paths of `via` are tried in order. An agent that does not answer, refuses or fails makes the
 step take the next path; its request has expired by then, so an agent that wakes late does nothing.
-Only a new boot ID ends the step as done, whoever reports it; but the boot ID in an answer that says
+Only a new boot ID ends the step as done, from any source; but the boot ID in an answer that says
 no may be older than the request, and proves nothing.
 """
 

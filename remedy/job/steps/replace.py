@@ -1,7 +1,7 @@
 """Step `replace`: the system that created the machine replaces it. Pure.
 
 Done when the old Node is gone and a Node of the same group that came since is Ready; when the same
-machine was set up anew and is Ready; or when the old Node is gone and the group needs no other. A
+machine was set up again and is Ready; or when the old Node is gone and the group needs no other. A
 running machine is given up only while the fault is known true.
 """
 
