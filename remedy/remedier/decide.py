@@ -363,8 +363,9 @@ def _order(
 def _relapse(
     node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime
 ) -> tuple[int, Past | None]:
-    """Return the rung to start on and the job that ran last: one rung above it if the same fault
-    returned within `relapse.within`, else 0 and None.
+    """Return the rung to start on, and the last job that ran for the same fault within
+    `relapse.within`: one rung above that job's if it was of this rule, else 0. (0, None) if there
+    is none.
     """
     spec = candidate.rule.spec
     ran = [

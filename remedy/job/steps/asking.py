@@ -139,8 +139,8 @@ def never_shown(job: Job, seen: JobObservation, step: Step, record: StepStatus, 
 
 def proven_dark(job: Job, power: PowerSeen | None) -> bool:
     """Report whether the provider says that the machine is off or gone. A provider that does not
-    know a machine proves that it is gone only if it knew it before in this job: it may be the wrong
-    provider or region.
+    know a machine proves that it is gone only if it knew it before in this job: it may have been
+    asked in the wrong place.
     """
     if power is None:
         return False
@@ -149,7 +149,9 @@ def proven_dark(job: Job, power: PowerSeen | None) -> bool:
 
 
 def leave(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
-    """Return None when nothing prevents the request; else the hold or the end."""
+    """Return None when guards, evidence and permit allow the request; else the hold, the end, or
+    the move that regains the permit.
+    """
     return may(job, seen, evidence=evidence) or stands(job, seen)
 
 
