@@ -1,4 +1,4 @@
-"""The Machines of a node, as they say themselves."""
+"""Finds the Machines of a node by their own spec."""
 
 from contextlib import suppress
 from typing import Any
@@ -14,9 +14,10 @@ MACHINES = custom(Machine.resource.plural)
 
 
 async def machines_named(kube: Kube, node: str) -> list[Machine]:
-    """Those whose Node is called `node`; none where the cluster has no Machines. Raises KubeError.
+    """Return the Machines of the Node called `node`; none if the cluster has no Machines. Raises
+    KubeError.
 
-    A Node that was made anew has the same name: compare `status.nodeRef` too.
+    A Node that was recreated has the same name: compare `status.nodeRef` too.
     """
     try:
         query = {"fieldSelector": f"spec.nodeName={node}"}
@@ -24,13 +25,13 @@ async def machines_named(kube: Kube, node: str) -> list[Machine]:
     except NotFound:
         return []
     except BadRequest:
-        found = []  # an old server cannot search; most Machines are called as their node
+        found = []  # an old server has no such field selector; most Machines have their node's name
     with suppress(NotFound):
         found = [*found, await kube.get(f"{MACHINES}/{node}", Machine.from_server)]
     return [machine for machine in found if machine.node_name == node]
 
 
 def machines_in(raw: bytes) -> list[Machine]:
-    """Of a list as the API server sends it."""
+    """Decode a list of Machines as the API server sends it."""
     items: list[Any] = msgspec.json.decode(raw)["items"]
     return [Machine.from_server(msgspec.json.encode(item)) for item in items]

@@ -1,6 +1,6 @@
-"""What a change of an object concerns: which nodes to decide on again, which jobs to move on.
+"""Maps changes of objects to the nodes to decide on again and the jobs to reconcile.
 
-Changes go into the store of facts on the way, before anybody looks again.
+Changes are stored in the facts first, before anything is reconciled.
 """
 
 from collections.abc import Iterable
@@ -39,14 +39,14 @@ def index(jobs: Informer[RemedyOperationJob]) -> None:
 
 
 def latest_first(nodes: Iterable[Node], now: datetime) -> list[str]:
-    """Names, those first of which a condition changed last: when all are looked at after a start,
-    what failed meanwhile does not wait for what is well.
+    """Return names of Nodes, those with the latest change of a condition first: after a start, new
+    faults do not wait for healthy nodes.
     """
     return [n.metadata.name for n in sorted(nodes, key=lambda node: _unchanged_for(node, now))]
 
 
 def _unchanged_for(node: Node, now: datetime) -> timedelta:
-    """For how long no condition changed, each by the clock of who reported it."""
+    """Return for how long no condition changed, each by its reporter's clock."""
     clock = ConditionClock()
     clock.take(node_reports(node), now)
     facts = clock.facts().values()
@@ -54,7 +54,7 @@ def _unchanged_for(node: Node, now: datetime) -> timedelta:
 
 
 class NodeMapper:
-    """Mappers to nodes. The one of Nodes themselves is the remedier's."""
+    """Mappers to nodes. The one for Nodes themselves is the remedier's."""
 
     def __init__(self, facts: FactStore) -> None:
         self._facts = facts
@@ -71,7 +71,7 @@ class NodeMapper:
         return () if node is None else (node,)
 
     def record(self, key: str, old: NodeRecord | None, new: NodeRecord | None) -> Iterable[str]:
-        """A node is decided on again when somebody takes its past away."""
+        """Map a deleted record to its node, which must be decided on again."""
         if new is not None:
             return ()
         self._facts.record_deleted(key)
@@ -80,7 +80,7 @@ class NodeMapper:
     def job(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
     ) -> Iterable[str]:
-        """A node is decided on again when one of its jobs opens, moves or goes."""
+        """Map a job that opened, made progress or disappeared to its node."""
         job = new or old
         if job is None:
             return ()
@@ -92,13 +92,13 @@ class NodeMapper:
 
 
 def _counts_alike(old: RemedyOperationJob, new: RemedyOperationJob) -> bool:
-    """Whether a decision on the node comes out alike with either."""
+    """Report whether both versions lead to the same decision on the node."""
     a, b = old.status, new.status
     if a.evidence_false_since != b.evidence_false_since:
         return False
     if a.phase is b.phase:
         return True
-    # How far an open job has come says nothing but by what it has done.
+    # The progress of an open job matters only through what it has done.
     both = a.phase.closed is b.phase.closed is False
     return both and Past.of(old) == replace(Past.of(new), phase=a.phase)
 
@@ -110,11 +110,11 @@ class JobMapper:
         self._jobs = jobs
 
     def of(self, node: str) -> list[str]:
-        """Names of the open jobs of a node: what changes of it does not concern closed ones."""
+        """Return the names of the open jobs of a node; its changes do not concern closed ones."""
         return [job.metadata.name for job in self._jobs.by(OPEN_JOBS, node)]
 
     def record(self, key: str, old: NodeRecord | None, new: NodeRecord | None) -> list[str]:
-        """Closed jobs of the node: they may go once the record holds what counts of them."""
+        """Map a record to the node's closed jobs, which may be deleted once they are recorded."""
         on_node = self._jobs.by(JOBS_OF_NODE, key)
         waiting = {job.metadata.name for job in on_node if job.status.phase.closed and _stays(job)}
         return sorted(waiting | beyond(on_node))
@@ -125,8 +125,8 @@ class JobMapper:
     def job(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
     ) -> Iterable[str]:
-        """A job that supersedes another concerns that one too; one that says that an event may
-        start, or ends, concerns those that wait for it before they say so too.
+        """Map a job to itself and the job that it supersedes. If it starts or stops approving an
+        event, jobs that wait for other machines of an event are included.
         """
         job = new or old
         if job is None:

@@ -1,8 +1,9 @@
-"""The Remedy operator: its informers and controllers, wired. Whoever runs it brings the outside.
+"""The Remedy operator: wires its informers and controllers. Its caller provides the external
+interfaces.
 
-Two rings of parts (kubenode.runtime.process): the ground follows the API server and runs on every
-replica, so that a new leader starts with warm caches; the parts on it decide and act, and start
-once the lease is held.
+It has two rings of parts (kubenode.runtime.process): the ground ring follows the API server and
+runs on every replica, so that a new leader starts with warm caches; the parts above it decide and
+act, and start once the lease is held.
 """
 
 from collections.abc import Callable
@@ -118,15 +119,17 @@ KEY_IS = {
     "notifications": "job",
 }
 MANY = 16
-"""Nodes that wait to be judged: more are a storm."""
+"""Nodes waiting for an evaluation; more than this is a storm."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemedySettings:
-    """one_engine_is_enough  the policy `reference`: act although the second engine is away
-    protection            whose pods leave a node late
-    deciders, actors      nodes and jobs at work at a time
-    node_keys             labels and annotations that steps of rules may set on Nodes
+    """Settings of the operator.
+
+    one_engine_is_enough: the policy `reference`: act although the second engine is unavailable
+    protection: pods that leave a node late
+    deciders, actors: nodes and jobs that are reconciled at the same time
+    node_keys: labels and annotations that steps of rules may set on Nodes
     """
 
     one_engine_is_enough: bool = False
@@ -137,18 +140,22 @@ class RemedySettings:
 
 
 class RemedyOperator:
-    """kube       the API server; `permits` is Kube Defender, in process or over HTTP
-    diagnoser  both rule engines behind their port; closed by `close`
-    fence      the lease: checked before every write
-    runtime    where informers and queues show themselves, if anywhere
-    informer   what follows the API server; `Informers` where other parts of the process do too
-    audit      where acts and refusals are written down
-    providers  who runs the machines; without one only agents act on hosts. Not closed here.
-    outside    whom jobs may tell, and what they may hand over to
-    frozen     why no machine may be stopped or replaced now, "" if it may
-    permit_reader  reads a Permit live; None: from the API server
-    restored   why a restore of etcd from a backup freezes, or may freeze, "" if none does
-    unverified  why a restore is possible that nobody has looked for yet; nothing is done meanwhile
+    """Wires the operator.
+
+    kube: client of the API server
+    permits: client of Kube Defender, in process or over HTTP
+    diagnoser: both rule engines; closed by `close`
+    fence: the lease, checked before every write
+    runtime: where informers and queues show their metrics, if anywhere
+    informer: creates informers; `Informers` where other parts of the process share them
+    audit: log of acts and refusals
+    providers: providers of machines; without one only agents act on hosts. Not closed here.
+    outside: receivers of notifications, and objects that jobs may create
+    frozen: returns why no machine may be stopped or replaced now, "" if it may
+    permit_reader: reads a Permit live; None: from the API server
+    restored: returns why a restore of etcd stops acts, or may stop them, "" if none does
+    unverified: returns why a restore of etcd is possible that was not checked yet, "" if none is;
+        nothing acts meanwhile
     """
 
     def __init__(
@@ -336,14 +343,16 @@ class RemedyOperator:
 
     @property
     def _witnesses(self) -> tuple[Part, ...]:
-        """What tells of silent hosts. Without it their ages are unknown, and rules go on; jobs
-        begin once the agents' Leases were read.
+        """Parts that detect silent hosts. Without them Lease ages are unknown, and rules continue;
+        jobs begin once the agents' Leases were read.
         """
         return (self.node_leases, self.agent_leases, self.lease_ages, self.agent_ages)
 
     @property
     def ground(self) -> list[Part]:
-        """What may run without the lease, and ends last: whoever decides still gets answers."""
+        """Parts that may run without the lease, and end last, so that deciding parts still get
+        answers.
+        """
         informers = (*self._informers, self.requests, self.assignments, self.machines)
         return [
             *informers,
@@ -356,7 +365,7 @@ class RemedyOperator:
 
     @property
     def parts(self) -> list[Part]:
-        """What decides and acts: to be started once the lease is held."""
+        """Parts that decide and act: started once the lease is held."""
         return [
             self.rules,
             self.remedier,
@@ -376,21 +385,23 @@ class RemedyOperator:
         ]
 
     def ready(self) -> bool:
-        """Whether the caches are current and the rules are loaded."""
+        """Report whether the caches are current and the rules are loaded."""
         return self._sees() and self.rules.loaded.is_set()
 
     def well(self) -> bool:
-        """Whether this replica does its part: it is ready, or it stands by and would be."""
+        """Report whether this replica works: it is ready, or is a standby with current caches."""
         return self.ready() or (self._sees() and not leads(self._fence))
 
     def _sees(self) -> bool:
-        """Events are not needed: without them leaves on them alone are unknown."""
+        """Report whether the needed caches are current. Events are not needed: without them only
+        their leaves are unknown.
+        """
         events = self._event_informers
         needed = (informer for informer in self._informers if informer not in events)
         return all(informer.fresh() for informer in needed) and self.boots.known()
 
     def settled(self) -> bool:
-        """Whether it is ready and has looked at every node."""
+        """Report whether it is ready and has evaluated every node."""
         return self.ready() and not len(self.remedier.queue) and not self.facts.unjudged
 
     def close(self) -> None:
@@ -449,13 +460,13 @@ class RemedyOperator:
         return controller
 
     def _watch_events(self, controller: Controller, concerned: Mapper) -> None:
-        """Enqueue what Events concern. Decisions go on without them."""
+        """Enqueue the objects that Events concern. Decisions continue without Events."""
         for source in (self.events, self.pod_events):
             controller.watch(source, concerned, awaited=False)
         controller.follow(self.attach_events, concerned)
 
     async def _decide(self, node: str) -> Result:
-        """Without rules there is nothing to decide; once loaded they ask for all nodes."""
+        """Reconcile the node once rules are loaded; loading them enqueues all nodes."""
         return await self.decider.reconcile(node) if self.rules.loaded.is_set() else DONE
 
     def _jobs(self, permits: Permits, metrics: JobMetrics) -> Controller:
@@ -540,7 +551,7 @@ class RemedyOperator:
         return controller
 
     async def _record(self, node: str) -> Result:
-        """A node's memory, and what jobs have left on it that are gone."""
+        """Reconcile the node's record, then the marks of jobs that are gone."""
         result = await self.records.reconcile(node)
         return await self.left_marks.reconcile(node) if result is DONE else result
 
@@ -587,7 +598,7 @@ class RemedyOperator:
         return controller
 
     def _told(self, job: str) -> None:
-        """A step may wait to hear that its receivers were told."""
+        """Enqueue a job that may wait for a notification."""
         if job in self.jobs.cache:
             self.job.queue.add(job)
 
@@ -633,25 +644,27 @@ class RemedyOperator:
         return controller
 
     def _look_again(self, node: str) -> None:
-        """Other nodes, or time, have changed what is known of it: a guard of its job too."""
+        """Enqueue a node and its jobs after other nodes, or time, changed its facts, which may be
+        guards of the jobs.
+        """
         self.remedier.queue.add(node)
         for job in self._concerns.of(node):
             self.job.queue.add(job)
 
     def _booted(self, agent: str) -> None:
-        """The agent tells another boot of its host: that may be what a job waits for."""
+        """Enqueue the agent's jobs after it reported another boot, which they may wait for."""
         for job in self._concerns.of_agent(agent):
             self.job.queue.add(job)
 
     def _clock_is_off(self, agent: str) -> None:
-        """By more or less than some rule compares with. A Machine's agent has another name than its
-        node: such a node is looked at with its next change.
+        """Enqueue the node after its clock offset passed a bound in some rule. A Machine's agent
+        has another name than its node: such a node is evaluated with its next change.
         """
         if self.nodes.get(agent) is not None:
             self._look_again(agent)
 
     def _wake(self, job: str) -> None:
-        """Kube Defender keeps a slot for it."""
+        """Enqueue a job for which Kube Defender reserves a slot."""
         if job in self.jobs.cache:
             self._woken.add(job)
             self.job.queue.add(job)

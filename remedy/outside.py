@@ -1,7 +1,7 @@
-"""The file that `--receivers-file` names: whom jobs may tell and what they may hand over to.
+"""The file of `--receivers-file`: receivers of notifications and objects that jobs may create.
 
-Nothing in a rule or a job says an address or a kind of object: it names what stands here, so that
-whoever writes rules reaches no further than the operator allows.
+No rule or job contains an address or a kind of object: it names an entry of this file, so that
+authors of rules reach no further than the operator allows.
 """
 
 import ssl
@@ -30,8 +30,8 @@ class Outside(Model):
 
 
 def faults(outside: Outside) -> Iterator[tuple[Path, str]]:
-    """What the form alone does not show: secrets that are not there, texts that are no templates,
-    addresses that apprise does not know. Each with its field, without the secret.
+    """Yield errors that the schema does not show: missing secrets, invalid templates, addresses
+    that apprise does not know. Each has the path of its field, and no secret.
     """
     for name, receiver in outside.receivers.items():
         here: Path = ("receivers", name)
@@ -48,7 +48,7 @@ def faults(outside: Outside) -> Iterator[tuple[Path, str]]:
 
 def _addresses(here: Path, receiver: Receiver) -> Iterator[tuple[Path, str]]:
     for number, url in enumerate(receiver.apprise.urls if receiver.apprise is not None else ()):
-        from remedy.notify.people import instantiated  # a second, for those who use it
+        from remedy.notify.people import instantiated  # the import takes a second
 
         try:
             instantiated(read(url), 1.0)

@@ -1,1 +1,1 @@
-"""Names to each agent what it has to read, in one small object that it watches by its name."""
+"""Assignments of agents: one small object for each agent names all that it must read."""

@@ -1,7 +1,8 @@
-"""Gives the Lease of each agent its Node as owner, and removes those whose Node is long gone: glue.
+"""Makes each agent's Node the owner of its Lease, and removes Leases without a Node for long.
 
-The API server removes an object with its owner. An agent cannot name its Node as owner: it does not
-read Nodes. Leases of earlier versions whose Node went before they had an owner would stay for ever.
+The API server deletes an object with its owner. An agent cannot set its Node as owner, because it
+does not read Nodes. Leases of earlier versions, whose Node was deleted before they had an owner,
+would stay forever.
 """
 
 import logging
@@ -30,7 +31,7 @@ from remedy.remedier.leases import AGENT_LEASES, LeaseAges, Renewal
 log = logging.getLogger(__name__)
 
 LEFT_AFTER = timedelta(hours=1)
-"""Without a renewal and without a Node, by our own clock."""
+"""A Lease without a Node is removed after this time without a renewal, by our own clock."""
 LOOK_AGAIN = timedelta(minutes=10)
 OWNED_PER_SECOND, OWNED_AT_ONCE = 20.0, 50.0
 REMOVED_PER_SECOND, REMOVED_AT_ONCE = 1.0, 10.0
@@ -39,8 +40,10 @@ BUSY = timedelta(seconds=30)
 
 @dataclass(slots=True)
 class AgentLeases:
-    """nodes  have the index NODES_OF_AGENT
-    ages   of the Leases of agents
+    """Reconciles Leases of agents.
+
+    nodes: informer with the index NODES_OF_AGENT
+    ages: ages of the agents' Leases
     """
 
     kube: Kube
@@ -58,21 +61,21 @@ class AgentLeases:
         self._removed = TokenBucket(REMOVED_PER_SECOND, REMOVED_AT_ONCE, self.clock)
 
     def attach(self, controller: Controller) -> None:
-        """Have the controller look at the agents that a change concerns."""
+        """Let the controller reconcile the agents that a change concerns."""
         controller.watch(self.nodes, self.of_node)
         controller.watch(self.leases, self.of_lease)
 
     def of_node(self, key: str, old: Node | None, new: Node | None) -> Iterable[str]:
-        """The agents of a Node that comes, goes or has another agent."""
+        """Map a Node that is created, deleted or gets another agent to its agents."""
         before, after = (None if n is None else (agent_of(n), n.metadata.uid) for n in (old, new))
         return {each[0] for each in (before, after) if each is not None} if before != after else ()
 
     def of_lease(self, key: str, old: Renewal | None, new: Renewal | None) -> Iterable[str]:
-        """An agent whose Lease is new. Renewals concern nobody."""
+        """Map a new Lease to its agent. Renewals give no key."""
         return (new.metadata.name,) if old is None and new is not None else ()
 
     async def reconcile(self, agent: str) -> Result:
-        """Give the Lease of `agent` its owner, or remove it."""
+        """Set the owner of the agent's Lease, or remove the Lease."""
         lease = self.leases.get(f"{AGENT_LEASES}/{agent}")
         if lease is None or lease.metadata.owner_references:
             return DONE
@@ -95,7 +98,9 @@ class AgentLeases:
         return DONE
 
     async def _remove(self, agent: str, lease: Renewal) -> Result:
-        """A Machine without a Node keeps its Lease: the Machine operator removes it."""
+        """Remove the Lease unless the agent has a Machine, whose Lease the Machine operator
+        removes.
+        """
         if not self._removed.allow():
             return Result(BUSY)
         if await self._has_machine(agent):

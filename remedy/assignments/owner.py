@@ -1,10 +1,12 @@
-"""A Node as owner of what is made for its agent: the API server removes it with the Node."""
+"""Owner reference to a Node: the API server deletes an agent's objects with the Node."""
 
 from kubenode.runtime.kube.objects import Node
 
 
 def owner_reference(node: Node) -> dict[str, str]:
-    """For `metadata.ownerReferences`. It does not hold up the deletion of the Node."""
+    """Return an entry for `metadata.ownerReferences` that does not delay the deletion
+    of the Node.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -1,8 +1,8 @@
-"""What an agent's AgentAssignment has to name, and how soon it has to be written: pure.
+"""Computes the content of an AgentAssignment, and how soon it must be written. Pure.
 
-Each write of a job would be followed by one of its assignment, if the assignment were always exact.
-Only what an agent has to know now is written now: a request or a question that it has not seen.
-What else has changed waits for such a write, or is written together after `LATER`.
+If the assignment were always exact, each write of a job would cause one of its assignment. So only
+what an agent must know now is written now: a request or a probe that it does not know. Other
+changes wait for such a write, or are written together after `LATER`.
 """
 
 from collections.abc import Iterable
@@ -19,12 +19,13 @@ from kubenode.api.v1alpha1.hostprobe import ProbeName
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
 
 LATER = timedelta(seconds=15)
-"""After which an open job without a request is named, and a closed one no more."""
+"""Delay after which an open job without a request is added, and a closed one removed."""
 MOST_OLD_PROBES = 16
-"""Answered questions that may stay named until something else is written."""
+"""Answered probes that may stay listed until something else is written."""
 BY_OTHERS = frozenset({ProbeName.POWER, ProbeName.READY})
+"""Probes that the operator answers."""
 ADDRESS = "address"
-"""Argument of a question to a witness; without it the operator answers `peers`."""
+"""Argument of a probe of a witness; without it the operator answers `peers`."""
 
 
 def wanted(
@@ -33,9 +34,9 @@ def wanted(
     have: AgentAssignmentSpec,
     now: datetime,
 ) -> AgentAssignmentSpec:
-    """Of the jobs and questions of one agent; the same order for the same objects.
+    """Return the assignment for the jobs and probes of one agent, in a stable order.
 
-    A request stays named after it was answered, until there is a newer one or the job is closed.
+    An answered request stays listed until there is a newer one or the job is closed.
     """
     named = {job.name: job.request for job in have.jobs}
     opened = [
@@ -57,7 +58,7 @@ def wanted(
 
 
 def due(have: AgentAssignmentSpec, want: AgentAssignmentSpec) -> timedelta | None:
-    """In which time `want` has to be written; None: `have` will do."""
+    """Return within which time `want` must be written; None: `have` is good enough."""
     named = {job.name: job.request for job in have.jobs}
     asked = {job.name: job.request for job in want.jobs}
     if any(request and named.get(name) != request for name, request in asked.items()):
@@ -70,7 +71,7 @@ def due(have: AgentAssignmentSpec, want: AgentAssignmentSpec) -> timedelta | Non
 
 
 def _request(job: RemedyOperationJob) -> str:
-    """What was asked of the agent last and is not known to have ended."""
+    """Return the last request to the agent that has not ended; "" for none."""
     asked = (
         step.request_id
         for step in reversed(job.status.steps)

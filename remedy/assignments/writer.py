@@ -1,7 +1,7 @@
-"""Keeps one AgentAssignment for each agent that has a Node: glue.
+"""Writes one AgentAssignment for each agent with a Node.
 
-An agent follows its assignment from the moment that there is one. So all are made, a few a second,
-and an agent without one watches its jobs as before.
+An agent uses its assignment as soon as one exists. So all are created, a few per second, and an
+agent without one watches its jobs directly.
 """
 
 import random
@@ -34,13 +34,15 @@ PROBES_OF_AGENT = "agent"
 """Index of HostProbes."""
 CREATED_PER_SECOND, CREATED_AT_ONCE = 20.0, 50.0
 CREATED_WITHIN = 30.0
-"""Seconds over which those who find no turn to create look again."""
+"""Seconds over which creations above the rate are spread."""
 
 
 @dataclass(slots=True)
 class AssignmentWriter:
-    """jobs   have the index JOBS_OF_AGENT
-    leases  of agents: who renews none is no agent
+    """Reconciles assignments.
+
+    jobs: informer with the index JOBS_OF_AGENT
+    leases: Leases of agents: a name without a Lease is no agent
     """
 
     kube: Kube
@@ -63,7 +65,7 @@ class AssignmentWriter:
     # -- which agents a change concerns ---------------------------------------------------------
 
     def attach(self, controller: Controller) -> None:
-        """Have the controller look at the agents that a change concerns."""
+        """Let the controller reconcile the agents that a change concerns."""
         controller.watch(self.assignments)
         controller.watch(self.nodes, self.of_node)
         controller.watch(self.leases, self.of_lease)
@@ -71,12 +73,12 @@ class AssignmentWriter:
         controller.watch(self.probes, self.of_probe)
 
     def of_node(self, key: str, old: Node | None, new: Node | None) -> Iterable[str]:
-        """An agent, when its Node comes, goes or is another one."""
+        """Map a Node that is created, deleted or changes its agent to its agents."""
         before, after = (None if n is None else (agent_of(n), n.metadata.uid) for n in (old, new))
         return {each[0] for each in (before, after) if each is not None} if before != after else ()
 
     def of_lease(self, key: str, old: Renewal | None, new: Renewal | None) -> Iterable[str]:
-        """An agent that was not known before. Renewals concern nobody."""
+        """Map a new Lease to its agent. Renewals give no key."""
         return (new.metadata.name,) if old is None and new is not None else ()
 
     def of_job(
@@ -85,17 +87,17 @@ class AssignmentWriter:
         return {job.spec.agent for job in (old, new) if job is not None}
 
     def of_probe(self, key: str, old: HostProbe | None, new: HostProbe | None) -> Iterable[str]:
-        """Its agent. What it answered is taken away with other changes."""
+        """Map a probe to its agent. Deleted probes are removed together with other changes."""
         return () if new is None else (new.spec.agent,)
 
     # -- one agent ------------------------------------------------------------------------------
 
     async def reconcile(self, agent: str) -> Result:
-        """Bring the assignment of `agent` to what there is to read."""
+        """Bring the agent's assignment up to date."""
         nodes = self.nodes.by(NODES_OF_AGENT, agent)
         have = self.assignments.get(agent)
         if len(nodes) != 1 or not self.assignments.readable(agent):
-            return DONE  # with its Node the API server removes it
+            return DONE  # the API server deletes it with its Node
         if have is None:
             known = self.leases.get(f"{AGENT_LEASES}/{agent}") is not None
             return await self._create(agent, nodes[0]) if known else DONE
@@ -119,7 +121,9 @@ class AssignmentWriter:
         return wanted(jobs, probes, have, self.clock.now())
 
     async def _create(self, agent: str, node: Node) -> Result:
-        """Never urgent: until then the agent watches its jobs and questions."""
+        """Create an assignment; never urgent, since until then the agent watches its jobs and
+        probes.
+        """
         if not self._creations.allow():
             return Result(timedelta(seconds=1 + CREATED_WITHIN * self.spread()))
         made = {
@@ -136,7 +140,7 @@ class AssignmentWriter:
         except AlreadyExists:
             return Result(timedelta(seconds=1))  # the watch will bring it
         await self.assignments.wait_for(agent, written.metadata.resource_version)
-        return Result(timedelta(seconds=1))  # what has changed meanwhile
+        return Result(timedelta(seconds=1))  # write what changed meanwhile
 
     async def _write(self, have: AgentAssignment, want: AgentAssignmentSpec, node: Node) -> None:
         agent = have.metadata.name

@@ -1,4 +1,4 @@
-"""Bundles in a folder: a volume of the operator, or a share that people mount.
+"""Stores bundles in a folder: a volume of the operator, or a share that people mount.
 
 FOLDER/AGENT/NAME.tar.gz
 """
@@ -15,7 +15,9 @@ PART = 256 * 1024
 
 
 class FolderStore:
-    """Implements BundleStore. The oldest of a host go first; a nearly full disk takes none."""
+    """Implements BundleStore. The oldest bundles of a host are deleted first; a nearly full disk
+    takes none.
+    """
 
     def __init__(self, folder: Path, per_host: int = PER_HOST) -> None:
         self._folder, self._per_host = folder, per_host
@@ -38,7 +40,7 @@ class FolderStore:
             os.chmod(unfinished, 0o600)
             os.replace(unfinished, home / name)
         finally:
-            unfinished.unlink(missing_ok=True)  # half a file on a full disk only takes room
+            unfinished.unlink(missing_ok=True)  # a partial file only wastes disk space
         self._prune(home)
         return home / name
 

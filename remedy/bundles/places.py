@@ -1,4 +1,4 @@
-"""Which store a setting means: a folder, or `s3://BUCKET/PREFIX`."""
+"""Chooses the store for a setting: a folder, or `s3://BUCKET/PREFIX`."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -8,11 +8,11 @@ from remedy.bundles.port import BundleStore
 
 
 class BadPlace(ValueError):
-    """The text names what was given and what may be."""
+    """The setting is invalid; the text names its value and the valid forms."""
 
 
 def store_at(place: str, endpoint: str = "") -> BundleStore:
-    """`endpoint` is for S3 alone. Raises BadPlace."""
+    """Return the store. `endpoint` is for S3 only. Raises BadPlace."""
     parts = urlsplit(place)
     if parts.scheme == "s3":
         if not parts.netloc:

@@ -1,7 +1,7 @@
-"""Bundles over HTTP: agents hand theirs in, people fetch them.
+"""Bundles over HTTP: agents upload them, people download them.
 
 PUT /v1/hosts/AGENT/bundles/NAME   by that agent's own client certificate; 201 and the place
-GET /v1/hosts/AGENT/bundles/NAME   by users with the right to download; the bytes as they came
+GET /v1/hosts/AGENT/bundles/NAME   by users with the right to download; the stored bytes
 """
 
 import asyncio
@@ -22,17 +22,19 @@ from remedy.bundles.port import MOST_BYTES, BundleStore, NoBundle, StoreFailed, 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 4
-"""Bundles that are taken at one time: a storm of jobs collects everywhere."""
+"""Concurrent uploads: in a storm many jobs collect at once."""
 TAKE_SECONDS = 120.0
 GZIP = b"\x1f\x8b"
 PATH = "/v1/hosts/{agent}/bundles/{name}"
 
 Guard = Callable[[Request], Awaitable[Response | None]]
-"""None, or the answer that refuses."""
+"""Returns None, or the response that refuses."""
 
 
 class BundleRoutes:
-    """`may_hand_in` lets the agent of the path in, and nobody else; `may_read` who fetches."""
+    """Routes for bundles. `may_hand_in` admits only the agent in the path, `may_read` people who
+    download.
+    """
 
     def __init__(self, store: BundleStore, may_hand_in: Guard, may_read: Guard) -> None:
         self._store, self._may_hand_in, self._may_read = store, may_hand_in, may_read
@@ -97,7 +99,7 @@ class BundleRoutes:
 
 
 async def _received(request: Request, file: IO[bytes]) -> Response | None:
-    """The body in `file`, or the answer that refuses it."""
+    """Write the body to `file`; return the response that refuses it, else None."""
     length = 0
     async for part in request.stream():
         if length == 0 and part and not part.startswith(GZIP[: len(part)]):

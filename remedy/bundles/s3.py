@@ -1,7 +1,7 @@
-"""Bundles in a bucket, of AWS or of anything that speaks S3; credentials as boto3 finds them.
+"""Stores bundles in a bucket of AWS or another S3 service; boto3 finds the credentials.
 
-How long they stay is the bucket's lifecycle rule, not ours: the operator may write and read, and
-needs no right to delete.
+The bucket's lifecycle rule deletes bundles: the operator may write and read, and needs no right to
+delete.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ _ABSENT = frozenset({"NoSuchKey", "404"})
 class S3Store:
     """Implements BundleStore.
 
-    bucket    its name
-    prefix    put before every key, "" or ending with a slash
-    endpoint  `https://...` of another service than AWS, "" for AWS
+    bucket: its name
+    prefix: prefix of every key, "" or ending with a slash
+    endpoint: `https://...` of another service than AWS, "" for AWS
     """
 
     def __init__(self, bucket: str, prefix: str = "", endpoint: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What is handed over: a receiver is asked, an object is made once, read, and taken back."""
+"""Hands work over to other systems: calls a receiver, or creates, reads and deletes an object."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from remedy.power.seen import RequestOutcome
 
 
 class Handovers:
-    """`templates` and the receivers of `direct` are those of the settings."""
+    """Hands work over. `templates` and the receivers of `direct` come from the settings."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Handovers:
         return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.TAKEN)
 
     async def seen(self, job: Job, node: NodeSeen | None) -> HandedSeen:
-        """The object of the step under way."""
+        """Return the observation of the current step's object."""
         made = self._rendered(job, node)
         if isinstance(made, str):
             return HandedSeen(Handed.UNKNOWN, why=made, final=True)
         template = self._template(job)
-        assert template is not None  # or it could not be rendered
+        assert template is not None  # without it rendering fails above
         path = job.record.output.get(PATH, "") if job.record is not None else ""
-        path = path or made.path  # as it was written down: labels may have changed since
+        path = path or made.path  # as recorded: labels may have changed since
         try:
             obj = await self._kube.get(path)
         except NotFound:
@@ -73,7 +73,7 @@ class Handovers:
         except AlreadyExists:
             return JobActResult(
                 JobAct.HAND_OVER, outcome=RequestOutcome.TAKEN
-            )  # whose it is, the next look says
+            )  # the next observation shows its owner
         except NotFound as error:
             why = f"{error}: is the kind installed, are the namespace and the owner there?"
             return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.REFUSED, error=why)
@@ -87,7 +87,9 @@ class Handovers:
         return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.TAKEN)
 
     async def take_back(self, job: Job) -> JobActResult:
-        """Delete what this job made, and nothing that somebody else made by the same name."""
+        """Delete what this job created, and no object of the same name that somebody
+        else created.
+        """
         for path in handed(job):
             try:
                 obj = await self._kube.get(path)
@@ -100,7 +102,7 @@ class Handovers:
         return JobActResult(JobAct.TAKE_BACK)
 
     async def _owned(self, made: RenderedObject) -> None:
-        """Put the uid of the owner in, as it is now. Raises KubeError."""
+        """Add the current uid of the owner. Raises KubeError."""
         if made.owner:
             owner = await self._kube.get(made.owner)
             made.body["metadata"]["ownerReferences"][0]["uid"] = owner["metadata"]["uid"]
@@ -110,7 +112,7 @@ class Handovers:
         return self._templates.get(step.template) if step is not None else None
 
     def _rendered(self, job: Job, node: NodeSeen | None) -> RenderedObject | str:
-        """Or why there is nothing to make."""
+        """Render the step's object, or return why that is not possible."""
         template = self._template(job)
         if template is None:
             step = job.step.create_object if job.step is not None else None
@@ -127,7 +129,7 @@ def ours(obj: Mapping[str, Any], uid: str) -> bool:
 
 
 def state_of(obj: Mapping[str, Any], uid: str, template: ObjectTemplate) -> Handed:
-    """Pure."""
+    """Return the state of an object. Pure."""
     if not ours(obj, uid):
         return Handed.FOREIGN
     if template.failed_when is not None and says(obj, template.failed_when):
@@ -138,7 +140,9 @@ def state_of(obj: Mapping[str, Any], uid: str, template: ObjectTemplate) -> Hand
 
 
 def says(obj: Mapping[str, Any], sign: Says) -> bool:
-    """A status of another form than Kubernetes' own says nothing."""
+    """Report whether the object's status shows this sign; a status of another form than Kubernetes'
+    own does not.
+    """
     wanted, status = sign.condition, obj.get("status")
     if wanted is None:
         return isinstance(status, Mapping) and status.get("phase") == sign.phase
@@ -151,7 +155,7 @@ def says(obj: Mapping[str, Any], sign: Says) -> bool:
 
 
 def told(obj: Mapping[str, Any], template: ObjectTemplate) -> str:
-    """What the object says of its failure, "" if nothing."""
+    """Return the object's message about its failure, "" if there is none."""
     failed = template.failed_when.condition if template.failed_when is not None else None
     found = (c for c in _conditions(obj) if failed is not None and c.get("type") == failed.type)
     return next((str(c.get("message") or c.get("reason") or "") for c in found), "")

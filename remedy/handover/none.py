@@ -1,4 +1,6 @@
-"""Nobody outside: no planned events, no receivers, no objects. For worlds within memory."""
+"""Replacement without other systems: no planned events, receivers or objects. For in-memory
+programs.
+"""
 
 from remedy.handover.seen import Handed, HandedSeen
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
@@ -9,7 +11,7 @@ NOBODY = "nobody is there to be asked"
 
 
 class NobodyOutside:
-    """Those parts of World and Effects, for what plays them otherwise or not at all."""
+    """The methods for other systems in the job controller's ports, without any."""
 
     async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
         return ()

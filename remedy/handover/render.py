@@ -1,7 +1,7 @@
-"""A template with the fields of a job and its node put in. Pure.
+"""Renders a template of an object with the fields of a job and its node. Pure.
 
-Values are put into texts of a structure that was read before, never into YAML: nothing that a node
-or a job is called can add a field. A text becomes a text, numbers and booleans stay what they are.
+Values are inserted into texts of a structure that was parsed before, never into YAML: no name of a
+node or job can add a field. A text stays a text, numbers and booleans stay as they are.
 """
 
 import re
@@ -15,17 +15,17 @@ from remedy.job.model import Job, NodeSeen
 from remedy.notify.texts import BadTemplate, clean, compiled, rendered
 
 JOB_LABEL, UID = "kubenode.io/job", "kubenode.io/job-uid"
-"""Label and annotation by which an object is known to be ours."""
+"""Label and annotation that mark an object as ours."""
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 LONGEST = 4096
-"""Letters in one text."""
+"""Longest text, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedObject:
-    """`path` is the object's own, `collection` where it is created.
+    """A rendered object. `path` is its own path, `collection` the path for its creation.
 
-    owner  path of the object that it belongs to, "" for none; whoever creates it adds the uid
+    owner: path of its owner, "" for none; the caller that creates the object adds the owner's uid
     """
 
     path: str
@@ -35,7 +35,9 @@ class RenderedObject:
 
 
 def values(job: Job, node: NodeSeen | None) -> dict[str, Any]:
-    """What templates may name. A node that is gone has neither labels nor a provider."""
+    """Return the values that templates may use. A node that is gone has neither labels nor a
+    provider.
+    """
     spec, record = job.spec, job.record
     return {
         "job": job.name,
@@ -54,7 +56,7 @@ def values(job: Job, node: NodeSeen | None) -> dict[str, Any]:
 
 
 def render(template: ObjectTemplate, known: Mapping[str, Any]) -> RenderedObject:
-    """Raises BadTemplate: what is wrong, for whoever wrote the settings."""
+    """Render the object. Raises BadTemplate with the error for the author of the settings."""
     name, place = _name(template.name, known), template.namespace or None
     metadata: dict[str, Any] = {
         "name": name,

@@ -1,18 +1,18 @@
-"""An object that another remediator works on, as it is seen. Pure."""
+"""Observation of an object that another system works on. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Handed(StrEnum):
-    """How the object stands.
+    """State of the object.
 
-    UNKNOWN  it could not be read, or nobody knows what it should be: `why` says so
-    ABSENT   there is none
-    FOREIGN  there is one of that name that we did not make: never touched
-    GOING    ours, and nothing is said yet
-    DONE     ours, and it says that the work is done
-    FAILED   ours, and it says that the work failed
+    UNKNOWN: it could not be read or rendered: `why` has the reason
+    ABSENT: it does not exist
+    FOREIGN: an object of that name exists that we did not create: it is never touched
+    GOING: ours, without a result yet
+    DONE: ours, and it says that the work is done
+    FAILED: ours, and it says that the work failed
     """
 
     UNKNOWN = "Unknown"
@@ -25,9 +25,11 @@ class Handed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HandedSeen:
-    """path   of the object at the API server, "" when it cannot be known
-    keep   it stays when the job ends: whoever works on it deletes it
-    final  looking again does not help
+    """Observation of the object.
+
+    path: of the object at the API server, "" if unknown
+    keep: it stays when the job ends: the other system deletes it
+    final: reading it again does not help
     """
 
     state: Handed

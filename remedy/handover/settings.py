@@ -1,7 +1,7 @@
-"""Objects that a step `createObject` may make: the part `objects` of the file of receivers.
+"""Objects that a step `createObject` may create: the part `objects` of the receivers file.
 
-A rule names a template, this file says what it is. So whoever may write rules cannot create
-anything that the operator has not allowed, and RBAC must allow it once more.
+A rule names a template, and this file defines it. So authors of rules cannot create anything that
+the operator has not allowed, and RBAC must allow it too.
 """
 
 from typing import Annotated, Any, Literal

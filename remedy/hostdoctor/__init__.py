@@ -1,8 +1,8 @@
-"""Host Doctor: what others know of our hosts, as HostEvents.
+"""Host Doctor: reports of other systems about our hosts, stored as HostEvents.
 
     webhook, CloudEvent, poll ──► parser (pure) ──► Reported ──► node resolved ──► HostEvent
 
-A parser knows one transport and its traps. Everything after it is the same for all sources and is
-level-based: an event that is told again is the same HostEvent, one that its source lists no more
-is over.
+A parser handles one transport and its peculiarities. Everything after it is the same for all
+sources and level-based: a repeated report is the same HostEvent, and an event that its source no
+longer lists is over.
 """

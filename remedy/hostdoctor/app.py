@@ -1,4 +1,4 @@
-"""Host Doctor's endpoints.
+"""HTTP endpoints of Host Doctor.
 
     POST /v1/alertmanager          Alertmanager's webhook
     POST /v1/grafana               Grafana's
@@ -7,9 +7,10 @@
     POST /v1/hosts/AGENT/events    {"transport": ..., "payload": ...} from the agent of that name
     GET  /healthz
 
-200 means that everything is in HostEvents. Alertmanager sends again what 5xx answered, at once and
-for as long as its group waits, and drops what 4xx answered, 429 too. So 4xx is for what would be
-refused again, and every "not now" is 503; agents are told 429, which they know how to take.
+200 means that everything is stored in HostEvents. Alertmanager repeats a delivery after 5xx, at
+once and for as long as its group waits, and drops it after 4xx, including 429. So 4xx is only for
+deliveries that would be rejected again, and every temporary failure is 503; agents get 429, which
+they handle.
 """
 
 import logging
@@ -51,21 +52,27 @@ log = logging.getLogger(__name__)
 LONGEST_BODY = 8 * 2**20
 """Bytes: about 8,000 alerts. Alertmanager's `max_alerts` keeps a group below."""
 LONGEST_OF_AGENT = 256 * 2**10
+"""Bytes of a delivery of an agent, or to a cloud's own endpoint."""
 AGAIN_SECONDS = 2
+"""Value of the header Retry-After."""
 SHOWN = 20
-"""Sentences in an answer."""
+"""Most sentences in a response."""
 HOW_TO_SHOW = "show who you are: Authorization: Bearer TOKEN, or a client certificate"
 
 Read = Callable[[Request, bytes, DeliveryCaller], ReportedEvents]
 
 
 class DeliveryRefused(Exception):
+    """A rejected delivery: HTTP status, reason for the metrics, and message."""
+
     def __init__(self, code: int, why: DeliveryRefusal, message: str) -> None:
         super().__init__(message)
         self.code, self.why = code, why
 
 
 class DeliveryEndpoints:
+    """The endpoints as an ASGI application."""
+
     def __init__(
         self,
         desk: HostEventService,
@@ -80,7 +87,9 @@ class DeliveryEndpoints:
         self._refused_lines = TokenBucket(1.0, 20.0, clock)
 
     async def may_hand_in(self, request: Request) -> Response | None:
-        """For further routes: None for the agent that the path names, else the refusal."""
+        """Authenticate a caller of further routes: return None for the agent that the path names,
+        else the refusal.
+        """
         try:
             await self._admitted(request, of_agents=True)
         except DeliveryRefused as error:
@@ -88,7 +97,7 @@ class DeliveryEndpoints:
         return None
 
     def app(self, more: Sequence[BaseRoute] = ()) -> Starlette:
-        """`more` routes see to their own callers."""
+        """Return the application. Routes in `more` authenticate their own callers."""
 
         async def healthz(request: Request) -> Response:
             return PlainTextResponse("ok\n")
@@ -135,7 +144,9 @@ class DeliveryEndpoints:
     async def _admitted(
         self, request: Request, *, of_agents: bool, cloud: str = ""
     ) -> DeliveryCaller:
-        """`cloud`: whose own endpoint it is. Raises Refused."""
+        """Return the caller. `cloud`: the cloud that has this endpoint, "" for none. Raises
+        DeliveryRefused.
+        """
         peer = request.scope.get(SCOPE_KEY)
         try:
             token = _token(request) or (request.query_params.get("token", "") if cloud else "")
@@ -176,7 +187,9 @@ class DeliveryEndpoints:
         return PARSERS["cloudevents"](cloud_events(request.headers, raw), self._clock.now())
 
     def _of_alibaba(self, request: Request, raw: bytes, caller: DeliveryCaller) -> ReportedEvents:
-        """It tells of the whole account; the rest of that is no concern of this cluster."""
+        """Parse a notification. It covers the whole account; events of other machines
+        are ignored.
+        """
         told = PARSERS[alibaba_notification.TRANSPORT](json_of(raw), self._clock.now())
         found = concerning(told, about_us(self._desk))
         more = ("a machine that is no node of this cluster",) * found.foreign
@@ -192,7 +205,7 @@ class DeliveryEndpoints:
             raise ParseError("payload: is missing; it must be what the metadata service answered")
         node = self._desk.index.of_agent(caller.agent)
         if not node.resolved:
-            # The Node may appear in a moment: the agent is told to come again.
+            # The Node may appear soon: the agent tries again.
             raise NotReady(node.text)
         told = PARSERS[transport](body["payload"], self._clock.now())
         return of_agent(told, caller.agent, transport, node, self._desk.index)
@@ -211,7 +224,7 @@ class DeliveryEndpoints:
         return JSONResponse({"message": str(error)[:2000]}, error.code, headers)
 
     def _note(self, endpoint: str, who: str, taken: Taken) -> None:
-        """Repetitions are no news."""
+        """Write an audit line for a delivery that changed something."""
         if taken.changed or taken.refused:
             text = f"{taken.changed} changed, {taken.known} known, {taken.unresolved} unresolved"
             self._write(who, f"Deliver {endpoint}", "Done", text)

@@ -1,4 +1,4 @@
-"""From the bytes of a request to what a parser is given. Pure."""
+"""Decodes the bytes of a request to the input of a parser. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ MOST_HEADERS = 64
 
 
 def json_of(raw: bytes) -> Any:
-    """Raises ParseError, also for what is nested too deeply to be anybody's."""
+    """Decode JSON. Raises ParseError, also for excessive nesting."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -26,7 +26,7 @@ def json_of(raw: bytes) -> Any:
 
 
 def cloud_events(headers: Mapping[str, str], raw: bytes) -> Any:
-    """A CloudEvent in its JSON form, or a list of them, from any of the three content modes.
+    """Return a CloudEvent in its JSON form, or a list of them, from any of the three content modes.
 
     Raises ParseError.
     """
@@ -55,7 +55,7 @@ def _binary(headers: Mapping[str, str], raw: bytes) -> Any:
         raise ParseError(f"ce-{name}: {problems[0]}") from None
     except ValueError as error:
         raise ParseError(f"headers: {error}") from None
-    # The library says what time it is where the sender says none.
+    # The library adds the current time if the sender gives none.
     attributes = {k: v for k, v in event.get_attributes().items() if k != "time"}
     if "ce-time" in headers:
         attributes["time"] = headers["ce-time"]

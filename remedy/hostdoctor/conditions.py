@@ -9,8 +9,9 @@ from remedy.hostdoctor.nodes import Resolution
 RESOLVED, ENDED = "Resolved", "Ended"
 """Types of conditions."""
 TOLD, LACKING, PAST, ADVICE = "Told", "NoLongerListed", "PastNotAfter", "Advisory"
+"""Reasons of the condition Ended."""
 NOT_TOLD, NODE_GONE, OPEN = "NotToldAnyMore", "NodeGone", "Open"
-"""Reasons of condition Ended."""
+"""Further reasons of the condition Ended."""
 
 
 def ended(
@@ -27,7 +28,7 @@ def ended(
 
 
 def resolved(event: HostEvent, node: Resolution, now: datetime) -> HostEvent:
-    """The same event, its machine looked up anew."""
+    """Return the event with a new resolution of its machine."""
     conditions = of_node(event.status.conditions, node, now)
     given = event.spec.node.provider_id
     of = HostEventNode(name=node.name, provider_id=node.provider_id or given, uid=node.uid)

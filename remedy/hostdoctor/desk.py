@@ -1,9 +1,9 @@
-"""Where everything that is told arrives: what came over a webhook, and what pollers saw.
+"""Stores external events as HostEvents, from webhooks and pollers.
 
-    Told ──► node looked up ──► step (pure) ──► HostEvent at the API server
+    Reported ──► Node resolved ──► step (pure) ──► HostEvent at the API server
 
-Works on every replica. `take` returns when all of it is stored, so whoever answers after that has
-lost nothing.
+It works on every replica. `take` returns when everything is stored, so a caller that answers after
+that has lost nothing.
 """
 
 import asyncio
@@ -34,27 +34,29 @@ log = logging.getLogger(__name__)
 
 SCOPE_INDEX, HINT_INDEX = "scope", "hint"
 MOST_WAITING = 20_000
-"""Events of all deliveries together that are not stored yet; more are not taken."""
+"""Events of all deliveries together that are not stored yet; above this a delivery is rejected."""
 NOTICES = (1.0, 50.0)
-"""Events for people: so many a second, so many at once. All is in the HostEvents."""
+"""Rate of Kubernetes Events: per second, and burst. HostEvents hold everything anyway."""
 WORKERS = 16
-"""Of one delivery: a large one must not keep all others waiting."""
+"""Workers of one delivery: a large one must not delay all others."""
 
 
 class NotReady(Exception):
-    """Nothing can be taken now, and the same may be told again soon."""
+    """Nothing can be stored now; the sender may repeat the delivery soon."""
 
 
 class TooManyWaiting(NotReady):
-    """As many events as we hold are waiting to be stored."""
+    """Too many events wait to be stored."""
 
 
 @dataclass(slots=True)
 class Taken:
-    """changed     HostEvents that were written
-    known       events that said nothing new
-    unresolved  of all these, those whose machine is no Node
-    refused     events that the API server takes in no form, a sentence each
+    """Result of a delivery.
+
+    changed: HostEvents that were written
+    known: events without new content
+    unresolved: of all these, those with a machine that is no Node
+    refused: events that the API server rejects in any form, a sentence each
     """
 
     changed: int = 0
@@ -64,8 +66,10 @@ class Taken:
 
 
 class HostEventService:
-    """nodes, events  followed by whoever made them
-    recorder  where people are told of what no rule can see
+    """Stores events on HostEvents.
+
+    nodes, events: informers that the caller runs
+    recorder: emits Kubernetes Events about HostEvents that no rule can read; None: none are emitted
     """
 
     def __init__(
@@ -89,11 +93,11 @@ class HostEventService:
 
     @property
     def ready(self) -> bool:
-        """Whether the caches hold what has to be known to place an event."""
+        """Whether the caches that resolving an event needs are filled."""
         return self._nodes.synced.is_set() and self.events.synced.is_set()
 
     async def take(self, told: ReportedEvents) -> Taken:
-        """Store all of it. Raises NotReady, KubeError: then it has to be told again."""
+        """Store all events. Raises NotReady or KubeError: then the sender must repeat them."""
         if not self.ready:
             raise NotReady("the caches of nodes and events are being filled")
         if self._waiting and self._waiting + len(told.events) > MOST_WAITING:
@@ -163,7 +167,7 @@ class HostEventService:
         await self._recorder.emit(about, "Warning", notice.reason, notice.message)
 
     async def _end(self, scope: str, names: set[str], now: datetime, taken: Taken) -> None:
-        """What a complete list lacks is over. Raises KubeError."""
+        """End the events that a complete list does not contain. Raises KubeError."""
         for event in self.events.by(SCOPE_INDEX, scope):
             if event.metadata.name in names:
                 continue
@@ -175,7 +179,9 @@ class HostEventService:
             taken.changed += after is not before
 
     def _refuse(self, name: str, event: Reported, error: Invalid, taken: Taken) -> None:
-        """Told again it would be refused again: the others must not wait for it."""
+        """Count and log an event that the API server rejects. Repeating it would fail again, so the
+        other events do not wait for it.
+        """
         self._metrics.events.labels(event.source, EventOutcome.REFUSED).inc()
         taken.refused += (f"{name}: {error.message[:200]}",)
         log.error("the API server refuses an event", extra={"host_event": name, "why": str(error)})
@@ -185,26 +191,26 @@ class HostEventService:
             self.on_token(token)
 
     def machine_changed(self, old: MachineView | None, new: MachineView | None) -> None:
-        """Handle a change of a Machine, which says whose an address or a providerID is."""
+        """Handle a change of a Machine, which assigns addresses and a providerID to a Node."""
         for token in self.index.machine_changed(old, new):
             self.on_token(token)
 
     def on_token(self, token: NodeIdentifier) -> None:
-        """For the sweep to replace: a name means another Node from now on."""
+        """Hook for the sweep: an identifier now means another Node."""
 
     def hinted(self, token: NodeIdentifier) -> Sequence[str]:
-        """Names of open events that may be about whoever goes by this."""
+        """Return the names of open events that may be about the Node with this identifier."""
         return [event.metadata.name for event in self.events.by(HINT_INDEX, _hint(token))]
 
 
 def _scopes(event: HostEvent) -> tuple[str, ...]:
-    """Only where a list can end it."""
+    """Index key: scopes of events that a complete list can end."""
     note, phase = note_of(event), event.status.phase
     return note.scopes if note.silent and phase is not None and phase.open else ()
 
 
 def _hints(event: HostEvent) -> tuple[str, ...]:
-    """Only where a Node that comes or goes changes something."""
+    """Index key: identifiers of events that a new or deleted Node may change."""
     phase = event.status.phase
     if phase is not None and not phase.open:
         return ()

@@ -1,14 +1,15 @@
-"""Who may tell Host Doctor something: bearers of a token from a file, and client certificates.
+"""Authenticates callers of Host Doctor: bearer tokens from files, and client certificates.
 
-    token          every line of each file is one, so an old and a new one are good side by side;
-                   files are read again, so nothing has to be restarted. Those of a file that is
-                   named as a cloud are for that cloud's own endpoint, and for nothing else
-    service        of the agents' DaemonSet, for the machine of its pod's node; only where an agent
-    account        may speak
-    certificate    of an agent (`kubenode:agent:NAME`, group `kubenode:agents`): for its own machine
-                   alone; of a common name that is listed: for everything but agents' words
+    token        every line of each file is one, so an old and a new token are valid together; files
+                 are read again, so no restart is needed. Tokens of a file named as a cloud are only
+                 valid for that cloud's own endpoint
+    account      service account of the agents' DaemonSet, for the machine of its pod's node; only
+                 on the endpoint of agents
+    certificate  of an agent (`kubenode:agent:NAME`, group `kubenode:agents`): only for its own
+                 machine; with a listed common name: for every endpoint but that of agents
 
-The authority that signs for agents signs for many others too, so a certificate alone is nobody.
+The authority that signs for agents signs for many others too, so a certificate alone proves
+nothing.
 """
 
 import hmac
@@ -23,22 +24,25 @@ from remedy.hostdoctor.reviews import TokenReviews, TokenUnverified
 AGENT_PREFIX, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
 ALIBABA = "alibaba"
 CLOUDS = frozenset({ALIBABA})
-"""Names of token files whose bearers speak as this cloud: its word opens limits of Kube Defender
-that nobody else's does."""
+"""Names of token files. Bearers of their tokens speak for this cloud: its events open limits of
+Kube Defender that no other source opens.
+"""
 READ_EVERY = 2.0
-"""Seconds; how late a changed token file is noticed."""
+"""Seconds until a changed token file is noticed."""
 SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
 
 
 class CallerUnverified(Exception):
-    """Who it is cannot be found out now: nobody is let in, and the same caller may try again."""
+    """The caller cannot be verified now: it is not admitted, and may try again."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCaller:
-    """name   for audit lines and rates: `token alertmanager-token`, `kubenode:agent:n00042`
-    agent  the agent that it is; "" for others
-    cloud  the cloud that it speaks as, of CLOUDS; "" for others
+    """An authenticated caller.
+
+    name: for audit lines and rates: `token alertmanager-token`, `kubenode:agent:n00042`
+    agent: name of the agent; "" for others
+    cloud: the cloud that it speaks for, one of CLOUDS; "" for others
     """
 
     name: str
@@ -51,9 +55,11 @@ LOOPBACK = DeliveryCaller("loopback")
 
 @dataclass(frozen=True, slots=True)
 class DeliveryAuthenticatorSettings:
-    """clients   common names whose certificates may deliver
-    anyone    who shows nothing may deliver too: for loopback alone
-    audience  whom agents' tokens must be made for; "" is the API server itself
+    """Settings of the authenticator.
+
+    clients: common names of certificates that may deliver
+    anyone: callers without credentials may deliver too: for loopback only
+    audience: audience of agents' tokens; "" is the API server itself
     """
 
     token_files: tuple[Path, ...] = ()
@@ -63,7 +69,7 @@ class DeliveryAuthenticatorSettings:
 
 
 class DeliveryAuthenticator:
-    """reviews  None: no agent has a service account"""
+    """Authenticates callers. `reviews` None: agents have no service account."""
 
     def __init__(
         self,
@@ -78,11 +84,13 @@ class DeliveryAuthenticator:
     async def identify(
         self, token: str, peer: Peer | None, *, of_agents: bool = False
     ) -> DeliveryCaller | None:
-        """Who shows this; None: nobody. A shown token counts, whatever the certificate says.
+        """Return the caller; None if the credentials are not accepted. A token takes precedence
+        over a certificate.
 
-        of_agents  whether an agent is expected: others' tokens are shown to nobody
+        of_agents: whether an agent is expected; only then unknown tokens are sent to the API server
+            for review
 
-        Raises Unreadable.
+        Raises CallerUnverified.
         """
         if token and of_agents:
             return await self._serviced(token)
@@ -106,7 +114,7 @@ class DeliveryAuthenticator:
 
     async def _serviced(self, token: str) -> DeliveryCaller | None:
         if (known := self._bearer(token)) is not None:
-            return known  # who speaks for no agent, and is told so
+            return known  # no agent: the endpoint of agents rejects it
         if self._reviews is None or len(token) > LONGEST_TOKEN:
             return None
         try:
@@ -124,7 +132,7 @@ class DeliveryAuthenticator:
 
     def _certified(self, peer: Peer) -> DeliveryCaller | None:
         if peer.ends <= self._clock.now():
-            return None  # it was valid when the connection began
+            return None  # it expired since the connection began
         if peer.name.startswith(AGENT_PREFIX):
             agent = peer.name.removeprefix(AGENT_PREFIX)
             ours = agent and AGENT_GROUP in peer.organizations
@@ -133,7 +141,7 @@ class DeliveryAuthenticator:
 
 
 def read_tokens(files: Sequence[Path]) -> Sequence[tuple[str, bytes]]:
-    """Name of the file and token, of every line. Raises Unreadable."""
+    """Return file name and token of every line. Raises CallerUnverified."""
     found = []
     for path in files:
         try:
@@ -141,7 +149,7 @@ def read_tokens(files: Sequence[Path]) -> Sequence[tuple[str, bytes]]:
         except (OSError, ValueError) as error:
             raise CallerUnverified(f"token file {path} cannot be read: {error}") from None
         for line in lines:
-            # A short one could be guessed, and an empty one is shown by whoever shows nothing.
+            # A short token could be guessed, and an empty one matches missing credentials.
             if len(token := line.strip()) >= SHORTEST_TOKEN:
                 found.append((path.name, token.encode()))
     return found

@@ -1,11 +1,12 @@
-"""What happens to a HostEvent with nothing but time, or when a Node comes or goes. Pure.
+"""Changes of a HostEvent by time alone, or when a Node is created or deleted. Pure.
 
-    Scheduled -> Active   at `notBefore`, where the source says nothing then
-    open -> Expired       past `notAfter`; advice after an hour; an alert that a living Alertmanager
-                          has not repeated for days; an event that only a node now gone could end
-    closed -> gone        a day after it was last heard of
+    Scheduled -> Active   at `notBefore`, if the source reports nothing then
+    open -> Expired       past `notAfter`; an advisory event after an hour; an alert that a living
+                          Alertmanager has not repeated for days; an event that only agents of a
+                          deleted node could end
+    closed -> deleted     a day after it was last seen
 
-An alert whose Alertmanager is silent is not over: nobody knows (rules read it as unknown).
+An alert of a silent Alertmanager is not over but unknown, and rules read it so.
 """
 
 from collections.abc import Iterable
@@ -34,12 +35,13 @@ from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 from rules.leaves.alert import SILENCE
 
 KEPT = timedelta(hours=24)
-"""A closed one, after it was last heard of."""
+"""Time for which a closed event is kept after it was last seen."""
 FORGOTTEN = timedelta(days=6)
-"""Alertmanager repeats what fires every 5 days at the latest: by then it has forgotten that it
-told (`--data.retention`, 120 h unless raised)."""
+"""Alertmanager repeats firing alerts at least every 5 days, since it forgets its notifications then
+(`--data.retention`, 120 h unless raised).
+"""
 UNWRITTEN = timedelta(minutes=1)
-"""So long an object may lack a phase: whoever made it is about to write it, or has died."""
+"""Time for which an object may lack a phase: its creator is about to write it, or has crashed."""
 
 
 class NodeLookup(Protocol):
@@ -49,10 +51,10 @@ class NodeLookup(Protocol):
 def settled(
     event: HostEvent, node: Resolution, nodes: NodeLookup, now: datetime, *, alerts_alive: bool
 ) -> HostEvent:
-    """As it should be now, though nobody said anything.
+    """Return the event as it should be now without a new report.
 
-    node          what its machine resolves to now
-    alerts_alive  whether the source of alerts is heard from
+    node: current resolution of its machine
+    alerts_alive: whether the source of alerts is alive
     """
     phase = event.status.phase
     if phase is None:
@@ -72,11 +74,12 @@ def settled(
 
 
 def deletable(event: HostEvent, now: datetime) -> bool:
+    """Report whether the event is closed and was kept long enough."""
     return now >= _gone_at(event) if _closed(event) else False
 
 
 def next_at(event: HostEvent, now: datetime) -> datetime | None:
-    """When to look at it again; None: nothing changes with time alone."""
+    """Return when to reconcile the event; None: time alone changes nothing."""
     if event.status.phase is None:
         return now + UNWRITTEN
     if _closed(event):
@@ -90,7 +93,7 @@ def next_at(event: HostEvent, now: datetime) -> datetime | None:
 
 
 def alive(events: Iterable[HostEvent], now: datetime) -> bool:
-    """Whether the source of alerts is: its Watchdog fires, and was heard of lately."""
+    """Report whether the source of alerts is alive: its Watchdog fires and was seen recently."""
     return any(
         e.status.phase is HostEventPhase.ACTIVE
         and e.status.last_seen is not None
@@ -101,7 +104,7 @@ def alive(events: Iterable[HostEvent], now: datetime) -> bool:
 
 
 def _given(event: HostEvent, node: Resolution, now: datetime) -> HostEvent:
-    """Its maker died before it wrote a status: the spec says enough for one."""
+    """Complete an event after its creator crashed before it wrote a status, from its spec."""
     made = event.metadata.creation_timestamp or now
     if now - made < UNWRITTEN:
         return event

@@ -1,4 +1,4 @@
-"""How much may arrive per caller in a time."""
+"""Limits the rate of deliveries per caller."""
 
 from collections import OrderedDict
 
@@ -7,18 +7,24 @@ from kubenode.runtime.rate import TokenBucket
 from remedy.hostdoctor.gate import DeliveryCaller
 
 RATE, BURST = 50.0, 500.0
-"""Deliveries per second of one that delivers."""
+"""Deliveries per second, and burst, of one caller."""
 AGENT_RATE, AGENT_BURST = 1.0, 30.0
+"""The same for an agent."""
 MOST_CALLERS = 16_384
-"""That are remembered; who was quiet longest is forgotten, and has a full burst again."""
+"""Callers that are remembered; the least recent one is forgotten, and then has a full
+burst again.
+"""
 
 
 class Rates:
+    """Token buckets by caller."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def allow(self, caller: DeliveryCaller) -> bool:
+        """Report whether the caller may deliver now."""
         bucket = self._buckets.get(caller.name)
         if bucket is None:
             rate, burst = (AGENT_RATE, AGENT_BURST) if caller.agent else (RATE, BURST)

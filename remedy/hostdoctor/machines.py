@@ -1,4 +1,4 @@
-"""Machines as Host Doctor reads them: which Node an address or a providerID belongs to."""
+"""Machines as Host Doctor reads them: the Node of an address or a providerID."""
 
 import msgspec
 

@@ -8,7 +8,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventSource
 
 
 class DeliveryRefusal(StrEnum):
-    """Why a delivery was not taken."""
+    """Why a delivery was rejected."""
 
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
@@ -29,11 +29,11 @@ class DeliveryEndpoint(StrEnum):
     ALIBABA = "alibaba"
     HOSTS = "hosts"
     MORE = "more"
-    """Of others, as that of bundles."""
+    """Routes of others, such as the one for bundles."""
 
 
 class EventOutcome(StrEnum):
-    """What became of one event of a delivery."""
+    """Result of one event of a delivery."""
 
     CHANGED = "changed"
     KNOWN = "known"
@@ -41,7 +41,9 @@ class EventOutcome(StrEnum):
 
 
 class HostDoctorMetrics:
-    """`deliveries` by endpoint, those that were taken; `refusals` by endpoint and why."""
+    """Metrics of Host Doctor. `deliveries`: stored ones by endpoint; `refusals`: by endpoint and
+    reason.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.deliveries = Counter(
@@ -98,7 +100,9 @@ class HostDoctorMetrics:
         self._begin()
 
     def _begin(self) -> None:
-        """Let every series begin at zero: a rate does not see the first of what appears with it."""
+        """Start every series at zero: a rate misses the first increase of a series that appears
+        with it.
+        """
         for endpoint in DeliveryEndpoint:
             self.deliveries.labels(endpoint)
             for why in DeliveryRefusal:

@@ -1,12 +1,13 @@
-"""Which Node a source means: an index of every name that a Node goes by. Pure.
+"""Resolves the machine of a source to a Node: an index of all identifiers of Nodes. Pure.
 
-Kept from the informer of Nodes, change by change; a heartbeat changes nothing here. Letters count
-in either case. What two Nodes go by names neither: a repair of the wrong host is worse than none.
+It follows the informer of Nodes, change by change; a heartbeat changes nothing here. Letter case
+does not matter. An identifier of two Nodes resolves to neither: repairing the wrong host is worse
+than repairing none.
 
 A kubelet writes labels, annotations and addresses of its own Node. So metadata.name, which it
-cannot choose, takes precedence: a name that another Node claims does not make it ambiguous. Of
-Nodes that claim the same address, providerID or agent, the one decides that a Machine names in its
-spec, which no kubelet can write. A Machine may be out of date: against its word nothing resolves.
+cannot choose, takes precedence: another Node's claim to the name does not make it ambiguous. Among
+Nodes that claim the same address, providerID or agent, the one that a Machine names in its spec
+decides, which no kubelet can write. A Machine may be outdated, so nothing resolves against it.
 """
 
 import ipaddress
@@ -39,14 +40,14 @@ class IdentifierKind(StrEnum):
 
 
 class NodeIdentifier(NamedTuple):
-    """One thing that a Node goes by, as it is compared."""
+    """One identifier of a Node, in the form used for comparison."""
 
     kind: IdentifierKind
     value: str
 
 
 class ResolutionReason(StrEnum):
-    """The reason of condition Resolved."""
+    """Reason of the condition Resolved."""
 
     RESOLVED = "Resolved"
     NO_HOST = "NoHost"
@@ -57,7 +58,9 @@ class ResolutionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """`name`, `uid` and `provider_id` are the Node's, "" unless it is resolved; `text` says why."""
+    """Result of resolving a machine. `name`, `uid` and `provider_id` are the Node's, "" if
+    unresolved; `text` explains the result.
+    """
 
     why: ResolutionReason
     text: str
@@ -85,14 +88,14 @@ class _KnownNode:
 
 @dataclass(frozen=True, slots=True)
 class _MachineNode:
-    """A Machine's Node, and what the Machine says is that Node's."""
+    """The Node of a Machine, and the identifiers that the Machine assigns to it."""
 
     node: str
     tokens: tuple[NodeIdentifier, ...]
 
 
 class _Names(Generic[K]):
-    """Names by key. Mostly one name each, for which a set would take 216 bytes."""
+    """Names by key. Most keys have one name, for which a set would take 216 bytes."""
 
     def __init__(self) -> None:
         self._by: dict[K, tuple[str, ...]] = {}
@@ -113,12 +116,14 @@ class _Names(Generic[K]):
 
 
 class NodeIndex:
+    """Nodes by identifier, and Machines by the identifiers that they assign."""
+
     def __init__(self) -> None:
         self._nodes: dict[str, _KnownNode] = {}
         self._by = _Names[NodeIdentifier]()
         self._machines: dict[str, _MachineNode] = {}
         self._owners = _Names[NodeIdentifier]()
-        """Names of Machines by what they say is their Node's."""
+        """Names of Machines by the identifiers that they assign to their Node."""
         self._machines_of = _Names[str]()
         """Names of Machines by Node."""
 
@@ -126,7 +131,7 @@ class NodeIndex:
         return len(self._nodes)
 
     def changed(self, old: Node | None, new: Node | None) -> frozenset[NodeIdentifier]:
-        """Take in a change; the tokens that now mean something else."""
+        """Take in a change of a Node; return the identifiers that now resolve differently."""
         node = new or old
         name = node.metadata.name if node is not None else ""
         before = self._nodes.get(name)
@@ -148,7 +153,7 @@ class NodeIndex:
     def machine_changed(
         self, old: MachineView | None, new: MachineView | None
     ) -> frozenset[NodeIdentifier]:
-        """Take in a change of a Machine; the tokens that may mean something else."""
+        """Take in a change of a Machine; return the identifiers that may resolve differently."""
         machine = new or old
         name = machine.metadata.name if machine is not None else ""
         before = self._machines.get(name)
@@ -166,6 +171,7 @@ class NodeIndex:
         return frozenset((*(before.tokens if before else ()), *(after.tokens if after else ())))
 
     def resolve(self, host: ReportedHost | None) -> Resolution:
+        """Return the Node of a machine, by its most reliable identifier; None is no machine."""
         if host is None:
             return NO_HOST
         asked = list(tokens_of(host))
@@ -183,7 +189,7 @@ class NodeIndex:
         return Resolution(ResolutionReason.NOT_FOUND, f"no node goes by {shown}")
 
     def of_agent(self, agent: str) -> Resolution:
-        """The one node that names this agent as its own."""
+        """Return the one Node that names this agent as its own."""
         names = self._names(NodeIdentifier(IdentifierKind.AGENT, agent))
         if len(names) != 1:
             why = ResolutionReason.AMBIGUOUS if names else ResolutionReason.NOT_FOUND
@@ -191,9 +197,10 @@ class NodeIndex:
         return _of(self._nodes[names[0]])
 
     def _names(self, token: NodeIdentifier) -> tuple[str, ...]:
-        """Nodes that go by `token`: the one with this metadata.name, else all that claim it.
+        """Return the Nodes with this identifier: the one with this metadata.name, else all that
+        claim it.
 
-        Where a Machine says whose it is, that Node, if it claims it too; else both.
+        If a Machine assigns it to a Node that claims it too, only that Node; if not, both.
         """
         names = self._by.get(token)
         if own := tuple(name for name in names if _is_own(name, token)):
@@ -205,22 +212,23 @@ class NodeIndex:
         return tuple(name for name in names if name in owners) or (*names, *owners)
 
     def exists(self, name: str, uid: str) -> bool:
+        """Report whether a Node of this name exists, with this uid unless it is ""."""
         known = self._nodes.get(name)
         return known is not None and (not uid or known.uid == uid)
 
     def is_of(self, name: str, host: ReportedHost) -> bool:
-        """Whether the node goes by anything that `host` says."""
+        """Report whether the Node has any identifier of `host`."""
         known = self._nodes.get(name)
         return known is not None and any(token in known.tokens for token in tokens_of(host))
 
 
 def _is_own(name: str, token: NodeIdentifier) -> bool:
-    """Whether `token` is the metadata.name of the Node, and no claim of its kubelet."""
+    """Report whether `token` is the Node's metadata.name, and not a claim of its kubelet."""
     return token.value == name if token.kind is IdentifierKind.AGENT else token == _named(name)
 
 
 def tokens_of(host: ReportedHost) -> Iterator[NodeIdentifier]:
-    """What the host says of itself, the surest first."""
+    """Yield the identifiers of the host, the most reliable first."""
     if host.provider_id:
         yield NodeIdentifier(IdentifierKind.PROVIDER, host.provider_id.lower())
     if host.instance:
@@ -231,7 +239,7 @@ def tokens_of(host: ReportedHost) -> Iterator[NodeIdentifier]:
 
 
 def instance_of(text: str) -> str:
-    """The cloud's own name of the machine, from that or from a providerID or resource ID."""
+    """Return the cloud's instance ID, from the ID itself, a providerID or a resource ID."""
     text = text.strip().lower()
     if found := _SCALE_SET.search(text):
         return f"{found[1]}_{found[2]}"
@@ -242,7 +250,7 @@ def instance_of(text: str) -> str:
 
 @lru_cache(maxsize=8192)
 def _named(text: str) -> NodeIdentifier | None:
-    """A name or an address, each with or without port."""
+    """Parse a name or an address, each with or without port; None if it is empty."""
     text = text.strip().lower()
     if not text:
         return None
@@ -302,7 +310,9 @@ def _owner(machine: MachineView) -> _MachineNode:
 
 
 def _fits(known: _KnownNode, asked: list[NodeIdentifier]) -> Resolution:
-    """Unless its name or address has gone over to it from the machine that is meant."""
+    """Resolve to the Node, unless its providerID or instance shows that a name or address moved to
+    it from another machine.
+    """
     for kind in (IdentifierKind.PROVIDER, IdentifierKind.INSTANCE):
         meant = {t.value for t in asked if t.kind is kind}
         has = {t.value for t in known.tokens if t.kind is kind}

@@ -1,4 +1,4 @@
-"""What people are told of a HostEvent that no rule can see: a Kubernetes Event about it. Pure."""
+"""Kubernetes Events about HostEvents that no rule can read. Pure."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class WarningNotice:
 
 
 def of(old: HostEvent | None, new: HostEvent) -> WarningNotice | None:
-    """Once for each time that it begins, while it is about no Node; None: nothing to tell."""
+    """Return the notice, once for each time that an event without a Node begins; None for none."""
     phase, before = new.status.phase, old.status if old is not None else None
     if phase is None or not phase.open or new.spec.node.name:
         return None

@@ -1,7 +1,7 @@
-"""What an agent tells is about its own machine and no other. Pure.
+"""Restricts an agent's reports to its own machine. Pure.
 
-A metadata service lists events of the whole set of machines, and an agent might be anybody's: only
-what is about the agent's node is taken, under a scope that no other agent can speak for.
+A metadata service lists events of a whole set of machines, and an agent may be compromised: only
+events about the agent's node are accepted, under a scope that no other agent can use.
 """
 
 from dataclasses import replace
@@ -14,9 +14,12 @@ from remedy.hostdoctor.reported import ReportedEvents, ReportedHost
 def of_agent(
     told: ReportedEvents, agent: str, transport: str, node: Resolution, index: NodeIndex
 ) -> ReportedEvents:
-    """`node` is the agent's. What is about another machine, or about none, is passed over.
+    """Return the reports about the agent's node. Those about another machine, or none, are ignored.
 
-    The machine is called by its Node, so what the cloud tells of it elsewhere is the same event.
+    The machine is identified by its Node, so an event that the cloud reports elsewhere too stays
+    the same.
+
+    node: resolution of the agent's own node
     """
     own = host_of(node)
     events, ignored = [], list(told.ignored)

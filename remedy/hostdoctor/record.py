@@ -1,5 +1,5 @@
-"""What a HostEvent says of itself beyond its API: kept in one annotation, so that any replica, also
-one that has just started, goes on where another stopped. Pure.
+"""Host Doctor's record of a HostEvent beyond the API, in one annotation, so that any replica can
+continue where another stopped. Pure.
 """
 
 import hashlib
@@ -17,21 +17,24 @@ from remedy.hostdoctor.reported import Reported, ReportedHost
 ANNOTATION = "kubenode.io/told"
 LONGEST_SCOPE, LONGEST_HINT, MOST_HINTS, MOST_SCOPES = 512, 256, 16, 8
 AGENT_SCOPE = "agent:"
-"""Start of the scope of what an agent tells of its own machine."""
+"""Prefix of the scope of reports from an agent about its own machine."""
 LONGEST_ID = 512
 MOST_ATTRIBUTES, LONGEST_ATTRIBUTE, LONGEST_MESSAGE = 32, 1024, 4096
 FIRST = ("alertname", "kubenode_about", "severity", "node", "instance", "job")
-"""Attributes that are kept before others where there are too many."""
+"""Attributes that are kept first if there are too many."""
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 DIGEST, MACHINE_LENGTH = 10, 40
 
 
 class EventRecord(msgspec.Struct, omit_defaults=True, frozen=True):
-    """scopes  whose lists it is on, the first one to tell of it first; "" for none: messages tell
-    silent  it ends when complete lists of all its scopes lack it
-    advisory  it ends by itself
-    begins  it is Active from `notBefore` on, though nobody says so then
-    provider_id, instance, names  what the source calls the machine
+    """Content of the annotation.
+
+    scopes: lists that contain the event, the first one to report it first; empty: messages report
+        it
+    silent: it ends when complete lists of all its scopes lack it
+    advisory: it ends by itself
+    begins: it becomes Active at `notBefore` without a further report
+    provider_id, instance, names: identifiers of the machine as the source reports them
     """
 
     scopes: tuple[str, ...] = ()
@@ -44,16 +47,17 @@ class EventRecord(msgspec.Struct, omit_defaults=True, frozen=True):
 
     @property
     def scope(self) -> str:
-        """Whose words count where several tell of it."""
+        """The scope that determines the content if several contain the event; "" for none."""
         return self.scopes[0] if self.scopes else ""
 
     @property
     def of_agents(self) -> bool:
-        """Only the host itself can end it."""
+        """Whether only agents on the host itself can end the event."""
         return self.silent and all(scope.startswith(AGENT_SCOPE) for scope in self.scopes)
 
     @property
     def host(self) -> ReportedHost | None:
+        """The machine as the source reports it; None for none."""
         if not (self.provider_id or self.instance or self.names):
             return None
         return ReportedHost(self.provider_id, self.instance, self.names)
@@ -66,7 +70,7 @@ _decode = msgspec.json.Decoder(EventRecord).decode
 
 
 def note_of(event: HostEvent) -> EventRecord:
-    """An object that somebody else has made has none."""
+    """Return the record of a HostEvent; an empty one for an object that somebody else created."""
     return _noted(event.metadata.annotations.get(ANNOTATION, "{}"))
 
 
@@ -79,7 +83,9 @@ def _noted(text: str) -> EventRecord:
 
 
 def note(told: Reported, scope: str, before: EventRecord | None = None) -> EventRecord:
-    """`before`: what was noted of it; who tells later adds a scope, and changes nothing else."""
+    """Return the record after a report. A later reporter adds a scope, and changes nothing else of
+    `before`.
+    """
     scopes = (scope[:LONGEST_SCOPE],) if told.silent and scope else ()
     if before is not None and before != EventRecord():
         more = tuple(each for each in scopes if each not in before.scopes)
@@ -102,13 +108,15 @@ def note(told: Reported, scope: str, before: EventRecord | None = None) -> Event
 
 
 def is_alert(told: Reported) -> bool:
+    """Report whether the event is an Alertmanager alert."""
     return told.source is HostEventSource.ALERTMANAGER and told.class_ is HostEventClass.ALERT
 
 
 def fitted(told: Reported) -> Reported:
-    """Cut to what the API takes and keeps. An ID is not cut: two events would become one.
+    """Cut the report to what the API accepts and stores. An ID is hashed, not only cut: two events
+    would become one.
 
-    Times are kept in milliseconds: with more of them every repetition would look like news.
+    Times are kept in milliseconds: with more precision every repetition would look like a change.
     """
     ident = told.external_id
     if len(ident) > LONGEST_ID:
@@ -132,9 +140,9 @@ def _as_kept(at: datetime | None) -> datetime | None:
 
 
 def machine_of(host: ReportedHost | None) -> str:
-    """What the source calls the machine, the surest it says; "" for none.
+    """Return the machine's most reliable identifier from the source; "" for none.
 
-    Not the Node's name: the event is the same one before and after the Node is there.
+    It is not the Node's name: the event stays the same before and after the Node exists.
     """
     if host is None:
         return ""
@@ -144,7 +152,7 @@ def machine_of(host: ReportedHost | None) -> str:
 
 
 def name_of(told: Reported) -> str:
-    """The same for everyone who hears of this event on this machine, however often."""
+    """Return the object name, the same for every report of this event on this machine."""
     machine = machine_of(told.host)
     whole = "\0".join((told.source, told.external_id, machine))
     digest = hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:DIGEST]

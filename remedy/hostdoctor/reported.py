@@ -1,4 +1,4 @@
-"""What a parser makes of one external event: the same words for all sources. Pure."""
+"""One external event as parsers return it, in the same form for all sources. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,17 +9,20 @@ from kubenode.api.v1alpha1.noderemedier import Severity
 
 
 class ParseError(ValueError):
-    """What came is not what the transport promises; the text names field, value and remedy."""
+    """The input does not have the form of its transport; the text names the field, its value and
+    the fix.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedHost:
-    """Whatever a source says of the machine; the first that resolves to a Node wins, in this order.
+    """Identifiers of a machine from its source; the first that resolves to a Node counts, in this
+    order.
 
-    provider_id  as a Node has it: `aws:///eu-1a/i-0abc`
-    instance     a cloud's own name: `i-0abc`, `i-bp1...`, an Azure VM's name or resource ID
-    names        node names, hostnames, `instance` labels with or without port
-    addresses    IPs
+    provider_id: as in a Node: `aws:///eu-1a/i-0abc`
+    instance: the cloud's own ID: `i-0abc`, `i-bp1...`, an Azure VM's name or resource ID
+    names: node names, hostnames, `instance` labels with or without port
+    addresses: IP addresses
     """
 
     provider_id: str = ""
@@ -30,13 +33,14 @@ class ReportedHost:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """One event of one machine as its source tells it now. An event of five machines is five.
+    """One event of one machine as its source reports it now. An event of five machines becomes
+    five.
 
-    external_id  the source's own, without the machine; the same event told again has the same
-    phase        as the source says; None: it is under way, from `not_before` on if that is given
-    host         None: about no machine (a cluster-wide alert); such a one never repairs a node
-    silent       the source tells nothing when it is over: it ends when a complete list lacks it
-    advisory     a hint after which nothing may come; ends by itself after an hour (F09)
+    external_id: the source's own ID, without the machine; the same for each report of one event
+    phase: as the source says; None: it is active, from `not_before` on if that is given
+    host: None: about no machine (a cluster-wide alert); such an event never repairs a node
+    silent: the source does not report the end: the event ends when a complete list lacks it
+    advisory: a hint that may have no consequence; it ends by itself after an hour (F09)
     """
 
     source: HostEventSource
@@ -55,11 +59,12 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class ReportedEvents:
-    """What one delivery or one look gave.
+    """Result of one delivery or one read of a list.
 
-    scope     whose list it is: `azure:/subscriptions/...`, `alertmanager`; "" for a single message
-    complete  the list is whole: what it lacks of `scope` is over
-    ignored   what was understood and is of no concern, a sentence each, for the counters
+    scope: the list that was read: `azure:/subscriptions/...`, `alertmanager`; "" for a single
+        message
+    complete: the list is complete: events of `scope` that it lacks are over
+    ignored: parts that are not relevant, a sentence each, for the counters
     """
 
     events: tuple[Reported, ...]

@@ -1,8 +1,9 @@
-"""Whose agent a service account's token is: a DaemonSet's pods have no certificates of their own.
+"""Resolves the service account tokens of agents: a DaemonSet's pods have no certificates of their
+own.
 
-The API server says whose token it is, and of which node the pod is that it was made for. Answers
-are remembered for a minute, by the token's digest alone; how often we ask is bounded, so that
-made-up tokens do not use up the requests that the operator needs.
+The API server returns the owner of a token and the node of its pod. Answers are cached for a
+minute, by the token's digest only; the rate of requests is bounded, so that made-up tokens do not
+use up the requests that the operator needs.
 """
 
 from collections import OrderedDict
@@ -17,7 +18,7 @@ from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.rate import TokenBucket
 
 ACCOUNT = "system:serviceaccount:kubenode-agents:kubenode-agent"
-"""Of the DaemonSet, in charts/kubenode/agent."""
+"""Service account of the DaemonSet in charts/kubenode/agent."""
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
 PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 SECONDS = 60.0
@@ -26,7 +27,7 @@ RATE, BURST = 50.0, 200.0
 
 
 class TokenUnverified(Exception):
-    """The API server did not say now."""
+    """The API server did not answer now."""
 
 
 class _TokenUser(msgspec.Struct):
@@ -48,7 +49,7 @@ _decode = msgspec.json.Decoder(_ReviewAnswer).decode
 
 
 class TokenReviews:
-    """`audience`: whom tokens must be made for; "" is the API server itself."""
+    """Resolves tokens. `audience`: required audience of tokens; "" is the API server itself."""
 
     def __init__(self, kube: Kube, clock: Clock, audience: str = "") -> None:
         self._kube, self._clock, self._audience = kube, clock, audience
@@ -56,7 +57,9 @@ class TokenReviews:
         self._bucket = TokenBucket(RATE, BURST, clock)
 
     async def agent(self, token: str) -> str:
-        """The agent that shows this token: its node's name; "" for nobody's. Raises Unverified."""
+        """Return the agent with this token, which is its node's name; "" for none. Raises
+        TokenUnverified.
+        """
         digest = sha256(token.encode(errors="replace")).digest()
         until, agent = self._known.get(digest, (0.0, ""))
         now = self._clock.monotonic()
@@ -82,7 +85,7 @@ class TokenReviews:
             raise TokenUnverified(
                 f"the API server did not say whose token it is: {error}"
             ) from error
-        # A server that knows no audiences names none: the token is for the API server.
+        # A server without audiences returns none: the token is for the API server.
         if self._audience and self._audience not in (status.audiences or ()):
             return ""
         claimed = (status.user.extra or {}).get(NODE_CLAIM) or [""]

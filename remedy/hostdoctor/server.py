@@ -1,6 +1,6 @@
-"""Host Doctor of a running remedy operator: caches in, a desk, a sweep and a listener out.
+"""Host Doctor of a running remedy operator: its service, sweep and listener.
 
-Every replica listens and stores what it is told; the sweep is the leader's.
+Every replica listens and stores events; the sweep runs on the leader.
 """
 
 import logging
@@ -28,18 +28,20 @@ from remedy.hostdoctor.reviews import TokenReviews
 log = logging.getLogger(__name__)
 
 SECRET = "kubenode-host-doctor"
-"""Name of the chart: where all replicas keep the certificate."""
+"""Secret of the chart in which all replicas share the certificate."""
 AGENTS = 8
-"""As many more connections as servers have otherwise: every agent of the fleet keeps one."""
+"""Factor on the usual number of connections: every agent of the fleet keeps one open."""
 FLAG = "--host-doctor-port"
 FILES = "--host-doctor-cert-file, --host-doctor-key-file and --host-doctor-client-ca-file"
 
 
 @dataclass(frozen=True, slots=True)
 class HostDoctorSettings:
-    """port   0 takes a free one
-    tls    HTTPS, by `files` or, where they name no certificate, by one of our own authority
-    names  what our certificate is for
+    """Settings of the listener.
+
+    port: 0 takes a free one
+    tls: HTTPS, with the certificate in `files` or, without one, from our own authority
+    names: DNS names of our certificate
     """
 
     port: int
@@ -53,9 +55,9 @@ class HostDoctorSettings:
 
 
 class HostDoctorServer(WebServer):
-    """A Part. `port` 0 takes a free one, which `port` then gives.
+    """A Part that serves HTTP. `port` 0 takes a free port, which the attribute then holds.
 
-    context  None: plain HTTP
+    context: None: plain HTTP
     """
 
     name = "host doctor server"
@@ -78,7 +80,7 @@ class HostDoctorServer(WebServer):
 
 
 class HostDoctorListener:
-    """The listener, with its certificate. `parts` run on every replica."""
+    """The listener and its certificate. Its `parts` run on every replica."""
 
     def __init__(
         self,
@@ -90,7 +92,7 @@ class HostDoctorListener:
         audit: Audit = SILENT,
         more: Callable[[DeliveryEndpoints], Sequence[BaseRoute]] = lambda endpoints: (),
     ) -> None:
-        """`more` makes further routes, which check their own callers.
+        """Set up the listener. `more` adds routes, which authenticate their own callers.
 
         Raises CannotStart for files that cannot be used.
         """

@@ -1,14 +1,14 @@
-"""One HostEvent and what is said of it now: the object as it should be. Pure, and repeatable.
+"""Computes a HostEvent from its current state and a new report. Pure and repeatable.
 
-    alerts    a delivery tells of one time that the alert fired: from `startsAt` on, or until
-              `endsAt`. The latest start and the latest end that were ever told decide: it fires if
-              it started after it ended. So order and repetition of deliveries do not matter.
-    messages  a phase goes forward only; what is over stays over
-    lists     what the list says counts, backwards too; what a complete one lacks is over. Where
-              several lists tell of one event the first speaks for it, a phase goes forward only,
-              and it is over when all of them lack it
+    alerts    a delivery reports one firing of the alert: from `startsAt` on, or until `endsAt`.
+              The latest start and the latest end ever reported decide: it fires if it started
+              after it ended. So order and repetition of deliveries do not matter.
+    messages  a phase only advances; what is over stays over
+    lists     the list's content counts, backwards too; an event missing in a complete list is
+              over. If several lists contain one event, the first determines its content, a phase
+              only advances, and it is over when it is missing in all of them
 
-The object is given back unchanged where nothing is news: then nothing is written.
+The object is returned unchanged if the report holds nothing new: then nothing is written.
 """
 
 from datetime import datetime, timedelta
@@ -35,8 +35,9 @@ from remedy.hostdoctor.reported import Reported
 from remedy.hostdoctor.written import annotated, first, heard_now, written
 
 LATE = timedelta(minutes=5)
-"""A delivery about a time that has ended may arrive this late. After that the same start is one
-that Alertmanager thought ended, because it had not heard of it: it fires on."""
+"""A delivery about a firing that has ended may arrive this late. After that, the same start belongs
+to an alert that Alertmanager ended for lack of data, and that still fires.
+"""
 ADVICE_LASTS = timedelta(hours=1)
 _RANK = {
     HostEventPhase.AWAITING_APPROVAL: 0,
@@ -54,7 +55,7 @@ def step(
     scope: str = "",
     complete: bool = False,
 ) -> HostEvent:
-    """`event` None: it is heard of for the first time."""
+    """Return the HostEvent after a report. `event` None: it is reported for the first time."""
     told = fitted(told)
     if event is None:
         return first(told, node, phase_of(told, now), now, scope)
@@ -70,6 +71,7 @@ def step(
 
 
 def phase_of(told: Reported, now: datetime) -> HostEventPhase:
+    """Return the phase that the report implies at `now`."""
     if told.phase is not None and not told.phase.open:
         return told.phase
     if told.not_after is not None and told.not_after <= now:
@@ -81,7 +83,9 @@ def phase_of(told: Reported, now: datetime) -> HostEventPhase:
 
 
 def lacking(event: HostEvent, now: datetime, scope: str = "") -> HostEvent:
-    """A complete list lacks it: that of `scope`, "" for the only one that told of it."""
+    """Return the event after a complete list without it: the list of `scope`, "" for the only one
+    that reported it.
+    """
     phase, told = event.status.phase, note_of(event)
     if phase is None or not phase.open or not told.silent:
         return event
@@ -102,13 +106,15 @@ def lacking(event: HostEvent, now: datetime, scope: str = "") -> HostEvent:
 def _alert(
     event: HostEvent, told: Reported, node: Resolution, now: datetime, scope: str
 ) -> HostEvent:
-    """spec.notBefore is the latest start that was told, spec.notAfter the latest end."""
+    """Return the alert after a report: spec.notBefore is the latest reported start, spec.notAfter
+    the latest end.
+    """
     start, end = event.spec.not_before, event.spec.not_after
-    # One that says no start goes on, if it is under way.
+    # An alert without a start continues, if it fires already.
     starts = told.not_before or (start if start is not None and end is None else now)
     ends = told.not_after
     if told.phase is HostEventPhase.COMPLETED:
-        ends = ends or end or now  # one that says no end has ended by now
+        ends = ends or end or now  # without an end it has ended by now
         if (start is not None and ends < start) or (end is not None and ends <= end):
             return _finished(event, now)
         latest = max((t for t in (start, told.not_before) if t is not None), default=None)
@@ -118,7 +124,7 @@ def _alert(
         return _finished(event, now)
     phase = event.status.phase
     if end is None and phase is not None and phase.open:
-        # A later start under way: one that ended meanwhile, and nobody said so.
+        # A later start of a firing alert: it ended meanwhile without a report.
         again = latest != start
         return written(
             event, told, node, HostEventPhase.ACTIVE, now, scope, again=again, start=latest
@@ -132,7 +138,9 @@ def _resumed(event: HostEvent, now: datetime) -> bool:
 
 
 def _finished(event: HostEvent, now: datetime) -> HostEvent:
-    """Old news; but a crash may have come between the two writes of the newer."""
+    """Return the event for an outdated report; complete the end if a crash came between the two
+    writes of a newer one.
+    """
     phase = event.status.phase
     if event.spec.not_after is not None and (phase is None or phase.open):
         return ended(event, HostEventPhase.COMPLETED, TOLD, "its source says so", now)
@@ -151,19 +159,19 @@ def _moves(
     *,
     listed: bool,
 ) -> bool:
-    """Whether what is told changes the event: it is not older than what we know."""
+    """Report whether the report changes the event: it is not older than the current state."""
     if not have.open:
         if not wanted.open:
             return False
         if have is HostEventPhase.EXPIRED:
-            # `wanted` is open: its end has moved. One that is said no more proves nothing.
+            # `wanted` is open: its end has moved. A report without an end proves nothing.
             said = told.not_after is not None or (listed and told.phase is not None)
             return said and not told.advisory
         return listed
     if not wanted.open or listed or _RANK[wanted] >= _RANK[have]:
         return True
     if told.class_ is not event.spec.class_ and scope in (note_of(event).scope, ""):
-        return True  # its source plans something else under the same ID
+        return True  # its source reuses the ID for another event
     before = event.spec.not_before
     return told.not_before is not None and before is not None and told.not_before > before
 
@@ -171,7 +179,7 @@ def _moves(
 def _heard(
     event: HostEvent, told: Reported, wanted: HostEventPhase, now: datetime, scope: str
 ) -> HostEvent:
-    """It changes nothing, but who else tells of it, and when it was heard of."""
+    """Return the event with only its further scopes and `lastSeen` updated."""
     have = event.status.phase
     if have is not None and have.open:
         event = annotated(event, note(told, scope, note_of(event)))

@@ -1,4 +1,4 @@
-"""What becomes of HostEvents with time, and when Nodes come and go: the leader's part."""
+"""Reconciles HostEvents with time and with new or deleted Nodes; runs on the leader."""
 
 from datetime import timedelta
 
@@ -19,12 +19,14 @@ SOONEST = timedelta(seconds=1)
 
 
 class Sweep:
+    """Reconciles HostEvents."""
+
     def __init__(self, desk: HostEventService, clock: Clock, fence: Fence) -> None:
         self._desk, self.clock, self._fence = desk, clock, fence
         desk.events.add_index(WATCHDOG_INDEX, watchdogs)
 
     def attach(self, queue: WorkQueue[str]) -> None:
-        """Events are looked at again when what they may be about comes or goes."""
+        """Requeue events when an identifier of their machine resolves differently."""
 
         def look(token: NodeIdentifier) -> None:
             for name in self._desk.hinted(token):
@@ -59,12 +61,12 @@ class Sweep:
 
 
 def watchdogs(event: HostEvent) -> tuple[str, ...]:
+    """Index key of Watchdog alerts."""
     return (WATCHDOG_INDEX,) if event.spec.attributes.get(ALERT_NAME) == WATCHDOG else ()
 
 
 class OpenEvents:
-    """How many are open and how many unresolved, and whether the Watchdog is heard, kept change by
-    change."""
+    """Counts open and unresolved events, and when the Watchdog was last seen, change by change."""
 
     def __init__(self, metrics: HostDoctorMetrics) -> None:
         self._metrics = metrics

@@ -1,9 +1,10 @@
-"""HostEvents at the API server: one at a time each, many at once, and by any replica.
+"""Writes HostEvents to the API server: each one serially, many at once, from any replica.
 
-Nobody has to lead: what is written is decided from the object that is there (by resourceVersion),
-and `change` gives the same for the same. Of two that write at once the later one is refused, reads
-what the other wrote and decides anew. An object is made in two requests, its status comes second;
-who dies between them has answered nobody, so it is told again, and the sweep heals it meanwhile.
+No leader is needed: a write is decided from the current object (by resourceVersion), and `change`
+is deterministic. Of two concurrent writes the API server rejects the later one, which reads the
+result of the other and decides again. A new object takes two requests, the second one for its
+status; a replica that crashes in between has answered nobody, so the event is reported again, and
+the sweep completes the object meanwhile.
 """
 
 import asyncio
@@ -22,16 +23,20 @@ from kubenode.runtime.kube.informer import Informer
 
 PLURAL = HostEvent.resource.plural
 AT_ONCE = 48
-"""Requests under way, of all deliveries together."""
+"""Concurrent requests of all deliveries together."""
 TRIES = 6
 MOST_REMEMBERED = 4096
-"""Own writes that the informer has not shown yet."""
+"""Own writes that are remembered until the informer shows them."""
 
 Change = Callable[[HostEvent | None], HostEvent | None]
-"""From the object as it is, None for none, to what it should be. The same one: leave it."""
+"""Maps the current object, None for none, to the desired one. Returning the same object changes
+nothing.
+"""
 
 
 class HostEventWriter:
+    """Writes HostEvents."""
+
     def __init__(self, kube: Kube, events: Informer[HostEvent]) -> None:
         self._kube, self._events = kube, events
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -40,11 +45,11 @@ class HostEventWriter:
         events.add_handler(self._shown)
 
     def known(self, name: str) -> HostEvent | None:
-        """The newest that we know of."""
+        """Return the newest known version; None for none."""
         return self._written.get(name) or self._events.get(name)
 
     async def change(self, name: str, change: Change) -> HostEvent | None:
-        """Have the object as `change` says. Raises KubeError, and what `change` raises."""
+        """Make the object as `change` says. Raises KubeError, and what `change` raises."""
         have = self.known(name)
         if (wanted := change(have)) is have:
             return have
@@ -62,7 +67,7 @@ class HostEventWriter:
             raise Conflict(409, "Conflict", f"HostEvent {name} changed {TRIES} times meanwhile")
 
     async def delete(self, event: HostEvent) -> None:
-        """Unless it has changed since. Raises KubeError."""
+        """Delete the event unless it has changed since. Raises KubeError."""
         meta = event.metadata
         path = paths.custom(PLURAL, meta.name)
         with suppress(NotFound):
@@ -142,7 +147,9 @@ class _EventMeta(msgspec.Struct, rename="camel"):
 
 
 class _EventHead(msgspec.Struct):
-    """Of the answer to the first of two requests: the second one's is read whole."""
+    """The part that is read of the response to the first of two requests; the second is read as a
+    whole.
+    """
 
     metadata: _EventMeta
 
@@ -151,7 +158,7 @@ _head = msgspec.json.Decoder(_EventHead).decode
 
 
 def _patch_of(have: HostEvent, wanted: HostEvent) -> dict[str, Any]:
-    """Of everything but the status; empty if that is as it was."""
+    """Return the patch for everything but the status; empty if nothing changed."""
     same = wanted.spec is have.spec
     spec = {} if same else difference(have.spec.to_dict(), wanted.spec.to_dict())
     notes = difference(have.metadata.annotations, wanted.metadata.annotations)
@@ -163,7 +170,7 @@ def _patch_of(have: HostEvent, wanted: HostEvent) -> dict[str, Any]:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes `after` of `before`."""
+    """Return the merge patch from `before` to `after`."""
     patch: dict[str, Any] = {key: None for key in before.keys() - after.keys()}
     for key, value in after.items():
         old = before.get(key)

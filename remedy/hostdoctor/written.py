@@ -1,6 +1,6 @@
-"""How a HostEvent is written: made, changed as it was told, or heard of once more. Pure.
+"""Builds the HostEvent to write: created, changed by a report, or only seen again. Pure.
 
-Whether it changes is decided in `remedy.hostdoctor.step`.
+`remedy.hostdoctor.step` decides which of them applies.
 """
 
 from datetime import datetime, timedelta
@@ -37,14 +37,17 @@ from remedy.hostdoctor.reported import Reported
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
 SEEN_EVERY = timedelta(minutes=5)
-"""`lastSeen` may be so old; it is written for itself no more often."""
+"""Shortest interval between two writes that only update `lastSeen`."""
 WATCHDOG_EVERY = timedelta(minutes=1)
+"""The same for the Watchdog alert."""
 
 
 def first(
     told: Reported, node: Resolution, phase: HostEventPhase, now: datetime, scope: str
 ) -> HostEvent:
-    """An alert that is told to be over is kept too: its start may arrive after its end."""
+    """Build a new HostEvent. An alert that is over is stored too: its start may arrive after its
+    end.
+    """
     before = told.not_before
     if is_alert(told) and phase.open:
         before = before or now
@@ -85,8 +88,10 @@ def written(
     again: bool = False,
     start: datetime | None = None,
 ) -> HostEvent:
-    """again  it has come back, or is another time that it happens
-    start  `notBefore`, where what is told does not decide it
+    """Build the HostEvent changed by a report.
+
+    again: it has returned, or occurs another time
+    start: `notBefore` where the report does not determine it
     """
     before, have, noted = event.spec, event.status, note_of(event)
     changes: dict[str, Any] = {
@@ -98,10 +103,10 @@ def written(
         "message": told.message,
     }
     if is_alert(told) and not again:
-        # Texts of alerts hold values that tick: they are taken once for each time that it fires.
+        # Texts of alerts hold ticking values: they are stored once for each firing.
         del changes["attributes"], changes["message"]
     elif noted.scope not in ("", scope):
-        # Two who describe one event would write over each other for ever.
+        # Two sources that describe one event would overwrite each other forever.
         changes = {"attributes": {**told.attributes, **before.attributes}}
         if len(changes["attributes"]) > MOST_ATTRIBUTES:
             changes = {}
@@ -132,6 +137,7 @@ def written(
 
 
 def annotated(event: HostEvent, told: EventRecord) -> HostEvent:
+    """Return the event with this record in its annotation."""
     if told == note_of(event):
         return event
     annotations = {**event.metadata.annotations, ANNOTATION: told.encoded()}
@@ -140,13 +146,14 @@ def annotated(event: HostEvent, told: EventRecord) -> HostEvent:
 
 
 def _end(told: Reported, phase: HostEventPhase, now: datetime) -> datetime | None:
-    """`notAfter`: of an alert the time when it ended."""
+    """Return `notAfter`; for an alert, the time at which it ended."""
     if not is_alert(told):
         return told.not_after
     return None if phase.open else told.not_after or now
 
 
 def heard_now(event: HostEvent, now: datetime) -> HostEvent:
+    """Return the event with `lastSeen` set to now, unless it is recent enough."""
     last = event.status.last_seen
     watchdog = event.spec.attributes.get(ALERT_NAME) == WATCHDOG
     if last is not None and now - last < (WATCHDOG_EVERY if watchdog else SEEN_EVERY):

@@ -1,6 +1,7 @@
-"""The probe `ready`, what the API server knows of a node right now, and how an answer is written.
+"""Computes the probe `ready`, the API server's current view of a node, and writes answers of
+probes.
 
-Asked live and not of a cache: the answer may be what a repair waits for.
+It reads live and not from a cache: a repair may wait for the answer.
 """
 
 import logging
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 OVER = frozenset({"Succeeded", "Failed"})
 OVERDUE = timedelta(minutes=1)
-"""A pod that exists so long after the end of its grace period is stuck."""
+"""A pod that still exists this long after the end of its grace period is stuck."""
 READY_PRODUCED: Mapping[str, tuple[str, ...]] = {
     "ready.status": ("True", "False", "Unknown"),
     "ready.statefulset_pods": (),
@@ -28,9 +29,9 @@ READY_PRODUCED: Mapping[str, tuple[str, ...]] = {
     "ready.pods_stuck_terminating": (),
     "ready.oldest_pending_s": (),
 }
-"""Every field of the probe `ready`, with the words of a text field."""
+"""Every field of the probe `ready`, with the values of a text field."""
 LONGEST = 1024
-"""Characters of an error."""
+"""Longest error, in characters."""
 
 
 def ready(
@@ -50,7 +51,7 @@ def ready(
 
 
 def _is_stuck(pod: Mapping[str, Any], now: datetime) -> bool:
-    """Whether a pod outlived its deletionTimestamp, which includes the grace period."""
+    """Report whether a pod outlived its deletionTimestamp, which includes the grace period."""
     due = pod["metadata"].get("deletionTimestamp")
     return due is not None and now - datetime.fromisoformat(due) > OVERDUE
 
@@ -82,13 +83,13 @@ def _owner(pod: Mapping[str, Any]) -> str:
 async def write(
     kube: Kube, probe: HostProbe, answer: Mapping[str, Value], error: str, now: datetime
 ) -> None:
-    """Raises KubeError: then it is tried again while the question is open."""
+    """Write the answer. Raises KubeError: then the write is retried while the probe is open."""
     status = {"answer": dict(answer), "answeredAt": format_time(now), "error": error[:LONGEST]}
     path = paths.custom(HostProbe.resource.plural, probe.metadata.name, "status")
     try:
         await kube.patch(path, {"status": status})
     except NotFound:
-        return  # nobody wants to know any more
+        return  # the probe was deleted
     except KubeError:
         log.info("an answer waits for the API server", extra={"probe": probe.metadata.name})
         raise

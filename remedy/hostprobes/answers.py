@@ -1,8 +1,8 @@
-"""What HostProbes have answered, as facts of their nodes.
+"""Answers of HostProbes as facts of their nodes.
 
-The newest question of each kind speaks. While it is open the answer before it still counts, as old
-as it is; once it has expired without an answer, or was answered with an error, its fields are
-unknown and say so.
+The newest settled probe of each kind counts. While a new one is open the older answer still counts,
+with its age. When a probe expires without an answer, or was answered with an error, its fields are
+unknown.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,11 +19,13 @@ FIELDS: Mapping[str, tuple[ProbeField, ...]] = {
 
 
 class ProbeAnswers:
+    """HostProbes by node."""
+
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, HostProbe]] = {}
 
     def changed(self, old: HostProbe | None, new: HostProbe | None) -> str | None:
-        """The node that has to look again: about which something was answered."""
+        """Return the node with a new answer, to be evaluated again; None for none."""
         probe = new or old
         if probe is None or not probe.spec.node_name:
             return None
@@ -45,7 +47,7 @@ class ProbeAnswers:
 
 
 def facts_of(probes: Iterable[HostProbe], now: datetime) -> dict[str, ProbeFact]:
-    """By `probe.field`. Nothing at all is known of what was never asked."""
+    """Return the facts by `probe.field`. Probes that were never sent give no facts."""
     newest: dict[str, tuple[datetime, HostProbe]] = {}
     for probe in probes:
         at = settled_at(probe, now)
@@ -60,10 +62,10 @@ def facts_of(probes: Iterable[HostProbe], now: datetime) -> dict[str, ProbeFact]
 
 
 def settled_at(probe: HostProbe, now: datetime) -> datetime | None:
-    """When it was answered, or expired without an answer; None while it is open.
+    """Return when the probe was answered, or expired without an answer; None while it is open.
 
-    No answer is younger than the end of its question nor older than the question: the clock of a
-    host may be wrong.
+    The time is kept between the creation of the probe and its expiry, since a host's clock may be
+    wrong.
     """
     answered, expires = probe.status.answered_at, probe.spec.expires_at
     if answered is not None:
@@ -73,7 +75,9 @@ def settled_at(probe: HostProbe, now: datetime) -> datetime | None:
 
 
 def _value(field: ProbeField, probe: HostProbe) -> Value | None:
-    """None for what was not answered, and for an answer of another type than the catalogue's."""
+    """Return the value of a field; None if it was not answered or has another type than the
+    catalogue's.
+    """
     if probe.status.answered_at is None or probe.status.error:
         return None
     value = probe.status.answer.get(field.name.partition(".")[2])

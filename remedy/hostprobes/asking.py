@@ -1,8 +1,8 @@
-"""Which questions to ask about a node now, and why others have to wait. Pure.
+"""Decides which probes to send about a node now, and why others must wait. Pure.
 
-A question has a name made of node, probe and minute: asked twice, by two runs of us or two
-replicas, it is one. Who does not answer is asked less often: the host may be dead, or nobody there
-may know how to answer.
+A probe's name consists of node, kind and minute, so two runs or two replicas create only one. A
+host that does not answer is probed less often: it may be dead, or no agent there may know the
+probe.
 """
 
 import hashlib
@@ -19,11 +19,14 @@ from remedy.hostprobes.shares import MOST_IN_ALL
 from rules.probes import PROBES
 
 UNANSWERED = timedelta(seconds=30)
-"""A question without an answer for this long leaves its fields unknown."""
+"""A probe without an answer for this long leaves its fields unknown."""
 KEPT = timedelta(minutes=10)
+"""Time for which a probe is kept after it was sent."""
 MINUTE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(minutes=4)
+"""Longest pause between probes of one kind without answers."""
 MOST_OF_NODE = 4
+"""Most open probes about one node."""
 OF_THE_OPERATOR = frozenset({"host", "peers", "power", "ready"})
 """Kinds that are answered without the host's agent."""
 OF_AGENTS = frozenset(name for name in PROBES if name.partition(".")[0] not in OF_THE_OPERATOR)
@@ -32,7 +35,7 @@ NAME_LENGTH, DIGEST_LENGTH = 253, 10
 
 
 class Wait(StrEnum):
-    """Why a probe that a rule needs is not asked now."""
+    """Why a probe that a rule needs is not sent now."""
 
     OPEN = "Open"
     LATELY = "AskedLately"
@@ -54,9 +57,11 @@ SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class ProbePlan:
-    """ask    kinds of probes to ask now, such as `disk`
-    waits  kinds that must wait, and why
-    at     when the next of them can change; None: nothing to wait for
+    """Probes to send.
+
+    ask: kinds of probes to send now, such as `disk`
+    waits: kinds that must wait, and why
+    at: when the next of them can change; None: nothing to wait for
     """
 
     ask: tuple[str, ...] = ()
@@ -65,15 +70,15 @@ class ProbePlan:
 
 
 def unanswered(*, providers: bool) -> frozenset[str]:
-    """Fields that nobody is there to answer: no guard waits for them.
+    """Return fields that no source can answer: no guard waits for them.
 
-    They are asked for all the same, since others may answer.
+    They are still requested, since others may answer.
     """
     return frozenset() if providers else POWER
 
 
 def kinds(names: Iterable[str]) -> list[str]:
-    """The probes of which these are fields; every probe answers all of its fields."""
+    """Return the probes with these fields; every probe answers all of its fields."""
     return sorted({name.partition(".")[0] for name in names})
 
 
@@ -86,11 +91,13 @@ def plan(
     silent: bool = False,
     room: int = MOST_IN_ALL,
 ) -> ProbePlan:
-    """names  `probe.field` of what the rules need
-    asked  the questions about the node that still exist
-    in_all  open questions about all nodes
-    silent  the host's agent is known to be: only what others answer is asked
-    room   how many more questions the node's shares allow
+    """Plan the probes about one node.
+
+    names: `probe.field` of what the rules need
+    asked: existing probes about the node
+    in_all: number of open probes about all nodes
+    silent: whether the host's agent is known to be silent: only probes that others answer are sent
+    room: how many more probes the node's shares allow
     """
     open_here = sum(is_open(probe, now) for probe in asked)
     ask: list[str] = []
@@ -127,7 +134,9 @@ def is_open(probe: HostProbe, now: datetime) -> bool:
 
 
 def due_at(asked: Sequence[HostProbe]) -> datetime | None:
-    """When a probe may be asked again: in the next minute, later the longer nobody answers."""
+    """Return when a probe may be sent again: in the next minute, later the longer it gets no
+    answer.
+    """
     if not asked:
         return None
     by_time = sorted(asked, key=lambda probe: probe.spec.expires_at, reverse=True)
@@ -145,7 +154,7 @@ def minute_of(at: datetime) -> datetime:
 
 
 def probe_name(node: str, kind: str, at: datetime) -> str:
-    """The same within one minute."""
+    """Return the name of the probe; it is the same within one minute."""
     minute = f"{minute_of(at):%m%d%H%M}"
     tail = f"{kind}-{minute}"
     if len(node) + 1 + len(tail) <= NAME_LENGTH:
@@ -156,7 +165,7 @@ def probe_name(node: str, kind: str, at: datetime) -> str:
 
 
 def body(node: str, agent: str, kind: str, now: datetime) -> dict[str, Any]:
-    """Of the create request."""
+    """Return the body of the create request."""
     return {
         "apiVersion": API_VERSION,
         "kind": "HostProbe",

@@ -1,7 +1,7 @@
-"""Asks hosts what the rules need to know, and clears away old questions.
+"""Sends the probes that rules need, and deletes old ones.
 
-`ask` is called by whoever judges a node, again and again while something is missing; `reconcile`
-follows each question until it is removed.
+`ask` is called at each evaluation of a node while something is missing; `reconcile` follows each
+probe until it is deleted.
 """
 
 import logging
@@ -40,15 +40,15 @@ log = logging.getLogger(__name__)
 PLURAL = HostProbe.resource.plural
 NODE_INDEX = "node"
 RulesByName = Mapping[str, Collection[str]]
-"""A `probe.field` to the names of the rules that need it."""
+"""Names of the rules that need each `probe.field`."""
 NO_RULES: RulesByName = {}
 
 
 @dataclass(slots=True)
 class Asker:
-    """`probes` has the index NODE_INDEX.
+    """Sends probes. `probes` must have the index NODE_INDEX.
 
-    desk  finds what the operator itself can answer
+    desk: answers the probes that the operator itself can answer
     """
 
     kube: Kube
@@ -62,9 +62,9 @@ class Asker:
     _settled: set[str] = field(default_factory=set)
 
     def noticed(self, name: str, old: HostProbe | None, new: HostProbe | None) -> tuple[str, ...]:
-        """The mapper of the informer: counts what is open, so that nobody has to search.
+        """Map a change to the keys to reconcile, and count open probes so that no search is needed.
 
-        The word of a witness concerns the question that it was asked for too.
+        The answer of a witness also concerns the probe that it was sent for.
         """
         if new is None or new.status.answered_at is not None:
             self._open.remove(name)
@@ -78,9 +78,11 @@ class Asker:
     async def ask(
         self, node: str, agent: str, enforced: RulesByName, dry: RulesByName = NO_RULES
     ) -> datetime | None:
-        """Ask what is due of the names, each a `probe.field`; when to come again, None for never.
+        """Send the probes that are due, each named `probe.field`; return when to come again, None
+        for never.
 
-        enforced, dry  the rules that need each: those that act, and those that only would
+        enforced: rules in a mode that acts that need each probe
+        dry: rules in DryRun that need each probe
         """
         if not enforced and not dry:
             self.forget(node)
@@ -117,7 +119,9 @@ class Asker:
         return known.metadata.labels.get(GROUP_LABELS["zone"], "") if known is not None else ""
 
     async def reconcile(self, name: str) -> Result:
-        """A question is removed ten minutes after it was asked."""
+        """Answer an open probe if the operator can; delete a probe ten minutes after it
+        was sent.
+        """
         probe = self.probes.get(name)
         if probe is None:
             self._settled.discard(name)
@@ -156,7 +160,7 @@ class Asker:
             self.metrics.probes.labels(EXISTED).inc()
 
     def _tell(self, node: str, waits: frozenset[tuple[str, Wait]]) -> None:
-        """What is new of it: a bound that is met is for people to see."""
+        """Count and log new waits: people should see that a limit is reached."""
         for kind, why in waits - self._kept_back.get(node, frozenset()):
             self.metrics.waits.labels(why).inc()
             if why in (Wait.NODE_LIMIT, Wait.LIMIT, Wait.SHARE):

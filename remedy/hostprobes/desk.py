@@ -1,11 +1,11 @@
-"""What the operator itself answers of the questions to hosts, or has others answer for a host.
+"""Answers probes that the operator can answer itself, or gets other nodes to answer.
 
-    ready   what the API server knows of the node right now
-    power   what the machine's provider says
-    host    of a host whose agent is silent: that it is
-    peers   what other nodes' agents say (witnesses.py)
+    ready   the API server's current view of the node
+    power   the provider's reading of the machine
+    host    whether the agent of the host is silent
+    peers   what agents of other nodes report (witnesses.py)
 
-An answer is found now, or it is looked for again a little later, as long as the question is open.
+An answer is found at once, or tried again a little later, as long as the probe is open.
 """
 
 import asyncio
@@ -33,43 +33,48 @@ from rules.facts import Value
 
 WITNESS_INDEX = "for"
 LATE = 10.5
-"""Seconds: the kubelet's renewal is late, however little."""
+"""Age in seconds at which the kubelet's renewal is late, however little."""
 PROVIDER_SECONDS = 15.0
+"""Timeout of a provider's reading, in seconds."""
 LAST_WORDS = timedelta(seconds=8)
-"""After this the witnesses that have answered are enough; a peer tries for three seconds."""
+"""After this the answers of the witnesses so far are enough; a peer tries for three seconds."""
 SOON = timedelta(seconds=1)
 WORDS = {
     PowerState.ON: "running",
     PowerState.OFF: "stopped",
     PowerState.GONE: "absent",
 }
-"""`power.cloud_state`; all else is `unknown`."""
+"""Values of `power.cloud_state`; every other state is `unknown`."""
 PRODUCED: Mapping[str, tuple[str, ...]] = {
     **READY_PRODUCED,
     "power.cloud_state": (*WORDS.values(), "unknown"),
     "host.agent": ("dead",),
     "peers.reachable": (),
 }
-"""Every field that the operator answers, with the words of a text field."""
+"""Every field that the operator answers, with the values of a text field."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """An answer, or the error that stands for none."""
+    """An answer, or an error."""
 
     answer: Mapping[str, Value]
     error: str = ""
 
 
 Finding = ProbeResult | timedelta | None
-"""Or how long to wait before looking again; None: others answer, if anybody does."""
+"""A result, or how long to wait before trying again; None: the operator does not answer
+this probe.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeService:
-    """leases, agents  how long ago kubelets and agents renewed their Leases
-    providers  None: nobody who runs machines is set up
-    probes  has the index WITNESS_INDEX
+    """Answers probes.
+
+    leases, agents: time since kubelets and agents renewed their Leases
+    providers: None: no provider is configured
+    probes: informer with the index WITNESS_INDEX
     """
 
     kube: Kube
@@ -82,7 +87,7 @@ class ProbeService:
     fence: Fence
 
     async def find(self, probe: HostProbe) -> Finding:
-        """Raises KubeError."""
+        """Answer the probe. Raises KubeError."""
         match probe.spec.name:
             case ProbeName.READY:
                 return await self._ready(probe)
@@ -128,7 +133,9 @@ class ProbeService:
         return ProbeResult({"cloud_state": WORDS.get(power.state, "unknown")})
 
     def _host(self, probe: HostProbe) -> Finding:
-        """An agent that never was is not dead: then nobody answers."""
+        """Report a silent agent as dead. An agent that never existed is not dead: then the probe
+        stays open.
+        """
         age = self.agents.age(probe.spec.agent)
         if age is None:
             return SOON
@@ -139,7 +146,7 @@ class ProbeService:
     async def _peers(self, probe: HostProbe) -> Finding:
         asked = self.probes.by(WITNESS_INDEX, probe.metadata.name)
         if not asked and not self._silent(probe.spec.node_name):
-            return SOON  # nobody is troubled for a host that is heard
+            return SOON  # no witness is asked while the host reports
         if not asked:
             return await self._call_witnesses(probe)
         now = self.clock.now()
@@ -152,7 +159,7 @@ class ProbeService:
         return ProbeResult(answer, "" if answer else f"{heard}, and they do not decide it")
 
     def agent_is_silent(self, agent: str) -> bool:
-        """Whether it is known to be: one that never was, or that nobody can hear, is not."""
+        """Report whether the agent is known to be silent; an agent without a known age is not."""
         age = self.agents.age(agent)
         return age is not None and age > AGENT_SILENT
 
@@ -175,11 +182,11 @@ class ProbeService:
             try:
                 await self.kube.create(paths.custom(HostProbe.resource.plural), body)
             except AlreadyExists:
-                continue  # of a run before ours
+                continue  # created by an earlier run
         return SOON
 
     def _candidates(self, target: Node) -> Iterator[witnesses.Witness]:
-        """Nodes that are well, with agents that renew their Leases."""
+        """Yield healthy nodes with agents that renew their Leases."""
         for name in witnesses.order(target.metadata.name, self.nodes.cache):
             node = self.nodes.cache[name]
             age = self.agents.age(agent_of(node))

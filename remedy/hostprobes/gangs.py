@@ -1,8 +1,8 @@
-"""Tells which pods stand and fall together: one that leaves its node stops them all. Pure.
+"""Recognizes pods that belong to a gang: if one leaves its node, all stop. Pure.
 
-A pod counts as a member of a gang unless something shows that it is none: an eviction of a gang by
-mistake costs hours of work on the most expensive machines, and a pod that is wrongly taken for a
-member costs a question to a person. The author of a pod may say it: label `kubenode.io/gang`.
+A pod counts as a member of a gang unless something shows that it is not: evicting a gang by mistake
+costs hours of work on the most expensive machines, while a pod wrongly counted as a member costs a
+question to a person. The author of a pod may decide it: label `kubenode.io/gang`.
 
 Sources: the documentation of each API group and scheduler that is named here, as of 2026.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 OWN_LABEL = "kubenode.io/gang"
-"""`"true"` or `"false"`, on the pod: its author knows better than any list."""
+"""Label on the pod, `"true"` or `"false"`: its author's decision takes precedence."""
 GANG_MARKS = frozenset(
     {
         "scheduling.k8s.io/group-name",  # Volcano, kube-batch
@@ -36,7 +36,7 @@ GANG_MARKS = frozenset(
         "batch.kubernetes.io/job-completion-index",  # an Indexed Job: its pods may need each other
     }
 )
-"""Labels or annotations of a pod."""
+"""Labels or annotations of pods in gangs."""
 GANG_SCHEDULERS = frozenset({"slurm-bridge-scheduler"})
 APART = frozenset(
     {
@@ -54,7 +54,7 @@ APART = frozenset(
         "tekton.dev",
     }
 )
-"""API groups whose controllers make a lost pod anew without touching the others."""
+"""API groups with controllers that replace a lost pod without touching the others."""
 
 
 def in_gang(pod: Mapping[str, Any]) -> bool:
@@ -74,7 +74,9 @@ def in_gang(pod: Mapping[str, Any]) -> bool:
 
 
 def _apart(owners: Any) -> bool:
-    """Whether the controller is known to make its pods one by one; a pod without one is alone."""
+    """Report whether the controller is known to replace pods one by one; a pod without one is
+    alone.
+    """
     for owner in owners:
         if owner.get("controller"):
             group, _, _ = str(owner.get("apiVersion", "")).partition("/")

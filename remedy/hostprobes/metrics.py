@@ -1,4 +1,4 @@
-"""The metrics of questions to hosts."""
+"""Metrics of probes."""
 
 from prometheus_client import CollectorRegistry, Counter
 

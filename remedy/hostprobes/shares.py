@@ -1,7 +1,7 @@
-"""Who may ask a host now, where many want to: no zone, rule or mode takes what others need. Pure.
+"""Shares of open probes, so that no zone, rule or mode takes what others need. Pure.
 
-What is open of one zone may be as much as is still free in all: one dead zone takes half of the
-room, two take a third each. A zone that has asked little is asked at once, from what is reserved.
+A zone may have as many open probes as are still free in total: one dead zone takes half of the
+capacity, two take a third each. A zone with few open probes is served at once, from a reserve.
 """
 
 from collections import Counter
@@ -10,23 +10,25 @@ from dataclasses import dataclass
 from datetime import datetime
 
 MOST_IN_ALL = 256
-"""Open questions: each is an object at the API server and work on a host that may be ill."""
+"""Most open probes: each is an object at the API server and work on a host that may be faulty."""
 DRY_RUN = "mode/DryRun"
 DRY_RUN_DIVISOR = 4
-"""Of what is free, questions of rules that only say what they would do may be a fourth."""
+"""Probes that only rules in DryRun need may use this fraction of what is free."""
 
 RESERVED = 32
-"""For zones that have fewer than FEW open."""
+"""Reserve for zones with fewer than FEW open probes."""
 FEW = 4
 ZONE, RULE = "zone/", "rule/"
 RULE_TIMES = 2
-"""A rule may have so many times as much open as is free: it may be the only one that matters."""
+"""A rule may have this many times what is free: it may be the only one that matters."""
 
 Shares = frozenset[str]
 
 
 def shares_of(zone: str, rules: Iterable[str], *, enforced: bool) -> Shares:
-    """`rules` need the question; those that act come before those that do not."""
+    """Return the shares of a probe. `rules` need it; `enforced`: at least one is in a mode that
+    acts.
+    """
     found = {f"{ZONE}{zone}", *(f"{RULE}{rule}" for rule in rules)}
     return frozenset(found if enforced else found | {DRY_RUN})
 
@@ -38,7 +40,7 @@ class OpenQuestion:
 
 
 class OpenQuestions:
-    """What is asked and not answered, by the name of the question."""
+    """Open probes by name."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenQuestion] = {}
@@ -48,7 +50,7 @@ class OpenQuestions:
         return len(self._open)
 
     def add(self, name: str, until: datetime, shares: Shares | None = None) -> None:
-        """`shares` None: those that are known of it."""
+        """Add a probe. `shares` None: keep its known shares."""
         before = self._open.get(name)
         if shares is None:
             shares = before.shares if before is not None else frozenset()
@@ -68,7 +70,7 @@ class OpenQuestions:
             self.remove(name)
 
     def room(self, shares: Shares) -> int:
-        """How many more questions of all these shares may be asked."""
+        """Return how many more probes with all these shares may be sent."""
         free = MOST_IN_ALL - len(self._open)
         zones = [self._of[share] for share in shares if share.startswith(ZONE)]
         if DRY_RUN not in shares and zones and max(zones) < FEW:
@@ -77,7 +79,7 @@ class OpenQuestions:
         return max(0, min((self._left(share, free) for share in shares), default=free))
 
     def _left(self, share: str, free: int) -> int:
-        """Each one more takes one from what is free, so less than the difference fits."""
+        """Return how many more fit into one share; each one sent also reduces what is free."""
         if share == DRY_RUN:
             return (free - DRY_RUN_DIVISOR * self._of[share]) // (1 + DRY_RUN_DIVISOR)
         times = RULE_TIMES if share.startswith(RULE) else 1

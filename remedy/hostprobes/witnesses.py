@@ -1,9 +1,10 @@
-"""The question `peers`: do other nodes reach the host? Whom to ask, what their words mean. Pure.
+"""The probe `peers`: do other nodes reach the host? Chooses witnesses and evaluates their answers.
+Pure.
 
-Three nodes of other racks and zones are asked, each by its agent. One peer's word is not enough:
-it may be confused, or cut off itself. So each says as well whether it reaches another node that
-is well; who does not even reach that one is no witness. `reachable` is true when most reach the
-host, false when none of at least two does, and unknown between.
+Three nodes of other racks and zones are probed, each through its agent. One answer is not enough:
+the peer may be wrong, or isolated itself. So each also reports whether it reaches another healthy
+node, and an answer of a peer that does not is ignored. `reachable` is true when most reach the
+host, false when none of at least two does, and unknown otherwise.
 """
 
 import hashlib
@@ -21,12 +22,12 @@ from rules.facts import Value
 
 WITNESSES = 3
 FEWEST = 2
-"""Answers that say anything."""
+"""Fewest answers that allow a verdict."""
 LOOKED_AT = 256
-"""Nodes that are looked at as witnesses: in a fleet of 10,000 three are found among the first."""
+"""Most candidates that are considered: in a fleet of 10,000 three are found among the first."""
 KUBELET_PORT = 10250
 FOR = "for"
-"""Argument of a question to a witness: the name of the question that it is part of."""
+"""Argument of a probe of a witness: the name of the probe that it is sent for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class WitnessAddress:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A node whose agent may be asked. `places`: its zone and rack, as far as they are known."""
+    """A node with an agent that may be asked. `places`: its zone and rack, as far as known."""
 
     node: str
     agent: str
@@ -46,7 +47,7 @@ class Witness:
 
 
 def address_of(node: Node) -> WitnessAddress | None:
-    """Where its kubelet listens; None for a node without an address."""
+    """Return where the node's kubelet listens; None for a node without an address."""
     told = {a.type: a.address for a in reversed(node.status.addresses)}
     host = told.get("InternalIP") or told.get("ExternalIP")
     if not host:
@@ -64,8 +65,8 @@ def places_of(node: Node) -> frozenset[tuple[str, str]]:
 
 
 def order(target: str, names: Iterable[str]) -> list[str]:
-    """All names but the target's, from another start for each target: no node is everybody's
-    witness.
+    """Return all names but the target's, starting at another one for each target, so that the load
+    is spread.
     """
     known = [name for name in names if name != target]
     start = int(_digest(target), 16) % max(len(known), 1)
@@ -73,7 +74,9 @@ def order(target: str, names: Iterable[str]) -> list[str]:
 
 
 def choose(target: Node, candidates: Iterable[Witness]) -> list[Witness]:
-    """At most three, from as many places as there are, rather not from the target's own."""
+    """Return at most three witnesses, from as many zones and racks as possible, preferably not the
+    target's own.
+    """
     taken = set(places_of(target))
     first: list[Witness] = []
     rest: list[Witness] = []
@@ -92,7 +95,9 @@ def choose(target: Node, candidates: Iterable[Witness]) -> list[Witness]:
 def question(
     asked: HostProbe, target: WitnessAddress, witness: Witness, control: WitnessAddress
 ) -> dict[str, Any]:
-    """The body of the create request. It is about no node: only `asked` is."""
+    """Return the body of the create request. spec.nodeName is empty; only `asked` identifies the
+    node.
+    """
     name = f"{asked.metadata.name[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('.-')}"
     args = {
         FOR: asked.metadata.name,
@@ -115,7 +120,7 @@ def question(
 
 
 def questions(asked: HostProbe, target: Node, witnesses: Sequence[Witness]) -> list[dict[str, Any]]:
-    """One for each witness; the next one's kubelet is what it must reach to be believed."""
+    """Return one probe for each witness; each must also reach the kubelet of the next witness."""
     address = address_of(target)
     if address is None or len(witnesses) < FEWEST:
         return []
@@ -127,13 +132,13 @@ def questions(asked: HostProbe, target: Node, witnesses: Sequence[Witness]) -> l
 
 
 def part_of(probe: HostProbe) -> tuple[str, ...]:
-    """The name of the question that a witness was asked for; none for any other question."""
+    """Return the name of the probe that a witness was probed for; empty for any other probe."""
     name = probe.spec.args.get(FOR)
     return () if name is None else (name,)
 
 
 def said(probe: HostProbe) -> bool | None:
-    """Whether the witness reaches the host; None: it has not answered, or is not to be believed."""
+    """Return whether the witness reaches the host; None: no answer, or not reliable."""
     status = probe.status
     if status.answered_at is None or status.error:
         return None
@@ -144,7 +149,7 @@ def said(probe: HostProbe) -> bool | None:
 
 
 def verdict(words: Iterable[bool | None]) -> Mapping[str, Value]:
-    """The answer to the question `peers`, as far as the words of the witnesses go."""
+    """Return the answer of the probe `peers`; empty if the witnesses do not decide it."""
     given = [word for word in words if word is not None]
     yes = sum(given)
     if len(given) < FEWEST:

@@ -1,4 +1,4 @@
-"""Carries out one act, and brings back what was heard. Each effect is idempotent."""
+"""Carries out one act and returns its result. Each effect is idempotent."""
 
 from collections.abc import Sequence
 from typing import Protocol, assert_never
@@ -13,7 +13,7 @@ from remedy.planned.seen import EventSeen, evacuation
 
 
 class Effects(Protocol):
-    """What this controller may do."""
+    """Changes of the outside world that the job controller may make."""
 
     async def set_finalizer(self, job: Job, on: bool) -> Job: ...
     async def note_request(self, job: Job, request: Requested) -> Job: ...
@@ -21,47 +21,47 @@ class Effects(Protocol):
     async def cordon(self, job: Job) -> None: ...
     async def uncordon(self, job: Job) -> None: ...
     async def take_over(self, job: Job) -> None:
-        """Our mark on the cordon in place of the superseded job's."""
+        """Replace the superseded job's mark on the cordon by ours."""
         ...
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult: ...
     async def notify(self, job: Job) -> str:
-        """Why people could not be told, "" if they were."""
+        """Notify people; return why that failed, "" if it did not."""
         ...
 
     async def label(self, job: Job) -> JobActResult:
-        """Outcome REFUSED: no rule may set the key."""
+        """Set the step's label. Outcome REFUSED: rules may not set this key."""
         ...
 
     async def annotate(self, job: Job) -> JobActResult:
-        """Outcome REFUSED: no rule may set the key."""
+        """Set the step's annotation. Outcome REFUSED: rules may not set this key."""
         ...
 
     async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> JobActResult:
-        """POWER_OFF, POWER_ON or RESET of the machine that the step's record names."""
+        """Send POWER_OFF, POWER_ON or RESET for the machine that the step's record names."""
         ...
 
     async def fence(self, job: Job) -> None: ...
     async def unfence(self, job: Job) -> None: ...
     async def replace(self, job: Job, node: NodeSeen | None) -> JobActResult: ...
     async def roll_back(self, job: Job) -> JobActResult:
-        """Ask for the component that the step under way names to be taken back."""
+        """Request the rollback of the component that the current step names."""
         ...
 
     async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
-        """Tell the provider that the planned act may start which the step's record names."""
+        """Tell the provider that the planned event named in the step's record may start."""
         ...
 
     async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
-        """Ask the receiver, or make the object, that the step under way names."""
+        """Call the receiver, or create the object, that the current step names."""
         ...
 
     async def take_back(self, job: Job) -> JobActResult:
-        """Delete the objects that this job made for others."""
+        """Delete the objects that this job created for other systems."""
         ...
 
     async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
-        """DELETE_PODS, SURGE, UNSURGE or CHECKPOINT, for the pods that `seen` tells of."""
+        """Do DELETE_PODS, SURGE, UNSURGE or CHECKPOINT for the pods in `seen`."""
         ...
 
     async def protect(self, job: Job) -> None: ...
@@ -69,20 +69,24 @@ class Effects(Protocol):
 
 
 class PermitClient(Protocol):
-    """Kube Defender as a job meets it: no answer is an answer, with the reason as text."""
+    """Kube Defender as a job uses it. Methods return the reason as text instead of raising when
+    there is no answer.
+    """
 
     async def ask(self, ask: Ask) -> Verdict | str: ...
     async def renew(self, permit: str, seconds: float) -> Verdict | str:
-        """`seconds`: how long the step needs it at least."""
+        """Renew the permit. `seconds`: the least time for which the step needs it."""
         ...
 
-    async def release(self, permit: str) -> str: ...
+    async def release(self, permit: str) -> str:
+        """Release the permit; return why that failed, "" if it did not."""
+        ...
 
 
 async def act(
     job: Job, what: JobAct, seen: JobObservation, effects: Effects, leave: PermitClient
 ) -> tuple[Job, JobActResult]:
-    """The job, with the version that our own write gave it, and what came back."""
+    """Do the act; return its result and the job with the version that our own write produced."""
     heard = JobActResult(what)
     match what:
         case JobAct.NONE:
@@ -156,14 +160,15 @@ def _heard(what: JobAct, said: Verdict | str) -> JobActResult:
 
 
 def known(fact: TriggerFact) -> bool:
-    """What a probe did not answer is no evidence of its source."""
+    """Report whether the fact has a value: an unanswered probe is no evidence from its source."""
     return fact.value is not None
 
 
 def ask_for(job: Job, events: Sequence[EventSeen] = ()) -> Ask:
-    """The same for the same job and rung, so that asking again gives the same permit.
+    """Build the request for a permit. It is the same for the same job and rung, so asking again
+    returns the same permit.
 
-    events   the planned ones of the job: one may have been put off since the job was made
+    events: the planned events of the job; an event may have been postponed since the job was made
     """
     planned = evacuation(events)
     return Ask(

@@ -1,8 +1,8 @@
-"""The audit lines of jobs: every act, every refusal, every change of phase, each once.
+"""Audit lines of jobs: every act, refusal and change of phase, each once.
 
-What people say is told from the stored job, when it is heard: admission signed it there. A refusal
-that is repeated is told when it begins and when its reason changes: as the job's hold. A line holds
-names and sentences of ours, never what a host printed or an object contains.
+Decisions of people are logged from the stored job when they are handled, as admission signed them.
+A repeated refusal is logged when it begins and when its reason changes, as the job's hold. A line
+holds our own names and sentences, never what a host printed or an object contains.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,15 @@ PART, WHO = "remedy", "kubenode-remedy"
 DONE, FAILED, REFUSED, GRANTED = "Done", "Failed", "Refused", "Granted"
 BEGUN, UNKNOWN = "Begun", "Unknown"
 PODS_NAMED = 20
+"""Most evicted pods that a line names."""
 SHORTEST_TOLD = 8
-"""Characters by which what a host printed is known in a sentence; shorter ones are no secret."""
+"""Number of first characters by which a host's output is recognized in a sentence; shorter output
+is not treated as secret.
+"""
 UNSIGNED = "nobody"
-"""Where admission does not sign who cancels a job."""
+"""Name of the person where admission does not sign who cancels a job."""
 NOT_TOLD = "(what the host printed)"
+"""Replaces the output of a host in a sentence."""
 _OF_STATE = {
     StepState.RUNNING: BEGUN,
     StepState.DONE: DONE,
@@ -36,18 +40,20 @@ _OF_STATE = {
 
 @dataclass(slots=True)
 class Acting:
-    """What came of an act; `heard` is set by whoever did it."""
+    """Result of an act; the caller that does the act sets `heard`."""
 
     heard: JobActResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JobAudit:
+    """Writes audit lines for jobs."""
+
     audit: Audit = SILENT
     clock: Clock = field(default_factory=SystemClock)
 
     def saved(self, before: Job, after: Job) -> None:
-        """`after` is written."""
+        """Log the written change from `before` to `after`."""
         if self.audit is SILENT:
             return
         for line in self._changes(before, after):
@@ -55,7 +61,7 @@ class JobAudit:
 
     @contextmanager
     def acting(self, job: Job, what: JobAct) -> Iterator[Acting]:
-        """Around one act. What it raises is told and goes on."""
+        """Log one act and its outcome. An exception is logged and raised again."""
         acting = Acting()
         try:
             yield acting
@@ -144,7 +150,7 @@ class JobAudit:
 
 
 def without_output(job: Job, text: str) -> str:
-    """`text` up to what a host printed: a script may have printed a secret."""
+    """Return `text` up to the output of a host, which may hold a secret."""
     agent = job.status.agent
     for answer in agent.requests.values() if agent is not None else ():
         printed = answer.output[:SHORTEST_TOLD]
@@ -154,7 +160,7 @@ def without_output(job: Job, text: str) -> str:
 
 
 def _came_of(heard: JobActResult | None) -> tuple[str, str, str]:
-    """Outcome, why and what it is now."""
+    """Return the outcome, the reason and the new state, such as the permit's name."""
     if heard is None:
         return DONE, "", ""
     if heard.error:

@@ -1,9 +1,10 @@
-"""A rung's own proof: checks that the agent runs on the host, asked for and judged. Pure.
+"""Checks of a rung that the agent runs on the host to verify the repair: requests and results.
+Pure.
 
-They are the last examination, once the rest of the proof has stood long enough: all are asked at
-once, and all must pass. One that fails, or that nobody answers, proves nothing; all are asked again
-after a while. Each request has an ID of its own, and the record of each check is that of its latest
-request, at index FIRST_CHECK and on.
+Checks come last, once the rest of the proof has held long enough: all are requested at once, and
+all must pass. A check that fails or gets no answer proves nothing; all are requested again after a
+while. Each request has its own ID, and the record of a check is that of its latest request, at
+index FIRST_CHECK and on.
 """
 
 from collections.abc import Iterator
@@ -25,14 +26,17 @@ from remedy.job.silence import of_step
 from remedy.job.steps.agent import ANSWER_GRACE
 
 TRIES = 8
+"""Checks are requested at most this often within `verify.timeout`, and at least SHORTEST apart."""
 SHORTEST = timedelta(seconds=15)
-"""Checks are asked at most so often within `verify.timeout`, and no sooner after one another."""
+"""Shortest interval between two requests of checks."""
 UNKNOWN = frozenset({124, 127})
-"""Exit codes of a check that timed out or could not run: it says nothing."""
+"""Exit codes of a check that timed out or could not run: its result is inconclusive."""
 
 
 def examined(job: Job, seen: JobObservation, since: datetime) -> Move | None:
-    """None once every check has passed that was asked for at or after `since`."""
+    """Request and evaluate the checks; None once every check requested at or after `since` has
+    passed.
+    """
     if not job.rung.verify.checks:
         return None
     for n, check in enumerate(job.rung.verify.checks):
@@ -51,25 +55,26 @@ def examined(job: Job, seen: JobObservation, since: datetime) -> Move | None:
 
 
 def ask_again_at(job: Job) -> datetime | None:
-    """When checks that did not pass are asked for again; None: none has failed."""
+    """Return when failed checks are requested again; None: none has failed."""
     ends = [r.finished_at for r in _records(job) if r.state is StepState.FAILED and r.finished_at]
     return max(ends) + max(job.rung.verify.timeout / TRIES, SHORTEST) if ends else None
 
 
 def answers_until(job: Job) -> list[tuple[datetime, datetime]]:
-    """Of each request under way, when it was made and when it is given up."""
+    """Return for each pending request when it was made and when it is given up."""
     going = [r for r in _records(job) if r.state is StepState.RUNNING]
     return [(r.asked_at, r.expires_at + ANSWER_GRACE) for r in going if r.asked_at and r.expires_at]
 
 
 def called_off(job: Job, now: datetime) -> Job:
-    """Without requests under way: nobody waits for their answers any more."""
+    """Cancel pending requests: nothing waits for their answers any more."""
     for record in [r for r in _records(job) if r.state is StepState.RUNNING]:
         job = put(job, ended(record, now, StepState.CANCELLED, "not waited for any more"))
     return job
 
 
 def failures(job: Job) -> list[str]:
+    """Return the messages of the failed checks."""
     return [r.message for r in _records(job) if r.state is StepState.FAILED]
 
 
@@ -84,7 +89,7 @@ def _records(job: Job) -> Iterator[StepStatus]:
 
 def _ask(job: Job, seen: JobObservation) -> Move:
     if seen.node is None or not seen.node.boot_id:
-        return wait(job)  # an agent refuses what names no boot
+        return wait(job)  # an agent refuses a request without a boot ID
     for n, check in enumerate(job.rung.verify.checks):
         job = put(job, _request(job, n, check, seen.node, seen.now))
     return job, JobAct.NONE
@@ -109,7 +114,7 @@ def _request(job: Job, n: int, check: Step, node: NodeSeen, now: datetime) -> St
 
 
 def _heard(job: Job, seen: JobObservation, check: Step, record: StepStatus) -> Job | None:
-    """The job with what became of a request; None: it is still under way."""
+    """Return the job with the outcome of a request; None: it is still pending."""
     given = job.status.agent.requests if job.status.agent is not None else {}
     answer, now = given.get(record.request_id), seen.now
     if answer is None or answer.state is RequestState.RUNNING:

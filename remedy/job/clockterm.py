@@ -1,4 +1,4 @@
-"""Since when this process leads by one and the same setting of its wall clock."""
+"""Since when this process leads with one setting of its wall clock."""
 
 from datetime import datetime, timedelta
 
@@ -7,13 +7,16 @@ from rules.history import ClockSteps
 
 
 class ClockTerm:
-    """Begins with the first question, which who leads asks, and anew whenever the clock was set."""
+    """Starts with the first call, which only the leader makes, and again whenever the
+    clock is set.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._steps = clock, ClockSteps()
         self._began: float | None = None
 
     def since(self) -> datetime:
+        """Return the start, by the current wall clock."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
         if self._steps.step(now, monotonic) or self._began is None:
             self._began = monotonic

@@ -1,4 +1,4 @@
-"""The job controller's ports over a real cluster and a real Kube Defender: glue, no decision."""
+"""Adapters from the job controller's ports to a real cluster and Kube Defender: no decisions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ from rules.sources import HOST_EVENTS
 
 @dataclass(frozen=True, slots=True)
 class ClusterWorld:
-    """What is read."""
+    """Reads for the job controller."""
 
     facts: FactStore
     hearing: Hearing
@@ -63,13 +63,14 @@ class ClusterWorld:
     term: ClockTerm
     records: NodeRecords
     freeze: Callable[[], str]
-    """Why a restore of etcd freezes, or may freeze, "" if none does."""
+    """Returns why a restore of etcd stops acts, or may stop them; "" if none does."""
     unverified: Callable[[], str]
-    """Why a restore is possible that nobody has looked for yet, "" if none is."""
+    """Returns why a restore of etcd is possible that was not checked yet; "" if none is."""
 
     def fresh(self, job: Job) -> bool:
-        """A job for host events is not moved on without them; Events no job needs. Behind a lost
-        connection the API server may have gone back to a backup.
+        """Report whether the caches that the job needs are current. Only a job for HostEvents needs
+        HostEvents; no job needs Events. After a lost connection the API server may have been
+        restored from a backup, so caches count as stale until that is checked.
         """
         if self.unverified():
             return False
@@ -122,7 +123,9 @@ class ClusterWorld:
         return await self.handovers.seen(job, node)
 
     def booted_at(self, job: Job) -> datetime | None:
-        """By the Node as rules go by, or by the agent's word of a later boot."""
+        """Return the later of the boot time by the Node, as rules use it, and the one
+        by the agent.
+        """
         node = job.spec.node_name
         known = (self.facts.booted_at(node), self.facts.boot(node, job.spec.agent)[1])
         return max((at for at in known if at is not None), default=None)
@@ -139,7 +142,7 @@ class ClusterWorld:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEffects:
-    """What is done."""
+    """Acts for the job controller."""
 
     store: JobStore
     nodes: NodeAccess
@@ -188,7 +191,9 @@ class ClusterEffects:
     async def _set_key(
         self, job: Job, act: JobAct, field: str, step: LabelStep | AnnotateStep | None
     ) -> JobActResult:
-        """The job may follow a rule that was stored before the key was refused."""
+        """Set the key unless it is refused: the rule may have been stored before the key was
+        refused.
+        """
         if step is None:
             return JobActResult(act)
         if why := self.node_keys.refusal(step.key, job.disruption):
@@ -232,7 +237,9 @@ class ClusterEffects:
 
 @dataclass(frozen=True, slots=True)
 class DefenderLeave:
-    """Kube Defender; no answer becomes its reason as text, which means no."""
+    """Client of Kube Defender; without an answer it returns the reason as text, which counts as a
+    refusal.
+    """
 
     permits: Permits
 
@@ -258,7 +265,7 @@ class DefenderLeave:
 
 @dataclass(frozen=True, slots=True)
 class JobEvents:
-    """Events about a job stand at the job and at its node, where people look first."""
+    """Records Events about a job."""
 
     recorder: EventRecorder
 

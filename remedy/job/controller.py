@@ -1,12 +1,12 @@
-"""The RemedyOperationJob controller: one key in, one Result out.
+"""The RemedyOperationJob controller: reconciles one job and returns one Result.
 
-A run goes round: observe, decide, then either a change of status or one act, until there is nothing
-left to do but wait. What an act brought back is heard by the next round only; whatever must be
-known later is in the status by then. Dying between any two of these loses nothing.
+A run has rounds: observe, decide, then either change the status or do one act, until the job can
+only wait. Only the next round sees the result of an act; what must be known later is in the status
+by then. A crash between any two of these loses nothing.
 
-Changes that no act comes between are written together, as late as may be: before an act on the
-cluster, at once when somebody is asked for something, and at the end. What Kube Defender is asked
-may come first, for it answers a repeated question alike.
+Changes with no act between them are written together, as late as possible: before an act on the
+cluster, at once when somebody is asked for something, and at the end. Requests to Kube Defender may
+precede the write, since a repeated request gets the same answer.
 """
 
 import logging
@@ -36,28 +36,36 @@ log = logging.getLogger(__name__)
 ROUNDS = 24
 """More changes than one run of a job can have; the rest waits for the next run."""
 AGAIN = Result(requeue_after=timedelta(milliseconds=50))
+"""Result of a run that used up its rounds."""
 GIVE_WAY = Result(requeue_after=timedelta(milliseconds=250))
+"""Result of a new job that waits while other jobs are created."""
 UNWRITTEN = frozenset({JobAct.ASK_PERMIT, JobAct.RENEW_PERMIT, JobAct.RELEASE_PERMIT})
-"""Acts that may come before the change that led to them is written."""
+"""Acts that may precede the write of the change that led to them."""
 LONGEST_WAY = timedelta(seconds=5)
-"""A new job gives way to others' creation for so long at most."""
+"""Longest time for which a new job waits for the creation of other jobs."""
 
 
 class JobRepository(Protocol):
-    def get(self, key: str) -> Job | None: ...
+    """Reads and writes jobs."""
+
+    def get(self, key: str) -> Job | None:
+        """Return the job; None if it is gone or cannot be read."""
+        ...
 
     async def save(self, before: Job, after: Job) -> Job:
-        """Write the difference of the statuses; Conflict when somebody wrote since `before`."""
+        """Write the difference of the statuses. Raises Conflict if somebody wrote since
+        `before`.
+        """
         ...
 
     async def settled(self, job: Job) -> None:
-        """Return when `get` gives what we wrote, or something newer."""
+        """Return when `get` returns what we wrote, or something newer."""
         ...
 
 
 @dataclass(slots=True)
 class _Draft:
-    """Changes that are not written yet, each with what it was made from."""
+    """Changes that are not written yet, as pairs of the job before and after."""
 
     moves: list[tuple[Job, Job]] = field(default_factory=list)
 
@@ -72,9 +80,12 @@ def never_busy() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JobController:
-    """busy  whether many faults still wait for their jobs. In a storm the first writes of new jobs
-    would share the API server with the creation of the others; every fault gets its job first.
-    woken  jobs for which Kube Defender keeps a slot at the moment
+    """Reconciles jobs.
+
+    busy: whether many faults still wait for their jobs. In a storm the first writes of new jobs
+        would compete with the creation of other jobs for the API server; every fault gets its job
+        first.
+    woken: jobs for which Kube Defender reserves a slot at the moment
     """
 
     jobs: JobRepository
@@ -117,7 +128,7 @@ class JobController:
             elif what is JobAct.NONE or what is JobAct.DELETE:
                 break
             elif draft.moves and what not in UNWRITTEN:
-                job = await self.save(job, draft)  # and look once more, right before the act
+                job = await self.save(job, draft)  # and observe once more, right before the act
             else:
                 job, heard = await self.do(job, what, seen)
         else:
@@ -136,7 +147,7 @@ class JobController:
         return DONE if at is None else Result(max(at - self.clock.now(), timedelta(0)))
 
     async def save(self, job: Job, draft: "_Draft") -> Job:
-        """Write what the draft holds, all at once; `job` is the last of it."""
+        """Write all changes of the draft in one patch; `job` is the last of them."""
         if not draft.moves:
             return job
         moves, draft.moves = draft.moves, []
@@ -168,6 +179,7 @@ class JobController:
             )
 
     async def do(self, job: Job, what: JobAct, seen: JobObservation) -> tuple[Job, JobActResult]:
+        """Do one act; return the job with its new version and the result."""
         self.fence.check()
         self.metrics.acts.labels(what).inc()
         unasked = self.unasked.holds(job)
@@ -181,6 +193,6 @@ class JobController:
 
 
 def _refused(after: Job, heard: JobActResult | None) -> bool:
-    """Whether Kube Defender's word has just become a hold: nothing follows it but time."""
+    """Report whether Kube Defender's refusal has just become a hold: the run can only wait."""
     asked = heard is not None and heard.act is JobAct.ASK_PERMIT
     return asked and after.phase is JobPhase.AWAITING_PERMIT and after.status.hold is not None

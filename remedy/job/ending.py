@@ -1,4 +1,4 @@
-"""The end of a job: what is ours is undone first, and what must outlast it is kept. Pure."""
+"""The end of a job: first undo its own changes, then keep what later decisions need. Pure."""
 
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation
@@ -10,7 +10,9 @@ from remedy.job.words import answered
 
 
 def undoing(job: Job, seen: JobObservation, ending: CloseReason) -> Move:
-    """Take off what is ours, in the order of its weight for the workloads, then close."""
+    """Undo the job's own changes in the fixed order of remedy.job.undo, release the permit, then
+    close.
+    """
     if (left := handing_over(job, seen) or undo(job, seen)) is not None:
         return left
     if job.status.permit is not None:
@@ -21,9 +23,9 @@ def undoing(job: Job, seen: JobObservation, ending: CloseReason) -> Move:
 
 
 def afterwards(job: Job, seen: JobObservation) -> Move:
-    """A closed job lets go once the node's record holds what counts of it, and is deleted in time.
-    One of a rule in DryRun, as earlier versions made them, and one that is not among the newest of
-    its node, is deleted at once.
+    """Remove the finalizer of a closed job once the node record holds what counts, and delete the
+    job after its TTL. A job of a rule in DryRun, from earlier versions, and a job beyond the newest
+    of its node are deleted at once.
     """
     if not seen.recorded:
         return wait(job)
@@ -41,6 +43,6 @@ def afterwards(job: Job, seen: JobObservation) -> Move:
 
 
 def watched(job: Job) -> bool:
-    """Whether no other job may follow a closed one while its incident lasts."""
+    """Report whether no other job may follow a closed one while its incident lasts."""
     reason = job.close_reason
     return job.phase is not JobPhase.SHADOWED and reason is not None and reason.outlasts_the_job

@@ -1,4 +1,4 @@
-"""The Kubernetes Events that a job emits: once per change of phase, and once per new hold."""
+"""Kubernetes Events that a job emits: one for each change of phase, new hold and unfit decision."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,7 @@ from remedy.job.model import Job
 from remedy.job.words import HEARD_WORD
 
 WARN = frozenset({JobPhase.NEEDS_HUMAN, JobPhase.FAILED})
+"""Phases that are reported with an Event of type Warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class JobEvent:
 
 
 def told(before: Job, after: Job) -> JobEvent | None:
-    """What people should hear of the change from `before` to `after`; None for nothing new."""
+    """Return the Event for the change from `before` to `after`; None if it needs none."""
     if after.phase is not before.phase:
         kind = "Warning" if after.phase in WARN else "Normal"
         about = f"node {after.spec.node_name}: {after.status.message}".rstrip(": ")

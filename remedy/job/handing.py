@@ -1,15 +1,17 @@
-"""What a job has handed over to others, as its steps say. Pure."""
+"""Objects that a job created for other systems, as its steps record them. Pure."""
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from remedy.job.model import Job
 
 PATH, MADE, TAKEN_BACK = "object", "made", "takenBack"
-"""Keys of a step's output: where its object is, that it was made, that it is gone by our hand."""
+"""Keys of a step's output: path of the object, that it was created, that we deleted it or that it
+stays.
+"""
 YES = "yes"
 
 
 def handed(job: Job) -> list[str]:
-    """Paths of objects that may be there, are ours and are not to stay."""
+    """Return paths of objects that may exist, are ours and must not stay."""
     return [r.output[PATH] for r in job.status.steps if _left(r)]
 
 
@@ -18,6 +20,7 @@ def _left(record: StepStatus) -> bool:
 
 
 def taken_back(job: Job) -> Job:
+    """Record that all objects of this job are deleted."""
     steps = [
         r.model_copy(update={"output": {**r.output, TAKEN_BACK: YES}}) if _left(r) else r
         for r in job.status.steps

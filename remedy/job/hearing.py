@@ -1,4 +1,4 @@
-"""Since when everybody is heard without a gap, by the caches through which they speak."""
+"""Start of the time in which our caches had no gap, so that reports could arrive."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -8,21 +8,30 @@ from kubenode.runtime.clock import Clock
 
 
 class Hears(Protocol):
-    """A cache; kubenode.runtime.kube.informer.Informer is one."""
+    """A cache that knows since when it has no gap;
+    kubenode.runtime.kube.informer.Informer is one.
+    """
 
-    def hearing_since(self) -> float | None: ...
+    def hearing_since(self) -> float | None:
+        """Return the monotonic time in seconds since which there was no gap; None: there is one
+        now.
+        """
+        ...
 
 
 class Hearing:
-    """caches     without them nobody is heard
-    witnesses  hear often, and so notice short gaps; one that cannot be read tells of none
+    """Combines several caches into one start time.
+
+    caches: each is needed; a gap in one is a gap in all
+    witnesses: caches that get frequent updates and so notice short gaps; one without a value is
+        ignored
     """
 
     def __init__(self, caches: Sequence[Hears], witnesses: Sequence[Hears], clock: Clock) -> None:
         self._caches, self._witnesses, self._clock = caches, witnesses, clock
 
     def since(self) -> datetime | None:
-        """None: somebody may speak whom we do not hear."""
+        """Return the start by the wall clock; None: a needed cache has a gap now."""
         needed = [cache.hearing_since() for cache in self._caches]
         if any(at is None for at in needed):
             return None

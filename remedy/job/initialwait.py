@@ -1,16 +1,15 @@
-"""The initial wait of a new job: it exists, and begins nothing until the wait is over. Pure.
+"""The initial wait of a new job: it exists and begins nothing until the wait is over. Pure.
 
-    the rule matches      job made, Pending, with the wait in its spec
+    the rule matches      the job is created, Pending, with the wait in its spec
     groupWait             a stronger rule may match too: it supersedes the job
     startupGrace          the node was created, or has booted, a short while ago
     over, fault there     the job begins
 
-Nothing of the ladder runs, and neither Kube Defender nor a person is asked, before the wait is
-over: a job that another one is about to supersede, or whose fault goes by itself as the node comes
-up, must cost nobody anything. A fault that goes meanwhile ends the job once it has stayed away for
-SETTLES; one that comes back sooner finds the same job, so a fault that flaps makes no job each
-time. groupWait then counts from its return. Once the time is over, doubt for DOUBTED whether the
-fault is there ends the job as well.
+Before the wait is over no step runs, and neither Kube Defender nor a person is asked: a job that
+another one is about to supersede, or whose fault clears while the node starts, must cost nothing. A
+fault that clears meanwhile ends the job after SETTLES; one that returns sooner finds the same job,
+so a flapping fault makes no new job each time. groupWait then counts from its return. Once the wait
+is over, evidence that stays unknown for DOUBTED ends the job too.
 """
 
 from datetime import datetime, timedelta
@@ -23,23 +22,23 @@ from remedy.job.silence import by_our_clock, over
 from rules.truth import Truth
 
 REASONS = (HoldReason.GROUP_WAIT, HoldReason.STARTUP_GRACE)
-"""What a job waits for before it begins."""
+"""Reasons of the hold of a job that has not begun and waits for time."""
 DOUBTED = timedelta(minutes=5)
-"""So long a job that could begin otherwise waits for knowledge of its fault."""
+"""Longest time for which a job that could begin otherwise waits for unknown evidence."""
 
 
 def unbegun(job: Job) -> bool:
-    """Whether the job has an initial wait and has not begun since."""
+    """Report whether the job is Pending, has an initial wait and has not begun since."""
     return job.phase is JobPhase.PENDING and never_began(job)
 
 
 def never_began(job: Job) -> bool:
-    """The same of a job in any phase: one that is closed has ended in its initial wait."""
+    """Report the same for a job in any phase: a closed one ended in its initial wait."""
     return job.spec.initial_wait is not None and job.status.timeline.job_created is None
 
 
 def waits_for(job: Job) -> HoldReason | None:
-    """What an open job waits for before it begins; None: not for time."""
+    """Return what an open job waits for before it begins; None: it does not wait for time."""
     wait_, held = job.spec.initial_wait, job.status.hold
     if wait_ is None or not unbegun(job) or job.close_reason is not None:
         return None
@@ -48,7 +47,7 @@ def waits_for(job: Job) -> HoldReason | None:
 
 
 def waits_until(job: Job) -> datetime | None:
-    """When the wait is over, as it was judged last; None: the job does not wait for time."""
+    """Return when the wait is over by the last evaluation; None: the job does not wait for time."""
     if waits_for(job) is None or job.spec.initial_wait is None:
         return None
     held = job.status.hold
@@ -56,12 +55,12 @@ def waits_until(job: Job) -> datetime | None:
 
 
 def begins_at(job: Job, seen: JobObservation) -> datetime | None:
-    """When the initial wait is over; None: the job has none."""
+    """Return when the initial wait is over; None: the job has none."""
     return None if job.spec.initial_wait is None else _ends(job, seen)[0]
 
 
 def waiting(job: Job, seen: JobObservation) -> Move | None:
-    """None: the job may begin."""
+    """Wait or end before the job begins; None: the job may begin."""
     if job.spec.initial_wait is None:
         return None
     if (ended := _doubted(job, seen) or _gone(job, seen)) is not None:
@@ -73,9 +72,10 @@ def waiting(job: Job, seen: JobObservation) -> Move | None:
 
 
 def _ends(job: Job, seen: JobObservation) -> tuple[datetime, HoldReason]:
-    """When the wait is over, and what is waited for until then.
+    """Return when the wait is over, and its reason until then.
 
-    A boot may be seen late; the wait is never over before startupGrace has passed since it.
+    A boot may be observed late; the wait is never over before startupGrace has passed since the
+    boot.
     """
     given, back = job.spec.initial_wait, job.status.timeline.fault_seen
     assert given is not None
@@ -88,9 +88,9 @@ def _ends(job: Job, seen: JobObservation) -> tuple[datetime, HoldReason]:
 
 
 def _doubted(job: Job, seen: JobObservation) -> Move | None:
-    """The end of a job of whose fault nobody has known anything for long; None: it is not so yet.
+    """Close a job with evidence unknown for DOUBTED; None: not yet.
 
-    It must not keep the node from a weaker rule, and a fault that is seen again gets a new job.
+    It must not keep the node from a weaker rule, and a fault that is observed again gets a new job.
     """
     held = job.status.hold
     if held is None or held.since is None or held.reason != HoldReason.FAULT_UNKNOWN:
@@ -103,7 +103,9 @@ def _doubted(job: Job, seen: JobObservation) -> Move | None:
 
 
 def _gone(job: Job, seen: JobObservation) -> Move | None:
-    """The move of a job whose fault is known to have gone; None: it is there, or nobody knows."""
+    """Wait, then close a job with evidence known false; None: it is true, or
+    nothing is known.
+    """
     since, evidence = job.status.evidence_false_since, seen.fault.evidence
     now = seen.now
     if evidence is Truth.FALSE and seen.fresh:

@@ -1,7 +1,8 @@
-"""Marks on a node whose job is gone: somebody took its finalizer off and deleted it.
+"""Removes marks on a node whose job no longer exists, because somebody removed its finalizer and
+deleted it.
 
-Marks that name a job are its own, whoever wrote them, so without the job they are taken off: those
-of the autoscalers and the cordon. A fence stays, and with it the cordon: the host may be off.
+Marks that name a job belong to it, whoever wrote them, so without the job they are removed: the
+autoscaler annotations and the cordon. A fence stays, and its cordon too: the host may be off.
 """
 
 from collections.abc import Sequence
@@ -21,16 +22,18 @@ from remedy.job.marks import removed, set_by
 from remedy.job.model import CORDONED_BY, FENCED_BY
 
 GONE = timedelta(minutes=1)
-"""A job that is not in our cache for so long is gone, and not merely not seen yet."""
+"""A job that is missing in our cache for this long is gone, and not merely not cached yet."""
 
 
 def owners(node: Node) -> set[str]:
-    """Names of the jobs whose cordon or marks stand on a node."""
+    """Return the names of the jobs that a node's cordon and autoscaler annotations name."""
     annotations = node.metadata.annotations
     return {set_by(annotations), annotations.get(CORDONED_BY, "")} - {""}
 
 
 class LeftMarks:
+    """Reconciles nodes that carry marks of jobs that no longer exist."""
+
     def __init__(
         self,
         kube: Kube,
@@ -42,14 +45,14 @@ class LeftMarks:
         self._kube, self._nodes, self._jobs = kube, nodes, jobs
         self._clock, self._fence = clock, fence
         self._missing: dict[str, float] = {}
-        """By job the monotonic time since when it is known to be missing."""
+        """Monotonic time in seconds since when a job is known to be missing, by job name."""
 
     def noticed(self, key: str, old: Node | None, new: Node | None) -> Sequence[str]:
-        """The mapper of the informer of Nodes."""
+        """Map an event of the Node informer to the keys to reconcile."""
         return (key,) if new is not None and self._vanished(new) else ()
 
     async def reconcile(self, name: str) -> Result:
-        """Take off what jobs have left on one node that are gone."""
+        """Remove the marks of missing jobs from one node, once they are missing for GONE."""
         node = self._nodes.get(name)
         if node is None:
             return DONE
@@ -65,6 +68,7 @@ class LeftMarks:
         return Result(timedelta(seconds=waits)) if waits else DONE
 
     def _vanished(self, node: Node) -> set[str]:
+        """Return the jobs named on the node that are missing; none while the cache is stale."""
         names = owners(node)
         if not names or not self._jobs.fresh():
             return set()
@@ -74,7 +78,7 @@ class LeftMarks:
         return names - there
 
     async def _patch(self, node: Node, job: str) -> None:
-        """Raises Conflict when somebody wrote since the node was read."""
+        """Remove the job's marks. Raises Conflict if somebody wrote since the node was read."""
         annotations = node.metadata.annotations
         changes: dict[str, Any] = dict(removed(annotations, job))
         spec: dict[str, Any] = {}

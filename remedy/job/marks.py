@@ -1,7 +1,8 @@
-"""The autoscalers' marks: while a job may take pods off a node, nobody else scales it in. Pure.
+"""Protects a node from autoscalers while a job may take pods off it: no autoscaler may remove it.
+Pure.
 
-Only marks that were not there are set, ours are named in an annotation of our own, written in the
-same patch, and only those are taken off again.
+The job sets only annotations that are absent, names its own in PROTECTED_BY in the same patch, and
+removes only those.
 """
 
 from collections.abc import Mapping
@@ -10,21 +11,23 @@ from kubenode.api.v1alpha1 import Disruption
 from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 
 PROTECTED_BY = "kubenode.io/protected-by"
-"""Annotation on a Node: `job key,key`, whose marks they are."""
+"""Annotation on a Node, `job key,key`: the job and the autoscaler annotations that it set."""
 MARKS: Mapping[str, str] = {
     "cluster-autoscaler.kubernetes.io/scale-down-disabled": "true",
     "karpenter.sh/do-not-disrupt": "true",
 }
+"""Annotations that keep the Cluster Autoscaler and Karpenter from removing a node."""
 CLASSES = frozenset({Disruption.PODS, Disruption.NODE})
+"""Disruption classes of rungs that need this protection."""
 
 
 def missing(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Marks that nobody has set, whatever they are set to."""
+    """Return the keys that are absent; a key with any value counts as set by somebody."""
     return tuple(key for key in MARKS if key not in annotations)
 
 
 def ours(annotations: Mapping[str, str], job: str) -> tuple[str, ...]:
-    """Marks that stand there because this job set them."""
+    """Return the keys that are set because this job set them."""
     owner, _, keys = annotations.get(PROTECTED_BY, "").partition(" ")
     if owner != job:
         return ()
@@ -32,13 +35,13 @@ def ours(annotations: Mapping[str, str], job: str) -> tuple[str, ...]:
 
 
 def set_by(annotations: Mapping[str, str]) -> str:
-    """Name of the job whose marks stand there, "" for none."""
+    """Return the name of the job that set the node's autoscaler annotations; "" for none."""
     return annotations.get(PROTECTED_BY, "").partition(" ")[0]
 
 
 def added(annotations: Mapping[str, str], job: str) -> dict[str, str | None]:
-    """The annotations that protect the node; empty if there is nothing to add. Marks that a job
-    before left behind are taken over: a node has one open job.
+    """Return the annotations that protect the node; empty if nothing is to be added. Those left
+    behind by an earlier job are taken over, since a node has one open job.
     """
     before = set_by(annotations)
     keys = [*missing(annotations), *(ours(annotations, before) if before else ())]
@@ -48,14 +51,14 @@ def added(annotations: Mapping[str, str], job: str) -> dict[str, str | None]:
 
 
 def removed(annotations: Mapping[str, str], job: str) -> dict[str, str | None]:
-    """The annotations to take off; empty if nothing is ours."""
+    """Return the annotations to remove, as keys with None; empty if none is ours."""
     if set_by(annotations) != job:
         return {}
     return dict.fromkeys([*ours(annotations, job), PROTECTED_BY])
 
 
 def protect(job: Job, seen: JobObservation, node: NodeSeen) -> tuple[Job, JobAct] | None:
-    """Set the marks before anything of class Pods or more begins; None when that is done."""
+    """Set the annotations before a rung of class Pods or Node begins; None when that is done."""
     if job.disruption not in CLASSES or seen.node is None:
         return None
     tried = seen.heard is not None and seen.heard.act is JobAct.PROTECT
@@ -70,10 +73,10 @@ def protect(job: Job, seen: JobObservation, node: NodeSeen) -> tuple[Job, JobAct
 
 
 def _unowned(job: Job, node: NodeSeen) -> bool:
-    """Whether our marks stand there, and the status that said so was removed."""
+    """Report whether our annotations are on the node, and the status that said so was removed."""
     return there(job, node) and not job.status.owned.scale_down_disabled
 
 
 def there(job: Job, node: NodeSeen | None) -> bool:
-    """Whether marks of this job stand on its node."""
+    """Report whether annotations of this job are on its node."""
     return node is not None and set_by(node.annotations) == job.mark

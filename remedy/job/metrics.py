@@ -13,11 +13,13 @@ from remedy.job.model import Job, JobAct
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
 OTHER = "other"
 REASONS = frozenset(str(reason) for reason in (*HoldReason, *Reason))
-"""Why a job may wait; a reason of another version counts as OTHER."""
+"""Reasons for which a job may wait; a reason of another version counts as OTHER."""
 
 
 class JobMetrics:
-    """Fault to job is measured where the job is made: remedy.remedier.metrics."""
+    """Metrics of jobs. remedy.remedier.metrics measures the time from fault to job, where the job
+    is made.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.moves = Counter(
@@ -45,6 +47,7 @@ class JobMetrics:
                 self.acts.labels(what)
 
     def changed(self, before: Job, after: Job) -> None:
+        """Count the transition and the new hold of a written change."""
         if after.phase is not before.phase:
             self.moves.labels(after.phase).inc()
             closed = after.status.timeline.closed
@@ -56,7 +59,9 @@ class JobMetrics:
 
 
 class HeldJobsCollector(Collector):
-    """How long jobs wait with their cordon on their nodes, read when the page is asked for."""
+    """Collects how long jobs that cordoned their nodes have been on hold, read when the page is
+    requested.
+    """
 
     def __init__(self, jobs: Callable[[], Iterable[RemedyOperationJob]], clock: Clock) -> None:
         self._jobs, self._clock = jobs, clock

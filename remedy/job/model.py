@@ -1,5 +1,5 @@
-"""The words of one job's decision: what is remembered (Job), what is observed (Seen), what may be
-done (Act).
+"""Data model of one job's decision: what is stored (Job), what is observed (JobObservation) and
+what may be done (JobAct).
 
 Nothing here decides and nothing here does I/O. Job holds the spec and status models of the API as
 they are; they are never changed in place, only copied with changes.
@@ -44,24 +44,27 @@ from rules.truth import Truth
 
 FINALIZER = "kubenode.io/remedy"
 CORDONED_BY = "kubenode.io/cordoned-by"
-"""Annotation on a Node: the name of the job whose cordon it is."""
+"""Annotation on a Node: the name of the job that cordoned the node."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-"""Taint by which Kubernetes frees pods and volumes of a node: it is taken to be dark."""
+"""Taint that makes Kubernetes delete a node's pods and detach its volumes: the node counts as shut
+down.
+"""
 FENCED_BY = "kubenode.io/fenced-by"
-"""Annotation on a Node: the name of the job whose out-of-service taint it is."""
+"""Annotation on a Node: the name of the job that set the out-of-service taint."""
 ALSO_MATCHED = "kubenode.io/also-matched"
-"""Annotation on a job: the rules that lost the choice, `name: why` per line."""
+"""Annotation on a job: the matching rules that were not chosen, one `name: why` per line."""
 REQUESTED = "kubenode.io/requested"
-"""Annotation on a job: the last request to a provider that must not be made twice. It is written
-before the request, and outlives a status that somebody removed.
+"""Annotation on a job: the last request to a provider that must not be sent twice. It is written
+before the request is sent, and survives the removal of the status.
 """
 NOTED_PARTS = 4
+"""Number of space-separated fields in the annotation REQUESTED."""
 CLOSING = "Closing"
-"""Condition type of a job that is decided to end and undoes what is its own first."""
+"""Condition type of a job that is decided to end and first undoes its own changes."""
 
 
 class JobAct(StrEnum):
-    """The one thing that a run does to the world, each idempotent."""
+    """The one change of the outside world that a round makes; each is idempotent."""
 
     NONE = "None"
     ADD_FINALIZER = "AddFinalizer"
@@ -97,15 +100,19 @@ class JobAct(StrEnum):
 
 
 HARMFUL = frozenset({JobAct.CORDON, JobAct.EVICT})
-"""Acts that take something away from workloads: never without a permit and plain evidence."""
+"""Acts that take something away from workloads: they need a permit and evidence that is
+known true.
+"""
 
 
 class CloseReason(StrEnum):
-    """Why a job ends; it outlives a restart as the reason of the condition Closing."""
+    """Why a job ends. It survives a restart as the reason of the condition Closing."""
 
     PROVEN = "Proven"
     CHECKED = "ChecksPassed"
-    """Proven by its checks, while the evidence still says otherwise: it may be a latched one."""
+    """Verified by its checks while the evidence is not known false: some evidence is never taken
+    back.
+    """
     SUPERSEDED = "Superseded"
     GAVE_UP = "GaveUp"
     FAULT_GONE = "FaultGone"
@@ -120,6 +127,7 @@ class CloseReason(StrEnum):
 
     @property
     def phase(self) -> JobPhase:
+        """Return the closed phase that the reason leads to: Succeeded, Failed or Cancelled."""
         match self:
             case CloseReason.PROVEN | CloseReason.CHECKED:
                 return JobPhase.SUCCEEDED
@@ -130,8 +138,9 @@ class CloseReason(StrEnum):
 
     @property
     def outlasts_the_job(self) -> bool:
-        """Whether no other job may follow while the incident lasts: it was given up, a person
-        spoke, or the evidence says that it goes on although it does not.
+        """Report whether no other job may follow while the incident lasts: the job gave up, was
+        deleted or waited too long for approval, a person decided, or its checks passed while the
+        evidence stayed.
         """
         return self not in _OVER
 
@@ -146,16 +155,16 @@ _OVER = frozenset(
     }
 )
 INCIDENT_ENDS = timedelta(minutes=10)
-"""An incident is over when its evidence has been known false for this long."""
+"""An incident ends when its evidence has been known false for this long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """What the annotation REQUESTED says.
+    """Content of the annotation REQUESTED.
 
-    word       `reset` or `replace`
-    boot_id    the boot of the host that it was meant for
-    asked_at   when the step wrote that it is about to ask
+    word: `reset` or `replace`
+    boot_id: boot ID of the host that the request was meant for, `-` if unknown
+    asked_at: when the step recorded that it is about to send the request
     """
 
     word: str
@@ -165,7 +174,7 @@ class Requested:
 
     @classmethod
     def of(cls, text: str | None) -> "Requested | None":
-        """None where nothing is written, or nothing that can be read."""
+        """Parse the annotation; return None if it is absent or cannot be parsed."""
         parts = (text or "").split(" ")
         if len(parts) != NOTED_PARTS:
             return None
@@ -182,7 +191,11 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What we remember. `finalizer` is whether ours is on; `created` the API server's time."""
+    """A job as it is stored.
+
+    created: creation time by the API server's clock
+    finalizer: whether the job carries our finalizer
+    """
 
     name: str
     uid: str
@@ -192,18 +205,26 @@ class Job:
     deleting: bool = False
     finalizer: bool = False
     also_matched: tuple[AlsoMatched, ...] = ()
-    """As the remedier wrote it beside the spec; it goes into the first status."""
+    """Rules that were not chosen, as the remedier wrote them beside the spec; copied to the first
+    status.
+    """
     requested: Requested | None = None
+    """Last provider request in the annotation REQUESTED; None if there is none."""
     generation: int = field(default=0, compare=False)
     resource_version: str = field(default="", compare=False)
     traceparent: str = field(default="", compare=False)
-    """The span of the fault, as whoever made the job wrote it; "" for one of our own."""
+    """Trace context of the fault, written by the creator of the job; "": it derives from the job's
+    uid.
+    """
     started_by: str = field(default="", compare=False)
-    """Who made a job that no rule did, and `cancelled_by` who cancelled it, as admission signed."""
+    """Who made a job that no rule made, as admission signed it; "" if nobody. `cancelled_by` names
+    who cancelled the job in the same way.
+    """
     cancelled_by: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, obj: RemedyOperationJob) -> "Job":
+        """Convert the API object. Raises ValueError if it has no creationTimestamp."""
         if obj.metadata.creation_timestamp is None:
             raise ValueError(
                 f"job {obj.metadata.name} has no creationTimestamp: not read from a server"
@@ -226,7 +247,7 @@ class Job:
         )
 
     def having(self, **changes: Any) -> "Job":
-        """This job with changes to its status."""
+        """Return a copy of this job with changes to its status."""
         return replace(self, status=self.status.model_copy(update=changes))
 
     @property
@@ -235,7 +256,9 @@ class Job:
 
     @property
     def mark(self) -> str:
-        """What stands in the annotation of a node that this job cordoned."""
+        """Value of the annotations CORDONED_BY and FENCED_BY on a node that this job cordoned or
+        fenced.
+        """
         return self.name
 
     @property
@@ -248,13 +271,13 @@ class Job:
 
     @property
     def step(self) -> Step | None:
-        """The step that is next or under way; None when the rung's steps are done."""
+        """The step that is next or under way; None when all steps of the rung are done."""
         steps = self.rung.steps
         return steps[self.status.step] if self.status.step < len(steps) else None
 
     @property
     def record(self) -> StepStatus | None:
-        """What is written of `step`."""
+        """The status record of `step`; None if the step has none yet."""
         return next(
             (
                 r
@@ -266,13 +289,13 @@ class Job:
 
     @property
     def under_way(self) -> StepStatus | None:
-        """What is written of `step` from when it began until it ends; None before and after."""
+        """The record of `step` while the step is running; None before and after."""
         record = self.record
         return record if record is not None and record.state is StepState.RUNNING else None
 
     @property
     def answer(self) -> AgentRequest | None:
-        """The agent's answer to the request under way."""
+        """The agent's answer to the request of the current step; None if there is none yet."""
         record, agent = self.record, self.status.agent
         if record is None or agent is None or not record.request_id:
             return None
@@ -280,8 +303,8 @@ class Job:
 
     @property
     def in_flight(self) -> bool:
-        """Whether an agent or a provider is asked for something and we do not know what became of
-        it. From the write that asks until the result or the deadline nothing interrupts a job.
+        """Report whether an agent or a provider has been sent a request with an unknown outcome.
+        Nothing interrupts a job from the write of the request until its result or its deadline.
         """
         record = self.under_way
         return (
@@ -293,19 +316,21 @@ class Job:
 
     @property
     def asked_agent(self) -> bool:
-        """In flight, and nothing is left for us to do but to wait for the agent."""
+        """Report whether the job is in flight and only waits for the agent's answer."""
         return self.in_flight and self.record is not None and self.record.by is StepBy.AGENT
 
     @property
     def gone_by_us(self) -> bool:
-        """Whether a node that is gone is our own doing: this rung asked for its replacement."""
+        """Report whether this rung requested the replacement of the node, so that its absence is
+        expected.
+        """
         return self.phase in _REPLACES and any(
             r.asked_at is not None and r.state is not StepState.WAITING for r in self._replacements
         )
 
     @property
     def replaced(self) -> bool:
-        """Whether this rung replaced the node, which was seen by the new one being Ready."""
+        """Report whether this rung replaced the node: the new node was observed Ready."""
         return any(r.state is StepState.DONE for r in self._replacements)
 
     @property
@@ -315,7 +340,9 @@ class Job:
 
     @property
     def close_reason(self) -> CloseReason | None:
-        """Why the job ends or has ended; None while it goes on. Unreadable reads as given up."""
+        """Why the job ends or has ended; None while it continues. An unknown reason reads as
+        GAVE_UP.
+        """
         found = self.condition(CLOSING)
         if found is None or found.status is not ConditionStatus.TRUE:
             return None
@@ -325,6 +352,7 @@ class Job:
             return CloseReason.GAVE_UP
 
     def condition(self, type_: str) -> Condition | None:
+        """Return the condition of this type; None if the job has none."""
         return next((c for c in self.status.conditions if c.type == type_), None)
 
 
@@ -338,10 +366,15 @@ def _also_matched(text: str | None) -> tuple[AlsoMatched, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """The job's node. `cordoned_by`, `fenced_by` are our annotations, "" for none; `boot_id` "" is
-    unknown; `out_of_service` is the taint of that name, whoever set it. `ready` is what its
-    condition Ready says: True, False or Unknown, "" if it never said. `agent_silent`: the host's
-    agent renews its Lease no more.
+    """Observation of the job's node.
+
+    cordoned_by: job named by our annotation for the cordon, "" for none
+    fenced_by: job named by our annotation for the fence, "" for none
+    boot_id: "" if unknown
+    out_of_service: whether the out-of-service taint is set, by anybody
+    ready: status of the condition Ready: True, False or Unknown; "" if the node has no such
+        condition
+    agent_silent: whether the host's agent no longer renews its Lease
     """
 
     unschedulable: bool = False
@@ -358,11 +391,11 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class FaultAssessment:
-    """What the loaded program says of the job's own rule now.
+    """Current result of the job's own rule in the loaded program.
 
-    agreed  both engines say so, or the operator's policy lets one be enough
-    gone    proof: TRUE when the evidence is known false by reports made since the last act
-    why     a sentence for holds: which leaf is unknown, which guard true, which engine differs
+    agreed: both engines agree, or the operator's policy accepts one of them
+    gone: TRUE when the evidence is known false by reports made since the last act
+    why: message for holds: which leaf is unknown, which guard is true, which engine differs
     """
 
     evidence: Truth = Truth.UNKNOWN
@@ -374,43 +407,51 @@ class FaultAssessment:
 
 @dataclass(frozen=True, slots=True)
 class JobActResult:
-    """What came back from the act of the run before. `error` is why no verdict came."""
+    """Result of the previous round's act. `error` says why there is no verdict or why the act
+    failed; "" if it did not.
+    """
 
     act: JobAct
     verdict: Verdict | None = None
     error: str = ""
     evicted: tuple[str, ...] = ()
     moved: str = ""
-    """Notes on the evicted pods, by which their replacements are found again."""
+    """Notes on the evicted pods, used to find their replacements (remedy.job.migration.absence)."""
     blocked: Blocked | None = None
     lowered: Mapping[str, str] = field(default_factory=dict)
-    """Deployments without surge of ours any more; why, if it did not serve, else ""."""
+    """Deployments (`namespace/name`) that no longer have replicas of ours, each with the reason if
+    the surge did not help, else "".
+    """
     saved: Mapping[str, str] = field(default_factory=dict)
-    """Gangs whose receivers answered: "" for saved, else why not. Others are asked again."""
+    """Gangs with a final answer from their receiver: "" for saved, else the reason why not. Other
+    gangs are asked again.
+    """
     outcome: RequestOutcome | None = None
-    """Of what a provider, or whoever makes the nodes, was asked for; `error` says why not."""
+    """Outcome of a request to a provider, a node group or a receiver; `error` has the reason. None:
+    the act has no such outcome.
+    """
     after: timedelta | None = None
-    """When to ask again, if they say."""
+    """How long to wait before asking again; None if the answer does not say."""
     booted: bool = False
-    """Nobody was asked, as the host runs another boot than the one that it was decided on."""
+    """No request was sent because the host runs another boot than the one of the decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobObservation:
-    """What we observe this time, never what we remember asking for.
+    """Observation of one round: what is seen now, never what we remember asking for.
 
-    fresh        the caches are current; else nothing new is begun
-    node         None: gone, or another one under the same name
-    permit       Kube Defender's answer to `check`; None: not asked, or no answer
-    pods         None: not looked at
-    unavailable  sum of the time that evicted pods had no ready replacement; None: not looked at
-    stronger     the rule that would supersede the job now, "" for none
-    successor    the job that supersedes this one, once there is one
-    woken        Kube Defender keeps a slot for this job: ask now, whatever the hold says
-    power        the provider's word on the machine; None: not asked for
-    replacing    who can replace the machine, or how far that is; None: not asked for
-    unasked      this process wrote the request that stands in the status and has not acted on it:
-                 without it nobody knows whether it was asked
+    fresh: the caches are current; otherwise nothing new begins
+    node: None: the node is gone, or has another uid under the same name
+    permit: Kube Defender's verdict on the held permit; None: not asked, or no answer
+    pods: None: not read
+    unavailable: total time for which evicted pods had no ready replacement; None: not read
+    stronger: rule that would supersede the job now, "" for none
+    successor: job that supersedes this one; None until it exists
+    woken: Kube Defender reserves a slot for this job: ask now, whatever the hold says
+    power: the provider's reading of the machine; None: not asked
+    replacing: who can replace the machine, or the progress of the replacement; None: not asked
+    unasked: this process persisted the request in the status and has not sent it. Without this flag
+        it is unknown whether the request was sent.
     """
 
     now: datetime
@@ -430,31 +471,34 @@ class JobObservation:
     events: tuple[EventSeen, ...] = ()
     """The planned events that the job was made for."""
     handed: HandedSeen | None = None
-    """The object of the step under way that another works on; None: not looked at."""
+    """The object of the current step that another system works on; None: not read."""
     rollback: RollbackSeen | None = None
-    """How far the machine's component is taken back; None: not asked for."""
+    """Progress of the rollback of the machine's component; None: not asked."""
     hearing_since: datetime | None = DAWN
-    """Since when everybody is heard without a gap; None: they are not now."""
+    """Start of the time without a gap in our caches and connections; None: there is a gap now."""
     clock_since: datetime = DAWN
-    """Since when instants in the status were written by the clock that tells `now`: the begin of
-    our term, or the last time that our clock was set.
+    """Since when `now` comes from one clock: the start of our leader term, or the last time our
+    clock was set. Instants before it may come from a clock that differs.
     """
     booted_at: datetime | None = None
-    """Of a job that has not begun: when its node last booted, as far as we know."""
+    """When the node of a job that has not begun last booted; None if unknown or not read."""
     recorded: bool = True
-    """Of a closed job: the node's record holds all that later decisions need of it."""
+    """For a closed job: the node record holds all that later decisions need from it."""
     outnumbered: bool = False
-    """Of a closed job: as many as may stay on a node until their TTL closed after it."""
+    """For a closed job: as many jobs as a node may keep until their TTL have closed after it."""
     restored: bool = False
-    """Etcd was restored from a backup: what is not there may have been there."""
+    """Etcd was restored from a backup: an object or mark that is missing may have existed."""
 
 
 def irreversible(step: Step) -> bool:
+    """Report whether the step cannot be undone."""
     return step.irreversible
 
 
 def binding(job: Job, record: StepStatus) -> bool:
-    """Whether it is about a step that cannot be undone; a check only looks."""
+    """Report whether the record belongs to a step that cannot be undone. Records of checks do not:
+    their index is beyond the rung's steps.
+    """
     steps = job.spec.ladder[record.rung].steps if record.rung < len(job.spec.ladder) else []
     return record.index < len(steps) and steps[record.index].irreversible
 
@@ -490,7 +534,9 @@ ACTING = frozenset({Mode.ENFORCE, Mode.APPROVE})
 
 
 def unsupported(ladder: list[Rung]) -> str:
-    """What of `ladder` this version cannot do, as a sentence; "" if all can be done."""
+    """Return what this version cannot do in `ladder`, as a sentence; "" if it supports
+    all of it.
+    """
     for rung in ladder:
         for step in rung.steps:
             if why := unsupported_step(step):
@@ -499,14 +545,15 @@ def unsupported(ladder: list[Rung]) -> str:
 
 
 def unable(rule: NodeRemedierSpec) -> str:
-    """Why this version cannot do what a rule asks of it, "" if it can.
+    """Return why this version cannot do what a rule asks for; "" if it can.
 
-    Steps are only ever taken in a mode that acts: a rule in DryRun may name those to come.
+    Only modes that act take steps, so a rule in DryRun may name steps of later versions.
     """
     return unsupported(rule.ladder or []) if rule.mode in ACTING else ""
 
 
 def unsupported_step(step: Step) -> str:
+    """Return why this version cannot do the step; "" if it can."""
     if step.name not in SUPPORTED:
         return f"step {step.name} is not available in this version"
     if step.replace is not None and step.replace.surge != "None":

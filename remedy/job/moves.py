@@ -1,7 +1,7 @@
-"""The moves a job can make: wait with a reason, change phase, climb, give up, end.
+"""Transitions of a job: wait with a reason, enter a phase, escalate, give up, end.
 
-Each answers (job, act) where either the job changed or an act is chosen, never both. So what is
-about to be done is always in the status, written and awaited, before it is done.
+Each returns (job, act): either the job changed or an act is chosen, never both. So the status holds
+the intent before the act begins.
 """
 
 from collections.abc import Sequence
@@ -23,24 +23,30 @@ from remedy.job.undo import owns
 from rules.truth import Truth
 
 Move = tuple[Job, JobAct]
+"""The job after a decision, and the act to do. If the job changed, the act is NONE."""
 FAULT_UNKNOWN = str(HoldReason.FAULT_UNKNOWN)
 
 LOOK_AGAIN = timedelta(seconds=30)
-"""After this a hold is looked at again that nothing else would wake."""
+"""Default time until a hold that no other event would wake is evaluated again."""
 FURTHEST = timedelta(hours=1)
-"""Kube Defender says to look again in half of this at the latest."""
+"""Upper bound of the times that Kube Defender gives for asking again; it gives at most half of
+this.
+"""
 YIELD_LONGEST = timedelta(hours=1)
+"""Upper bound of the pause after a drain that yielded; a longer step timeout raises it."""
 LONGEST_DOUBT = timedelta(hours=1)
-"""For so long a job keeps what it has on a node of which nobody knows whether it is faulty."""
+"""Longest time for which a job keeps its changes on a node while the evidence is unknown."""
 SETTLES = timedelta(seconds=30)
-"""A fault that is known false for so long has gone."""
+"""A fault has gone when its evidence has been known false for this long."""
 SETTLING = "the fault is not there now: if it stays away for 30s the job ends, until then it waits"
 MESSAGE = 1024
+"""Longest message in a status, in characters."""
 ACT = timedelta(minutes=1)
-"""How long a single central act may take: a permit must be valid for that long."""
+"""Longest duration of a single act of the operator: a permit must be valid for that long."""
 
 
 def wait(job: Job) -> Move:
+    """Change nothing and do nothing."""
     return job, JobAct.NONE
 
 
@@ -54,10 +60,14 @@ def hold(
     until: datetime | None = None,
     quiet: timedelta = timedelta(0),
 ) -> Move:
-    """Wait, and say why. The same hold is written again only when its time to look has passed.
+    """Wait, and record the reason. The same hold is written again only when its time to reconcile
+    has passed.
 
-    quiet   and then only so much later, whatever the message counts: a thousand jobs that wait for
-            one slot must not write whenever they ask; `remedy.job.wake` heeds what was heard
+    scope: scope of the limit or budget that refused, "" for none
+    until: when to evaluate the hold again; None: after LOOK_AGAIN
+    quiet: delays that repeated write by so much more and ignores a changed message: a thousand jobs
+        that wait for one slot must not write each time they ask. `remedy.job.wake` uses the time of
+        the last verdict instead of the one in the hold.
     """
     new = Hold(
         reason=reason,
@@ -74,8 +84,8 @@ def hold(
 
 
 def timed(before: Job, after: Job, now: datetime) -> Job:
-    """`after` with the time that holds took: since when this one lasts, and the sum of all. Doubt
-    about the fault begins a hold of its own, as it is bounded.
+    """Return `after` with the duration of holds: the start of the current one and the sum of all.
+    Unknown evidence starts a hold of its own, because its duration is bounded.
     """
     old, new = before.status.hold, after.status.hold
     if old is new:
@@ -96,24 +106,25 @@ def _summed(job: Job, since: datetime, now: datetime) -> Job:
 
 
 def due(job: Job, now: datetime) -> bool:
-    """Whether the job's hold is to be looked at again, or there is none."""
+    """Report whether the job's hold is due to be evaluated again, or there is none."""
     old = job.status.hold
     return old is None or old.look_again_at is None or now >= old.look_again_at
 
 
 def asks_again(job: Job, now: datetime) -> bool:
-    """Whether the time to ask Kube Defender again has come. One that is further away than it ever
-    says comes of a clock that was set back.
+    """Report whether the time to ask Kube Defender again has come. A time that is further away than
+    Kube Defender ever gives comes from a clock that was set back, and counts as due.
     """
     return due(job, now) or not due(job, now + FURTHEST)
 
 
 def held_for(job: Job, *reasons: str) -> bool:
+    """Report whether the job has a hold for one of these reasons."""
     return job.status.hold is not None and job.status.hold.reason in reasons
 
 
 def enter(job: Job, phase: JobPhase, message: str = "", **changes: object) -> Move:
-    """Into another phase; the hold of the old one ends unless `changes` set one."""
+    """Enter another phase. The hold of the old phase ends unless `changes` set one."""
     return job.having(
         phase=phase, message=message[:MESSAGE], **{"hold": None, **changes}
     ), JobAct.NONE
@@ -122,7 +133,9 @@ def enter(job: Job, phase: JobPhase, message: str = "", **changes: object) -> Mo
 def set_condition(
     job: Job, now: datetime, type_: str, reason: str, message: str = "", *, status: bool = True
 ) -> list[Condition]:
-    """The job's conditions with this one; its time moves when the status or the reason does."""
+    """Return the job's conditions with this one. The transition time changes with the status or the
+    reason.
+    """
     state = ConditionStatus.TRUE if status else ConditionStatus.FALSE
     old = job.condition(type_)
     same = old is not None and (old.status, old.reason) == (state, reason)
@@ -137,7 +150,7 @@ def set_condition(
 
 
 def granted(job: Job, now: datetime, verdict: Verdict) -> Job:
-    """The permit of `verdict` in the status; the first grant is the timeline's."""
+    """Store the permit of `verdict` in the status; the first grant sets the timeline."""
     first = job.status.permit
     at = verdict.granted_at or (first.granted_at if first else None) or now
     permit = PermitStatus(
@@ -154,7 +167,7 @@ def granted(job: Job, now: datetime, verdict: Verdict) -> Job:
 
 
 def climb(job: Job, now: datetime, why: str) -> Move:
-    """To the next rung, or give up where there is none."""
+    """Escalate to the next rung, or give up if there is none."""
     after = job.status.rung + 1
     if after >= len(job.spec.ladder):
         return give_up(job, now, f"{why}; no rung is left")
@@ -169,6 +182,7 @@ def climb(job: Job, now: datetime, why: str) -> Move:
 
 
 def give_up(job: Job, now: datetime, why: str) -> Move:
+    """Enter NeedsHuman or close the job as given up, depending on `onGiveUp`."""
     if job.spec.on_give_up is OnGiveUp.HOLD:
         if switched_off(job) and not replaced(job):
             why = f"{why[: MESSAGE // 2]}; the machine is off: this job switched it off"
@@ -177,7 +191,7 @@ def give_up(job: Job, now: datetime, why: str) -> Move:
 
 
 def close(job: Job, now: datetime, reason: CloseReason, why: str) -> Move:
-    """End the job; first what is ours on the node is undone and the permit released."""
+    """End the job. It first undoes its own changes on the node and releases the permit."""
     conditions = set_condition(job, now, CLOSING, reason, why)
     ended = job.having(
         conditions=conditions,
@@ -192,12 +206,13 @@ def close(job: Job, now: datetime, reason: CloseReason, why: str) -> Move:
 
 
 def closed(job: Job, now: datetime, reason: CloseReason) -> Move:
+    """Enter the closed phase of `reason`."""
     timeline = job.status.timeline.model_copy(update={"closed": now})
     return enter(job, reason.phase, job.status.message, timeline=timeline)
 
 
 def _nothing_goes_on(steps: Sequence[StepStatus], now: datetime) -> list[StepStatus]:
-    """A step that was under way when its job ended is Cancelled, which is not Done (F16)."""
+    """Set steps that were under way when their job ended to Cancelled, which is not Done (F16)."""
     going = (StepState.RUNNING, StepState.WAITING)
     return [
         r.model_copy(update={"state": StepState.CANCELLED, "finished_at": now})
@@ -208,10 +223,11 @@ def _nothing_goes_on(steps: Sequence[StepStatus], now: datetime) -> list[StepSta
 
 
 def healed(job: Job, seen: JobObservation) -> Move | None:
-    """The end of a job whose fault is known to have gone before anything bound it.
+    """Close a job when its fault has gone before the first irreversible step; None: the caches are
+    stale or the evidence is not known false.
 
-    What the job has on the node stays for SETTLES: a detector that starts anew takes its fault back
-    for a moment, and a node must not be given back and emptied again. Nothing is done meanwhile.
+    The job keeps its changes on the node for SETTLES and does nothing meanwhile: a detector that
+    restarts clears its fault for a moment, and a node must not be uncordoned and drained again.
     """
     if not seen.fresh or seen.fault.evidence is not Truth.FALSE:
         return None
@@ -226,18 +242,20 @@ def healed(job: Job, seen: JobObservation) -> Move | None:
 
 
 def seen_again(job: Job, seen: JobObservation) -> Move | None:
-    """The fault is there again, or nobody knows: it has not gone yet."""
+    """Reset the time since which the evidence is false: it is true again, or unknown. None: no
+    change.
+    """
     if job.status.evidence_false_since is None or seen.fault.evidence is Truth.FALSE:
         return None
     return job.having(evidence_false_since=None), JobAct.NONE
 
 
 def may(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
-    """None when nothing speaks against an act that disrupts; else the hold, or the end, that says
-    why.
+    """Return None when nothing prevents an act that disrupts; else the hold or the end with the
+    reason.
 
-    evidence   whether the fault must still be plain true: not once this rung did what cannot be
-    undone
+    evidence: whether the evidence must still be known true: False once this rung did something that
+        cannot be undone
     """
     if not seen.fresh:
         return hold(job, seen.now, Reason.STALE_DATA, "what we know of the cluster is out of date")
@@ -258,8 +276,8 @@ def may(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
 
 
 def doubted(job: Job, seen: JobObservation, why: str) -> Move:
-    """Wait while nobody knows whether the fault is there, but not for ever with something of ours
-    on the node: after LONGEST_DOUBT a person is called, or the node is given back, by `onGiveUp`.
+    """Wait while the evidence is unknown. A job with changes on the node waits for at most
+    LONGEST_DOUBT; then it gives up as `onGiveUp` says: a person is called, or the node is released.
     """
     held, now = job.status.hold, seen.now
     since = held.since if held is not None and held_for(job, HoldReason.FAULT_UNKNOWN) else None
@@ -269,10 +287,11 @@ def doubted(job: Job, seen: JobObservation, why: str) -> Move:
 
 
 def stands(job: Job, seen: JobObservation) -> Move | None:
-    """None when the permit is held for as long as the step needs it; else the move that regains it.
+    """Return None when the permit is valid for as long as the step needs it; else the move that
+    regains it.
 
-    First it is renewed, for it may only end too soon; a lost one is asked for anew, at the times of
-    the hold.
+    A permit is renewed first, since it may only expire too soon. A lost permit is requested anew at
+    the times of the hold.
     """
     if job.disruption is Disruption.NONE or (seen.permit is not None and seen.permit.allowed):
         return None
@@ -295,5 +314,5 @@ def stands(job: Job, seen: JobObservation) -> Move | None:
 
 
 def needed(step: Step | None) -> timedelta:
-    """How long a permit must be valid right before an act of `step`."""
+    """Return how long a permit must be valid right before an act of `step`."""
     return step.body.timeout if step is not None and step.agent is not None else ACT

@@ -1,8 +1,8 @@
-"""What a job reads of its Node and changes on it: the cordon under our mark, labels, annotations.
+"""Reads a job's Node and changes it: the cordon with our mark, labels and annotations.
 
-Every change reads the Node live first, compares its uid, and is written with the resourceVersion
-of that reading: a person who wrote in between is seen by the next run, not overwritten. The rounds
-of one run follow within milliseconds and share a reading; what our own write answered is one too.
+Every change reads the Node live first, compares its uid, and carries the resourceVersion of that
+read: a write of a person in between is not overwritten, and the next run sees it. The rounds of one
+run follow within milliseconds and share a read; the response to our own write counts as one too.
 """
 
 from dataclasses import replace
@@ -22,13 +22,13 @@ from remedy.remedier.leases import AGENT_SILENT, Ages
 _node = structs(Node)
 
 LIVE = 0.25
-"""Seconds for which a reading is live: under load a request takes as long."""
+"""Seconds for which a read counts as live: under load a request takes as long."""
 AHEAD = 60.0
-"""Seconds for which a reading is remembered while the cache is behind it."""
+"""Seconds for which a read is remembered while the cache is behind it."""
 
 
 def seen(node: Node) -> NodeSeen:
-    """What the Node itself tells."""
+    """Convert a Node to an observation, without what its agent reports."""
     return NodeSeen(
         unschedulable=node.spec.unschedulable,
         cordoned_by=node.metadata.annotations.get(CORDONED_BY, ""),
@@ -43,12 +43,16 @@ def seen(node: Node) -> NodeSeen:
 
 
 def same(node: Node, job: Job) -> bool:
-    """Whether it is the node that the job was made for; without a uid the name's word is taken."""
+    """Report whether it is the node that the job was made for; without a uid the name is enough."""
     return job.spec.node_uid in ("", node.metadata.uid)
 
 
 class NodeAccess:
-    """agents  how long ago agents renewed their Leases; `boots` is what they and kubelets tell"""
+    """Reads and changes Nodes for jobs.
+
+    agents: time since the agents renewed their Leases
+    boots: boot IDs as kubelets and agents report them
+    """
 
     def __init__(self, kube: Kube, informer: Informer[Node], agents: Ages, boots: Boots) -> None:
         self._kube = kube
@@ -57,10 +61,13 @@ class NodeAccess:
         self._recent: dict[str, tuple[float, Node]] = {}
 
     def known(self) -> bool:
-        """Whether all that `read` tells of could be known by now."""
+        """Report whether all sources that `read` uses are available."""
         return self._boots.known()
 
     async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
+        """Return the job's node; None if it is gone or has another uid. `live` reads it from the
+        API server.
+        """
         node = await self._live(job) if live else self._newest(job.spec.node_name)
         if node is None or not same(node, job):
             return None
@@ -73,9 +80,10 @@ class NodeAccess:
         )
 
     def _newest(self, name: str) -> Node | None:
-        """As the cache has it, or as we read or wrote it if the cache is behind that. None: gone.
+        """Return the Node from the cache, or our last read or write if the cache is behind it;
+        None: gone.
 
-        From a cache without our own cordon one would conclude that a person took it off.
+        A cache without our own cordon would suggest that a person removed it.
         """
         cached = self._informer.get(name)
         if cached is None or name not in self._recent:
@@ -85,6 +93,7 @@ class NodeAccess:
         return recent if ahead else cached
 
     async def _live(self, job: Job) -> Node | None:
+        """Return the Node as read within LIVE, else read it; None if it is gone."""
         name, now = job.spec.node_name, self._kube.clock.monotonic()
         self._recent = {n: kept for n, kept in self._recent.items() if now < kept[0] + AHEAD}
         if name in self._recent and now < self._recent[name][0] + LIVE:
@@ -97,7 +106,9 @@ class NodeAccess:
         return node
 
     async def cordon(self, job: Job) -> None:
-        """Unschedulable and marked as ours in one write; nothing if it is unschedulable already."""
+        """Set unschedulable and our mark in one write; do nothing if the node is unschedulable
+        already.
+        """
         node = await self._live(job)
         if node is None or not same(node, job) or node.spec.unschedulable:
             return
@@ -105,9 +116,9 @@ class NodeAccess:
         await self._patch(node, {"annotations": mark}, {"unschedulable": True})
 
     async def uncordon(self, job: Job) -> None:
-        """Take off our mark and with it the cordon; nothing if the mark is not ours.
+        """Remove our mark and the cordon; do nothing if the mark is not ours.
 
-        The cordon stays where a person annotated the node with `kubenode.io/keep-cordoned`.
+        The cordon stays if a person annotated the node with `kubenode.io/keep-cordoned`.
         """
         node = await self._live(job)
         if node is None or not same(node, job) or seen(node).cordoned_by != job.mark:
@@ -117,7 +128,7 @@ class NodeAccess:
         await self._patch(node, {"annotations": {CORDONED_BY: None}}, spec)
 
     async def protect(self, job: Job) -> None:
-        """The autoscalers' marks that are missing, and which of them are ours, in one write."""
+        """Set the missing autoscaler annotations, and our record of them, in one write."""
         node = await self._live(job)
         if node is None or not same(node, job):
             return
@@ -125,6 +136,7 @@ class NodeAccess:
             await self._patch(node, {"annotations": marks})
 
     async def unprotect(self, job: Job) -> None:
+        """Remove the autoscaler annotations that this job set."""
         node = await self._live(job)
         if node is None or not same(node, job):
             return
@@ -132,7 +144,7 @@ class NodeAccess:
             await self._patch(node, {"annotations": marks})
 
     async def take_over(self, job: Job) -> None:
-        """Our mark in place of the superseded job's; nothing if the cordon is not that job's."""
+        """Replace the superseded job's mark by ours; do nothing if the cordon is not that job's."""
         node = await self._live(job)
         if node is None or not same(node, job) or not node.spec.unschedulable:
             return
@@ -140,7 +152,7 @@ class NodeAccess:
             await self._patch(node, {"annotations": {CORDONED_BY: job.mark}})
 
     async def set(self, job: Job, kind: str, key: str, value: str) -> None:
-        """One label or annotation; `kind` is the metadata field."""
+        """Set one label or annotation; `kind` is the metadata field."""
         node = await self._live(job)
         if node is not None and same(node, job):
             await self._patch(node, {kind: {key: value}})

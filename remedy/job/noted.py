@@ -1,7 +1,8 @@
-"""Requests to a provider that outlive the job's status, in an annotation of the job. Pure.
+"""Provider requests that survive the removal of the job's status, in an annotation of the job.
+Pure.
 
-A reset or a replacement is asked for once. That it was is written in the status; should somebody
-remove the status, the job begins anew, and finds the request of its earlier life here.
+A reset or a replacement is requested once, and the status records it. If somebody removes the
+status, the job begins again and finds the earlier request in the annotation.
 """
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
@@ -9,11 +10,13 @@ from remedy.job.model import Job, Requested
 from remedy.job.power_record import ASKED
 
 ONCE = frozenset({"reset", "replace"})
-"""What has a second effect when it is asked for twice."""
+"""Requests that have a second effect when they are sent twice."""
 
 
 def to_note(job: Job) -> Requested | None:
-    """The request under way, if it has to be noted and is not; None otherwise."""
+    """Return the current request if it must be written to the annotation and is not yet; None
+    otherwise.
+    """
     record = job.record
     if record is None or record.asked_at is None or record.output.get(ASKED) not in ONCE:
         return None
@@ -24,7 +27,9 @@ def to_note(job: Job) -> Requested | None:
 
 
 def asked_earlier(job: Job, record: StepStatus, word: str) -> Requested | None:
-    """The same request of the same step, made before this step began: by a status that is gone."""
+    """Return the same request of the same step sent before this step began, so by a status that was
+    removed; None if there is none.
+    """
     noted, begun = job.requested, record.started_at
     if noted is None or noted.word != word or begun is None or noted.asked_at >= begun:
         return None

@@ -1,5 +1,5 @@
-"""Tells people about a node: a Kubernetes Event, once per step however often it is tried, and the
-receivers that the step names.
+"""Notifies people about a node: one Kubernetes Event for each attempt of the step, however often it
+is sent, and messages to the receivers that the step names.
 """
 
 import hashlib
@@ -15,22 +15,24 @@ from remedy.notify.telling import Telling
 
 COMPONENT = "kubenode-remedy"
 NAMESPACE = "default"
-"""Where Events about cluster-scoped objects live: core/v1 validation wants it."""
+"""Namespace of Events about cluster-scoped objects: core/v1 validation requires it."""
 REASON = "NodeRepair"
 
 
 class Notices:
-    """`telling` None: there are no receivers."""
+    """Sends the notifications of a step. `telling` None: no receivers are configured."""
 
     def __init__(self, kube: Kube, clock: Clock, telling: Telling | None = None) -> None:
         self._kube, self._clock, self._telling = kube, clock, telling
 
     async def send(self, job: Job) -> str:
-        """Why it could not be told, "" if it was. The name makes a second try the same Event."""
+        """Send the notification; return why it failed, "" if it did not. The name makes a
+        repetition the same Event.
+        """
         try:
             await self._kube.create(paths.events(NAMESPACE), self._event(job))
         except AlreadyExists:
-            pass  # a try before this one made it
+            pass  # an earlier attempt created it
         except KubeError as error:
             return str(error)
         return self._telling.step(job) if self._telling is not None else ""

@@ -1,4 +1,4 @@
-"""Reads the world for one job. I/O, no decision: what the phase has no use for is not read."""
+"""Reads the outside world for one job. I/O, no decision: reads only what the phase needs."""
 
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -25,76 +25,80 @@ from rules.truth import Truth
 
 
 class JobReader(Protocol):
-    """What this controller may read."""
+    """What the job controller may read."""
 
     def fresh(self, job: Job) -> bool:
-        """Whether the caches are current enough to act on."""
+        """Report whether the caches are current enough to act on."""
         ...
 
     def hearing_since(self) -> datetime | None:
-        """Since when everybody is heard without a gap; None: they are not now."""
+        """Return the start of the time without a gap in our caches; None: there is a gap now."""
         ...
 
     def clock_since(self) -> datetime:
-        """Since when this process leads by a clock that nobody has set."""
+        """Return since when this process leads with a clock that was not set."""
         ...
 
     async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
-        """The job's node; None if it is gone or another one. `live` asks the API server."""
+        """Return the job's node; None if it is gone or has another uid. `live` reads it from the
+        API server.
+        """
         ...
 
     async def fault(self, job: Job) -> FaultAssessment: ...
 
     async def check(self, permit: str, seconds: float) -> Verdict | None:
-        """Kube Defender's word on a permit, None if it gave none."""
+        """Return Kube Defender's verdict on a permit; None if there is no answer. `seconds`: how
+        long the permit must still be valid.
+        """
         ...
 
     async def pods(self, job: Job) -> Pods: ...
 
     def stronger(self, job: Job) -> str:
-        """The rule that would supersede the job now, "" for none."""
+        """Return the rule that would supersede the job now; "" for none."""
         ...
 
     def successor(self, job: Job) -> Job | None:
-        """The job that supersedes this one."""
+        """Return the job that supersedes this one; None if there is none."""
         ...
 
     async def unavailable(self, job: Job, now: datetime) -> timedelta:
-        """How long pods that this job evicted had no ready replacement, summed."""
+        """Return the total time for which pods that this job evicted had no ready replacement."""
         ...
 
     async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
-        """The provider's word on the node's machine, or why there is none."""
+        """Return the provider's reading of the node's machine, or why there is none."""
         ...
 
     async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen: ...
 
     async def rollback(self, job: Job) -> RollbackSeen:
-        """How far the component of the step under way is taken back."""
+        """Return the progress of the rollback that the current step requested."""
         ...
 
     async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
-        """The planned events that the job was made for, as they are now."""
+        """Return the planned events that the job was made for, in their current state."""
         ...
 
     async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
-        """The object that the step under way hands over to another."""
+        """Return the object that the current step hands over to another system."""
         ...
 
     def booted_at(self, job: Job) -> datetime | None:
-        """When the job's node last booted, by our clock; None: not known."""
+        """Return when the job's node last booted, by our clock; None if unknown."""
         ...
 
     def recorded(self, job: Job) -> bool:
-        """Whether the record of the node holds all that later decisions need of a closed job."""
+        """Report whether the node record holds all that later decisions need from a closed job."""
         ...
 
     def outnumbered(self, job: Job) -> bool:
-        """Whether so many jobs of the node closed after this one that it need not stay."""
+        """Report whether so many jobs of the node closed after this one that it need not stay."""
         ...
 
     def restored(self) -> bool:
-        """Whether a restore of etcd from a backup freezes."""
+        """Report whether a restore of etcd from a backup stops acts."""
         ...
 
 
@@ -107,11 +111,12 @@ async def observe(
     woken: bool = False,
     unasked: bool = False,
 ) -> JobObservation:
+    """Read what the job's phase and step need, and return it as one observation."""
     pods = await world.pods(job) if _draining(job) else None
     live = _acting(job) and (pods is None or pods.moves)
     node = await world.node(job, live=live) if not job.phase.closed else None
     fault = await world.fault(job) if _asks_for_the_fault(job) else FaultAssessment()
-    # After the fault: an event that begins in between takes its evidence away, and must be seen.
+    # Read after the fault: an event that begins in between clears its evidence, and must be seen.
     events = await world.planned(job, node) if not job.phase.closed else ()
     power = await world.power(job, node) if asks_power(job, node) else None
     return JobObservation(
@@ -150,7 +155,7 @@ def _takes_over(job: Job) -> bool:
 
 
 def _acting(job: Job) -> bool:
-    """Whether the next thing may be an act on the node: then the cache is not good enough."""
+    """Report whether the next act may be on the node: then a read from the cache is not enough."""
     if job.close_reason is not None or _takes_over(job):
         return True
     return job.phase is JobPhase.RUNNING and not job.asked_agent
@@ -180,13 +185,15 @@ def _disrupting(job: Job) -> bool:
 
 
 def _waits_for_event(job: Job) -> bool:
-    """An event that is put off is no evidence until it comes near again."""
+    """Report whether the step waits for an event. A postponed event is no evidence until it is near
+    again.
+    """
     waits = job.step is not None and job.step.wait_for_event is not None
     return waits and job.close_reason is None
 
 
 ASKS_OTHERS = frozenset({"approveEvent", "webhook", "createObject"})
-"""Steps by which others act on the node: nothing may speak against it then."""
+"""Steps by which other systems act on the node: they need the same checks as our own acts."""
 
 
 def _handing(job: Job) -> bool:

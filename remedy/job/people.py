@@ -1,6 +1,7 @@
-"""A job that waits for a person: for a word before it begins, or for one that leads it on. Pure.
+"""Phases AwaitingApproval and NeedsHuman: the job waits for a person's approval or decision. Pure.
 
-A step `fence` that was given up for want of proof goes on without a person once there is proof.
+A step `fence` that failed because the machine was not proven off continues without a person once
+there is proof.
 """
 
 from datetime import datetime
@@ -19,6 +20,7 @@ from rules.truth import Truth
 
 
 def awaiting_approval(job: Job, seen: JobObservation) -> Move:
+    """Wait until a person approves or denies, the fault is gone or the approval expires."""
     now = seen.now
     if seen.fault.evidence is Truth.FALSE:
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
@@ -33,7 +35,9 @@ def awaiting_approval(job: Job, seen: JobObservation) -> Move:
 
 
 def needs_human(job: Job, seen: JobObservation) -> Move:
-    """Our cordon stays, the permit does not. If the fault ends after all, so does the job."""
+    """Wait for a person. The job keeps its cordon and releases its permit; it ends if the fault
+    goes.
+    """
     if job.status.permit is not None:
         return released(job, seen)
     if (said := word(job)) is not None:
@@ -42,8 +46,9 @@ def needs_human(job: Job, seen: JobObservation) -> Move:
 
 
 def _fence_again(job: Job, seen: JobObservation) -> Move | None:
-    """Back to the step `fence` that failed, once the provider says that the machine is dark and the
-    fault is plain. The steps before it are not done again; the permit is asked for anew.
+    """Return to the failed step `fence` once the provider proves that the machine is off, the fault
+    is known true and no guard prevents it. Earlier steps are not repeated; a new permit is
+    requested. None: not yet.
     """
     record, power = job.record, seen.power
     if record is None or not fence_failed(job) or seen.node is None:
@@ -57,7 +62,9 @@ def _fence_again(job: Job, seen: JobObservation) -> Move | None:
 
 
 def _led(job: Job, now: datetime, said: ApprovalDecision) -> Move:
-    """A person leads a job out of NeedsHuman: with a rung that they choose, or to its end."""
+    """Apply a person's decision in NeedsHuman: continue on the rung that they choose, or close the
+    job.
+    """
     who, note = said.by, f": {said.note}" if said.note else ""
     if said.decision == "Close":
         return close(heard(job), now, CloseReason.PERSON_CLOSED, f"closed by {who}{note}")

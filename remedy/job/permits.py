@@ -1,4 +1,4 @@
-"""The permit of a job: asked for until Kube Defender grants it, kept alive, given back. Pure."""
+"""The permit of a job: requested until Kube Defender grants it, renewed, released. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -24,13 +24,17 @@ from remedy.job.words import denied, word
 from rules.truth import Truth
 
 RENEW_BEFORE = timedelta(minutes=5)
+"""A permit is renewed this long before it expires, or after half of its life if that is later."""
 
 
 def awaiting_permit(job: Job, seen: JobObservation) -> Move:
+    """Ask for a permit until it is granted; end if the fault goes or a person denies the job."""
     now, heard = seen.now, seen.heard
     told = heard is not None and heard.act is JobAct.ASK_PERMIT
     if told and heard is not None and heard.verdict is not None and heard.verdict.allowed:
-        job = granted(job, now, heard.verdict)  # written even if we stop below: it must be released
+        job = granted(
+            job, now, heard.verdict
+        )  # stored even if the job stops below: it must be released
     if seen.fault.evidence is Truth.FALSE and not owns(job):
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
     if (said := word(job)) is not None:
@@ -53,7 +57,7 @@ def awaiting_permit(job: Job, seen: JobObservation) -> Move:
 
 
 def _refused_lately(job: Job, now: datetime) -> bool:
-    """Whether the hold is Kube Defender's own and its time to look again has not come."""
+    """Report whether the hold comes from Kube Defender and its time to ask again has not come."""
     ours = (
         HoldReason.FAULT_UNKNOWN,
         HoldReason.ENGINES_DISAGREE,
@@ -64,6 +68,7 @@ def _refused_lately(job: Job, now: datetime) -> bool:
 
 
 def _told(job: Job, seen: JobObservation, verdict: Verdict | None, error: str) -> Move:
+    """Enter Running if the permit is granted; else hold with the reason of the refusal."""
     now = seen.now
     until = ask_again_at(job, now, verdict)
     if verdict is None:
@@ -82,7 +87,9 @@ def _told(job: Job, seen: JobObservation, verdict: Verdict | None, error: str) -
 
 
 def ask_again_at(job: Job, now: datetime, verdict: Verdict | None) -> datetime:
-    """When Kube Defender says; many that wait long would else ask, and write, all the time."""
+    """Return when to ask again: as Kube Defender says, or later for a job that waits long, since
+    many such jobs would ask and write all the time.
+    """
     later = now + patience((now - job.created) / 2)
     if verdict is None or verdict.look_again_at is None:
         return later
@@ -90,8 +97,8 @@ def ask_again_at(job: Job, now: datetime, verdict: Verdict | None) -> datetime:
 
 
 def released(job: Job, seen: JobObservation) -> Move:
-    """Give the permit back. An unreachable Defender frees it by itself: it looks whether we still
-    need it.
+    """Release the permit. If Kube Defender cannot be reached, it frees the permit by itself, since
+    it checks whether the job still needs it.
     """
     heard = seen.heard
     if heard is not None and heard.act is JobAct.RELEASE_PERMIT:
@@ -100,7 +107,7 @@ def released(job: Job, seen: JobObservation) -> Move:
 
 
 def renewed(job: Job, seen: JobObservation) -> Move | None:
-    """Keep the permit alive while the job works or verifies; a lost one is noticed before the next
+    """Renew the permit while the job runs or verifies. A lost permit is handled before the next
     act.
     """
     permit = job.status.permit
@@ -116,14 +123,16 @@ def renewed(job: Job, seen: JobObservation) -> Move | None:
             return granted(job, seen.now, heard.verdict), JobAct.NONE
         return None
     if heard is not None and heard.outcome is not None:
-        return None  # first it is written down what came of an act
+        return None  # the outcome of an act is written first
     if seen.now < renew_at(job) or held_for(job, HoldReason.PERMIT_LOST):
         return None
     return job, JobAct.RENEW_PERMIT
 
 
 def renew_at(job: Job) -> datetime:
-    """When half of the permit's life is over, or RENEW_BEFORE its end if that is later."""
+    """Return when to renew: after half of the permit's life, or RENEW_BEFORE its end if that is
+    later.
+    """
     permit = job.status.permit
     assert permit is not None and permit.expires_at is not None
     life = permit.expires_at - (permit.granted_at or job.created)

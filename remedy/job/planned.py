@@ -1,4 +1,4 @@
-"""A job that was made for planned events: what they still ask of it. Pure."""
+"""Jobs that were made for planned events: what the events' current state changes. Pure."""
 
 from dataclasses import replace
 
@@ -12,14 +12,16 @@ from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
 from rules.truth import Truth
 
 BEFORE_IT = frozenset({JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT, JobPhase.RUNNING})
+"""Phases in which a cancelled event can still end the job, besides a job that has not begun."""
 WHY_CANCELLED = "the planned event was cancelled"
 WHY_PUT_OFF = "the planned event was put off: another job comes when it is due"
 
 
 def cancelled(job: Job, seen: JobObservation) -> Move | None:
-    """The end of a job whose planned event will not come, as long as it can all be undone.
+    """Close a job when its planned event was cancelled, if nothing irreversible was done; None
+    otherwise.
 
-    A step that waits for the event itself and goes on after a cancellation says so.
+    A step that waits for the event and has `onCancel: Continue` goes on.
     """
     before = job.phase in BEFORE_IT or unbegun(job)
     if not job.spec.host_events or not before or not seen.fresh or acted(job):
@@ -34,7 +36,9 @@ def cancelled(job: Job, seen: JobObservation) -> Move | None:
 
 
 def put_off(job: Job, seen: JobObservation) -> bool:
-    """Whether the planned events begin so much later by now that the rule asks for nothing yet."""
+    """Report whether all open events of the job were postponed so far that its rule no longer
+    matches.
+    """
     left = [event for event in seen.events if event.open]
     later = all(e.phase in BEFORE and e.due is not None and e.due > seen.now for e in left)
     gone = seen.fresh and seen.fault.evidence is Truth.FALSE
@@ -42,10 +46,10 @@ def put_off(job: Job, seen: JobObservation) -> bool:
 
 
 def holding(fault: FaultAssessment, events: tuple[EventSeen, ...]) -> FaultAssessment:
-    """The fault, as long as a planned event of the job is under way.
+    """Return the fault, held true while a planned event of the job is active.
 
-    A rule that asks for events that are scheduled no longer sees one that has begun: the host must
-    not be given back in the middle of it.
+    A rule with a scheduled event as evidence does not match an active one; the node must not be
+    released in the middle of the event.
     """
     if not any(e.planned and e.phase is HostEventPhase.ACTIVE for e in events):
         return fault
@@ -54,7 +58,7 @@ def holding(fault: FaultAssessment, events: tuple[EventSeen, ...]) -> FaultAsses
 
 
 def acted(job: Job) -> bool:
-    """Whether any rung did, or asked for, something that cannot be undone."""
+    """Report whether any rung did, or requested, something that cannot be undone."""
     ladder = job.spec.ladder
     return any(
         record.state is not StepState.WAITING

@@ -1,27 +1,28 @@
-"""What the records of a job's steps say of the machine's power. Pure."""
+"""Reads from the records of a job's steps what the job did to the machine's power. Pure."""
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from remedy.job.model import Job
 
 ASKED, HEARD, WAS, MACHINE = "asked", "heard", "was", "machine"
-"""Keys of a step's output: the word of the wish, what came of it, the machine's power before, and
-which machine.
+"""Keys of a step's output: what was requested, the outcome, the machine's power before, and its
+providerID.
 """
 OFF_WORD, ON_WORD = "off", "on"
 BACK = "back"
-"""Key of the output of the step that switched a machine off: how far its job, which ends, is with
-switching it on again. An instant: when that was asked for last; else one of the words below.
+"""Key in the output of the step that switched a machine off: progress of switching it on again
+before its job ends. The value is the time of the last request in RFC 3339, or INTENT or a value of
+OVER.
 """
 INTENT = "asked"
-"""Of BACK: it is about to be asked for, for the first time."""
+"""Value of BACK: the first request is about to be sent."""
 OVER = frozenset({"on", "gone", "called"})
-"""Of BACK: the machine runs, there is none any more, or a person was called."""
+"""Values of BACK that end it: the machine runs, it no longer exists, or a person was called."""
 
 
 def switching_record(job: Job) -> StepStatus | None:
-    """The record of the step by which this job switched the machine off; None when it did not, or
-    has seen it boot since.
+    """Return the record of the step by which this job switched the machine off; None if it did not,
+    or has observed a boot since.
     """
     found: StepStatus | None = None
     for record in job.status.steps:
@@ -34,23 +35,25 @@ def switching_record(job: Job) -> StepStatus | None:
 
 
 def switched_off(job: Job) -> bool:
-    """Whether this job switched the machine off and has not seen it boot since."""
+    """Report whether this job switched the machine off and has not observed that it runs again."""
     record = switching_record(job)
     return record is not None and record.output.get(BACK) not in OVER
 
 
 def replacement_asked(job: Job) -> bool:
+    """Report whether this job requested a replacement of the machine."""
     return any(r.name == "replace" and r.asked_at is not None for r in job.status.steps)
 
 
 def replaced(job: Job) -> bool:
+    """Report whether this job replaced the machine."""
     return any(r.name == "replace" and r.state is StepState.DONE for r in job.status.steps)
 
 
 def left_off(job: Job) -> bool:
-    """Whether the job must not end before the machine runs again, or a person was called.
+    """Report whether the job must not end before the machine runs again or a person was called.
 
-    A person who leads a job out of NeedsHuman was called already.
+    In NeedsHuman, and in Pending after a person's decision there, a person was called already.
     """
     if job.phase.closed or job.phase in (JobPhase.NEEDS_HUMAN, JobPhase.PENDING):
         return False
@@ -58,8 +61,8 @@ def left_off(job: Job) -> bool:
 
 
 def machine_of_record(job: Job) -> str:
-    """providerID as it was written before a provider was asked, "" if none was: of the step under
-    way, or of the last one that asked.
+    """Return the providerID recorded before a request to a provider: of the current step, or of the
+    last one with such a record; "" if there is none.
     """
     record = job.record
     if record is not None and record.output.get(MACHINE):

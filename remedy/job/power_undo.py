@@ -1,8 +1,8 @@
-"""Switches a machine on again that a job switched off, before that job ends. Pure.
+"""Switches a machine on again before the job that switched it off ends. Pure.
 
-Whatever ends the job (a person, the node's end, its own ladder), the machine runs again, is seen to
-be gone, or a person is called. The wish is written before it is asked for, and asked for until the
-provider says that the machine runs.
+Whatever ends the job (a person, the node's end, its own ladder), the machine is observed running or
+gone, or a person is called. The intent is written before the first request; requests repeat until
+the provider reports that the machine runs.
 """
 
 from datetime import datetime, timedelta
@@ -25,17 +25,21 @@ from remedy.job.power_record import (
 from remedy.power.seen import PowerSeen, RequestOutcome
 
 AGAIN = timedelta(minutes=1)
-"""A machine that was asked to run, and does not, is asked again after this."""
+"""Interval between requests to switch on a machine that does not run yet."""
 FOLLOWS = timedelta(minutes=5)
-"""A machine that was asked to be off, and runs by then, does not follow that any more."""
+"""A machine that still runs this long after a request to switch it off will not follow
+the request.
+"""
 WITHIN = timedelta(minutes=15)
-"""By then it runs, or a person is called."""
+"""A person is called if the machine does not run within this time."""
 
 Move = tuple[Job, JobAct]
 
 
 def switch_on_again(job: Job, seen: JobObservation) -> Move | None:
-    """The next move towards a machine that runs; None: nothing is to be done."""
+    """Return the next move towards a running machine; None: this job did not leave the
+    machine off.
+    """
     record, power = switching_record(job), seen.power
     if record is None:
         return None
@@ -66,7 +70,9 @@ def switch_on_again(job: Job, seen: JobObservation) -> Move | None:
 
 
 def _is_gone(job: Job, power: PowerSeen) -> bool:
-    """A provider that does not know the machine proves that it is gone if it knew it before."""
+    """Report whether the machine is gone. A provider that does not know the machine proves it only
+    if it knew it before.
+    """
     if power.power is not None:
         return power.power.state is PowerState.GONE
     known = any(WAS in record.output for record in job.status.steps)
@@ -74,7 +80,7 @@ def _is_gone(job: Job, power: PowerSeen) -> bool:
 
 
 def _may_go_off(record: StepStatus, seen: JobObservation) -> bool:
-    """Whether a machine that runs may still follow our wish to be off."""
+    """Report whether a running machine may still follow our request to switch it off."""
     pending = record.output.get(ASKED) == OFF_WORD and record.state is not StepState.DONE
     if not pending or record.expires_at is None:
         return False
@@ -90,7 +96,9 @@ def _is_late(job: Job, record: StepStatus, seen: JobObservation) -> bool:
 
 
 def _is_due(asked_again: str, now: datetime) -> bool:
-    """An instant that lies ahead comes of a clock that was set back."""
+    """Report whether the request is due. A time in the future comes from a clock that
+    was set back.
+    """
     if asked_again == INTENT:
         return True
     at = datetime.fromisoformat(asked_again)
@@ -104,7 +112,7 @@ def _back(job: Job, record: StepStatus, word: str) -> Job:
 
 
 def _call(job: Job, record: StepStatus, why: str) -> Move:
-    """The job stays, with a person called, and is closed no more unless somebody closes it."""
+    """Move the job to NeedsHuman; it closes only when somebody closes it."""
     after = _back(job, record, "called")
     message = f"the machine is off: this job switched it off, and {why}; see that it runs"
     return after.having(

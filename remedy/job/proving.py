@@ -1,8 +1,9 @@
-"""Whether a repair has healed the node: what proves it, for how long, and until when. Pure.
+"""Verifies whether a repair healed the node: what counts as proof, for how long and until when.
+Pure.
 
-The evidence known false by fresh reports, or what `cleared` says instead, must stand for
-`verify.for`; then `checks`, if there are any, must pass. Where there are checks and no `cleared`
-the evidence need not become false: checks are there for what no report ever takes back.
+The evidence known false by fresh reports, or the expression `cleared` instead, must hold for
+`verify.for`; then `checks`, if there are any, must pass. With checks and no `cleared` the evidence
+need not become false: checks are for evidence that no report ever takes back.
 """
 
 from datetime import datetime, timedelta
@@ -22,6 +23,7 @@ PASSED = "all checks of the rung pass"
 
 
 def verifying(job: Job, seen: JobObservation) -> Move:
+    """Close the job as verified, or escalate when `verify.timeout` is over."""
     if seen.node is None and job.replaced:
         return _proven(job, seen, "the node was replaced, and the new one is Ready")
     found = _examined(job, seen)
@@ -38,12 +40,12 @@ def verifying(job: Job, seen: JobObservation) -> Move:
 
 
 def healed_meanwhile(job: Job, seen: JobObservation) -> Move:
-    """Proof that comes while a person is waited for."""
+    """Verify the job while it waits for a person."""
     return _examined(job, seen) or _interrupted(job, seen)
 
 
 def stands(job: Job, seen: JobObservation) -> bool:
-    """Whether the proof stands now, checks aside."""
+    """Report whether the proof holds now, without the checks."""
     verify = job.rung.verify
     if verify.checks and verify.cleared is None and job.phase is JobPhase.VERIFYING:
         ready = seen.node is not None and seen.node.ready == "True"
@@ -52,7 +54,7 @@ def stands(job: Job, seen: JobObservation) -> bool:
 
 
 def _examined(job: Job, seen: JobObservation) -> Move | None:
-    """None while the proof does not stand; else what follows from it."""
+    """Return what follows from a proof that holds; None while it does not hold."""
     now, since = seen.now, job.status.evidence_false_since
     if not stands(job, seen):
         return None
@@ -66,26 +68,32 @@ def _examined(job: Job, seen: JobObservation) -> Move | None:
 
 
 def _interrupted(job: Job, seen: JobObservation) -> Move:
+    """Reset the start of the proof, which does not hold now."""
     if job.status.evidence_false_since is None:
         return wait(job)
     return job.having(evidence_false_since=None), JobAct.NONE
 
 
 def acted_on(job: Job) -> datetime:
+    """Return when the rung's steps were done; the creation of the job if they never were."""
     acted = job.condition("Acted")
     return acted.last_transition_time if acted is not None else job.created
 
 
 def proof_takes(job: Job) -> timedelta:
-    """How long a node that is well may take to be proven so, once it is heard."""
+    """Return how long a healthy node may take to be verified once its reports arrive."""
     return NEXT_REPORT + job.rung.verify.for_
 
 
 def verify_until(job: Job) -> datetime:
+    """Return the deadline of the verification."""
     return acted_on(job) + job.rung.verify.timeout
 
 
 def _proven(job: Job, seen: JobObservation, why: str) -> Move:
+    """Close the job as verified: PROVEN if the fault is gone or the node was replaced, else
+    CHECKED.
+    """
     timeline = job.status.timeline.model_copy(
         update={"verified": seen.now, "pods_unavailable": seen.unavailable}
     )

@@ -1,8 +1,9 @@
-"""How a step goes on and ends: its record in the status, what follows from a failure. Pure.
+"""Records of steps in the status: how a step goes on and ends, and what follows from a failure.
+Pure.
 
-A step's record is its intent. It is written before anything is done, and says what was asked, when,
-of which boot of the host, and until when. A step is done when its effect was seen, never because it
-was asked for.
+A step's record is its intent. It is written before anything is done, and holds what was requested,
+when, for which boot of the host, and until when. A step is done when its effect was observed, never
+because it was requested.
 """
 
 from datetime import datetime
@@ -15,10 +16,11 @@ from remedy.job.moves import MESSAGE, Move, climb, give_up, held_for, may, stand
 from remedy.job.silence import of_step
 
 FIRST_CHECK = 16
-"""Index of the record of a rung's first check: a rung has no more steps than that."""
+"""Index of the record of a rung's first check: a rung has at most this many steps."""
 
 
 def put(job: Job, record: StepStatus) -> Job:
+    """Return the job with this record in place of the older one of the same step."""
     others = [r for r in job.status.steps if (r.rung, r.index) != (record.rung, record.index)]
     return job.having(steps=sorted([*others, record], key=lambda r: (r.rung, r.index)))
 
@@ -26,10 +28,11 @@ def put(job: Job, record: StepStatus) -> Job:
 def ask(
     job: Job, now: datetime, node: NodeSeen, record: StepStatus, by: StepBy, expires_at: datetime
 ) -> Job:
-    """The job with a request in its step's record. Writing it asks an agent, which acts by itself;
-    a provider is asked after that write. Each request of a step has an ID of its own.
+    """Return the job with a request in its step's record. Writing it is the request to an agent,
+    which acts by itself; a provider is asked after that write. Each request of a step has its own
+    ID.
 
-    expires_at  from then on the executor refuses it, and the asker gives it up
+    expires_at: from then on the executor refuses the request, and the job no longer waits for it
     """
     attempts = record.attempts + bool(record.request_id)
     asked = record.model_copy(
@@ -47,6 +50,7 @@ def ask(
 
 
 def ended(record: StepStatus, at: datetime, state: StepState, message: str) -> StepStatus:
+    """Return the record in a final state."""
     return record.model_copy(
         update={"state": state, "finished_at": at, "message": message[:MESSAGE]}
     )
@@ -62,6 +66,7 @@ def done(
     timeline: Timeline | None = None,
     **changes: object,
 ) -> Move:
+    """Record the step as done and go on with the next one."""
     record = ended(record, at or seen.now, StepState.DONE, message)
     timeline = timeline or job.status.timeline
     after = put(job, record).having(
@@ -71,6 +76,7 @@ def done(
 
 
 def failed(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
+    """Record the step as failed and go on as its `onFailure` says."""
     after = put(job, ended(record, seen.now, StepState.FAILED, why))
     match step.body.on_failure:
         case OnFailure.CONTINUE:
@@ -84,21 +90,21 @@ def failed(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: 
 
 
 def late(record: StepStatus, seen: JobObservation) -> bool:
-    """Whether its time is over, and not merely because nobody could be heard in it."""
+    """Report whether the step's time is over, not counting outages of the API server."""
     return record.expires_at is not None and of_step(seen, record, record.expires_at)
 
 
 def unheard(
     job: Job, seen: JobObservation, step: Step, record: StepStatus, deadline: datetime, why: str
 ) -> Move:
-    """The end of a step of which nothing is heard: once its deadline has passed and the silence
-    counts. Until then it waits, and asks nothing of anybody.
+    """Fail a step without an answer once its deadline has passed and the missing answer counts;
+    until then wait.
     """
     return failed(job, seen, step, record, why) if of_step(seen, record, deadline) else wait(job)
 
 
 def begun(job: Job) -> bool:
-    """Whether this rung did, or asked for, something that cannot be undone."""
+    """Report whether this rung did, or requested, something that cannot be undone."""
     return any(
         r.rung == job.status.rung
         and r.state is not StepState.WAITING
@@ -109,7 +115,7 @@ def begun(job: Job) -> bool:
 
 
 def disrupt(job: Job, seen: JobObservation, act: JobAct) -> Move:
-    """The last look before an act that disrupts."""
+    """Check once more right before an act that disrupts."""
     if stop := may(job, seen, evidence=not begun(job)) or stands(job, seen):
         return stop
     if job.status.hold is not None and not held_for(job, HoldReason.PDB_BLOCKED):

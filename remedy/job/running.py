@@ -1,5 +1,5 @@
-"""One rung under way: which step begins, and when all are done. Each step has a module of its own
-in `remedy.job.steps`. Pure.
+"""The rung under way: which step begins, and when all are done. Each step has its own module in
+`remedy.job.steps`. Pure.
 """
 
 from collections.abc import Callable
@@ -55,10 +55,11 @@ STEPS: dict[str, Going] = {
 
 
 GONE = NodeSeen()
-"""Given to steps of a job that replaced its node: `seen.node` is None then."""
+"""Passed to steps of a job that replaced its node, for which `seen.node` is None."""
 
 
 def running(job: Job, seen: JobObservation) -> Move:
+    """Continue the current step, begin the next one, or enter Verifying."""
     step, record, node = job.step, job.record, seen.node or GONE
     if (gone := _healed(job, seen) or seen_again(job, seen)) is not None:
         return gone
@@ -74,15 +75,18 @@ def running(job: Job, seen: JobObservation) -> Move:
 
 
 def _healed(job: Job, seen: JobObservation) -> Move | None:
-    """Nobody waits for pods to leave a node that is well again."""
+    """Close the job before its first irreversible step if the fault has gone: a healthy node need
+    not be drained.
+    """
     step = job.step
     disrupts = step is not None and step.disruption is not Disruption.NONE
     return healed(job, seen) if disrupts and not job.in_flight and not begun(job) else None
 
 
 def last_act(job: Job) -> tuple[datetime, datetime] | None:
-    """When the last step of this rung that changed something began and ended: what proves is newer
-    than its end, or changed since its begin.
+    """Return when the last step of this rung that changed something began and ended; None: there is
+    none. Reports count as proof if they are newer than its end, or if the condition changed since
+    its begin.
     """
     times = [
         (r.finished_at, r.started_at or r.finished_at)
@@ -120,6 +124,7 @@ def _skipped(job: Job, seen: JobObservation, record: StepStatus, why: str) -> Mo
 def _begin(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, old: StepStatus | None
 ) -> Move:
+    """Begin a step: write its record, unless the step is unsupported, skipped or held back."""
     attempts = (old.attempts if old is not None else 0) + 1
     record = StepStatus(
         rung=job.status.rung,
@@ -142,7 +147,7 @@ def _begin(
         return stop
     owned = job.status.owned
     if job.spec.host_events:
-        # A planned boot is known by the boot ID that the host had when the job began.
+        # A planned boot is recognized by the boot ID that the host had when the job began.
         owned = owned.model_copy(update={"boot_id": owned.boot_id or node.boot_id})
         record = record.model_copy(update={"boot_id": owned.boot_id})
     if step.name == "cordon":

@@ -1,12 +1,12 @@
-"""From when on it counts that nobody has told us something, and when a time is over. Pure.
+"""Extends deadlines of missing answers by the time in which the API server was unreachable. Pure.
 
-Hosts, controllers and people answer through the API server. While it is away nobody can be heard,
-and those who have something to tell need a moment once it is back. A deadline that passes then says
-nothing of them: it counts as soon as everybody could be heard again. What a request told its
-executor does not change: an agent that wakes late does nothing.
+Hosts, controllers and people answer through the API server. During an outage no answer can arrive,
+and after it they need some time to report. So a deadline that passes during an outage counts only
+after everybody could report again. The expiry that a request gave its executor stays the same: an
+agent that wakes late does nothing.
 
-Instants of a status from before our term, or from before our clock was set, count by
-kubenode.runtime.term.
+Instants in a status from before our leader term, or from before our clock was set, count as
+kubenode.runtime.term says.
 """
 
 from datetime import datetime, timedelta
@@ -18,23 +18,25 @@ from rules.history import DAWN
 
 
 def by_our_clock(seen: JobObservation, began: datetime, deadline: datetime) -> datetime:
-    """When the time is over that began at `began`, see kubenode.runtime.term."""
+    """Return the end of a wait that began at `began`, by our clock (kubenode.runtime.term)."""
     length = max(deadline - began, timedelta(0))
     return begin_by_our_clock(began, length, seen.now, seen.clock_since) + length
 
 
 def over(seen: JobObservation, began: datetime | None, deadline: datetime) -> bool:
-    """Whether the time that began at `began` is over, whoever could be heard in it."""
+    """Report whether a wait that began at `began` is over, whether or not answers could arrive in
+    it. `began` None: it begins now.
+    """
     return seen.now >= by_our_clock(seen, began or seen.now, deadline)
 
 
 def counts_from(
     seen: JobObservation, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
 ) -> datetime | None:
-    """The deadline of a silence that is waited out since `began`, or later if there was a gap in
-    what we hear since then; None: nobody is heard now.
+    """Return when a missing answer counts: the deadline, or later after a gap in our caches since
+    `began`. None: there is a gap now.
 
-    report  how long whoever is well may take to show it once they are heard
+    report: how long a healthy host, controller or person may take to report after the gap
     """
     deadline = by_our_clock(seen, began, deadline)
     heard = seen.hearing_since if seen.fresh else None
@@ -46,13 +48,15 @@ def counts_from(
 def counts(
     seen: JobObservation, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
 ) -> bool:
+    """Report whether a missing answer counts now; see `counts_from`."""
     at = counts_from(seen, began, deadline, report)
     return at is not None and seen.now >= at
 
 
 def already(seen: JobObservation, began: datetime) -> bool:
-    """Whether what has been silent for long enough, as it seems now, counts as silent: everybody
-    could be heard since `began`, or long enough to report, by a clock that was not set since.
+    """Report whether a silence that looks long enough now counts: either no gap occurred since
+    `began`, or there was time for a report since the last gap, by a clock that was not set
+    meanwhile.
     """
     if seen.now < seen.clock_since + NEXT_REPORT and seen.clock_since > DAWN:
         return False
@@ -60,5 +64,5 @@ def already(seen: JobObservation, began: datetime) -> bool:
 
 
 def of_step(seen: JobObservation, record: StepStatus, deadline: datetime) -> bool:
-    """Whether the silence since the step began counts by now."""
+    """Report whether the missing answer to the step counts now; `deadline` is when it was due."""
     return counts(seen, record.started_at or seen.now, deadline)

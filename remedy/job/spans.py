@@ -1,7 +1,7 @@
-"""The way of a fault as spans, read from what a job's status says: what ended with a change. Pure.
+"""Builds the trace spans of a fault from changes of a job's status. Pure.
 
-Times and identities are those of the status, so a new leader tells of what an earlier one began;
-the agent's part of a step is told here from its answer, for the agent sends no spans.
+Times and identities come from the status, so a new leader emits spans that an earlier one began.
+The agent sends no spans; its part of a step is built here from its answer.
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,20 @@ from remedy.job.model import Job
 
 ENDED = (StepState.DONE, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED)
 ACTED = "Acted"
-"""Condition type: since when the rung's steps are done, and the proof is waited for."""
+"""Condition type: the rung's steps are done, and verification has begun."""
 
 
 def fault_of(job: Job) -> SpanContext:
-    """The span of the whole fault: what the job was made with, else what its uid means."""
+    """Return the span of the whole fault: the one the job was made with, else one derived from its
+    uid.
+    """
     return read(job.traceparent) or place_of(job.uid)
 
 
 def ended(before: Job, after: Job, now: datetime) -> Iterator[TraceSpan]:
-    """What is over with the change from `before` to `after`, which was written at `now`."""
+    """Return the spans that end with the change from `before` to `after`, which was written at
+    `now`.
+    """
     fault = fault_of(after)
     yield from _hold(before, after, fault, now)
     yield from _steps(before, after, fault, now)
@@ -57,7 +61,7 @@ def _fault(job: Job, fault: SpanContext, now: datetime) -> TraceSpan:
 
 
 def _hold(before: Job, after: Job, fault: SpanContext, now: datetime) -> Iterator[TraceSpan]:
-    """Told once, when the job goes on, with the last reason."""
+    """Build the span of a hold once, when the job continues, with its last reason."""
     hold = before.status.hold
     if hold is None or hold.since is None or (after.status.hold and not after.phase.closed):
         return
@@ -106,5 +110,5 @@ def _step(
 
 
 def step_of(fault: SpanContext, record: StepStatus) -> SpanContext:
-    """The span of a step: what is done for it while it goes on is a part of it."""
+    """Return the span of a step, the parent of everything done for the step."""
     return fault.part("step", record.rung, record.index)

@@ -1,10 +1,10 @@
-"""Whether the rest of a rung is spared a node that the rung has healed. Pure.
+"""Early end of a rung: skips disruptive steps when the rung has already healed the node. Pure.
 
-A rung that has begun goes on although its evidence has gone, as what it did may need its other
-steps. Where it has done nothing of that kind, a step that disrupts is skipped once the fault is
-proven gone by reports made since the last act: the operator may have died in between, and a minute
-later the first restart has healed the node. Once one was skipped all are, so that nothing follows
-without what was to come before it.
+A rung that has begun continues although its evidence is gone, since its acts may need the remaining
+steps. If they do not, a disruptive step is skipped once the fault is proven gone by reports made
+since the last act: after a restart of the operator the first step may have healed the node
+meanwhile. Once a step is skipped, all later disruptive steps are, so that no step runs without the
+one before it.
 """
 
 from kubenode.api.v1alpha1 import Disruption, Step
@@ -15,14 +15,16 @@ from remedy.job.records import begun
 from rules.truth import Truth
 
 LOOKS = frozenset({"collect", "notify", "label", "annotate", "wait", "waitForApproval", "uncordon"})
-"""Steps that do nothing to the host and leave nothing under way, however they ended."""
+"""Steps that change nothing on the host and leave nothing under way, however they ended."""
 WHOLE = LOOKS | {"cordon", "migrate", "reboot", "powerCycle", "powerOn"}
-"""Steps that are complete in themselves once they are done: the job itself takes off a cordon, and
-after a boot all on the host runs anew. The others are not: powerOff, fence and replace leave a
-machine dark or gone, rollbackComponent changes what a later restart takes up.
+"""Steps that need no later step once they are done: the job itself removes a cordon, and a boot
+restarts everything on the host. The others do: powerOff, fence and replace leave a machine off or
+gone, rollbackComponent changes what a later restart loads.
 """
 OTHERS = frozenset({"waitForEvent", "approveEvent", "webhook", "createObject"})
-"""Steps by which others act on the node: nobody knows what they leave to the rest of the rung."""
+"""Steps by which other systems act on the node: whether they rely on the rest of the rung is
+unknown.
+"""
 WHOLE_ACTIONS = frozenset(
     {
         AgentAction.RUN_CHECK,
@@ -32,15 +34,17 @@ WHOLE_ACTIONS = frozenset(
         AgentAction.RESTART_NETWORK,
     }
 )
-"""Of an agent: after these, what they were about runs, and anew. All others take something away
-(StopUnit, KillProcess), or change what a later restart takes up (certificates, modules, packages,
-file systems, disks, the clock), or do who knows what (RunScript).
+"""Agent actions that need no later step: they only check, or their unit or network runs with fresh
+state afterwards. The others stop something (StopUnit, KillProcess), change what a later restart
+loads (certificates, modules, packages, file systems, disks, the clock) or have unknown effects
+(RunScript).
 """
 SPARED = "not needed: the fault is gone, proven by reports made since the last act of this rung"
+"""Message of a skipped step."""
 
 
 def spared(job: Job, seen: JobObservation) -> bool:
-    """Whether the step that disrupts, and has done nothing yet, is left out."""
+    """Report whether the current step is skipped: it disrupts, and has done nothing yet."""
     step, record = job.step, job.under_way
     if step is None or step.disruption is Disruption.NONE or not begun(job):
         return False
@@ -53,7 +57,9 @@ def spared(job: Job, seen: JobObservation) -> bool:
 
 
 def _complete(job: Job) -> bool:
-    """Whether nothing that this rung did, or lets others do, waits for another of its steps."""
+    """Report whether nothing that this rung did, or lets other systems do, needs another of its
+    steps.
+    """
     steps = job.rung.steps
     return not any(step.name in OTHERS for step in steps) and all(
         _left_nothing(steps[record.index], record) for record in _records(job)
@@ -61,30 +67,34 @@ def _complete(job: Job) -> bool:
 
 
 def _left_nothing(step: Step, record: StepStatus) -> bool:
-    """A record that waits is of an earlier round of the rung: what it did is done."""
+    """Report whether the step needs no later step. A waiting record is from an earlier round of the
+    rung, and what it did is done.
+    """
     if record.state is StepState.FAILED:
         return step.name in LOOKS or _only_looks(step)
     return whole(step)
 
 
 def _untouched(step: Step, record: StepStatus) -> bool:
-    """Whether a step under way has asked nobody for anything yet."""
+    """Report whether a step under way has sent no request yet."""
     asks = step.irreversible and step.name != "fence"
     return asks and record.asked_at is None and not record.output
 
 
 def whole(step: Step) -> bool:
+    """Report whether the step needs no later step once it is done."""
     if step.agent is not None:
         return step.agent.action in WHOLE_ACTIONS
     return step.name in WHOLE
 
 
 def _only_looks(step: Step) -> bool:
+    """Report whether the step is an agent's check."""
     return step.agent is not None and step.agent.action is AgentAction.RUN_CHECK
 
 
 def _records(job: Job) -> list[StepStatus]:
-    """Of this rung's steps that are over."""
+    """Return the records of this rung's steps that are not running."""
     return [
         r
         for r in job.status.steps

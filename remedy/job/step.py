@@ -1,9 +1,9 @@
 """Decides what one job does next. Pure: the same job and observation give the same answer.
 
 Each call either changes the status or chooses one act, never both (remedy.job.moves). The order of
-the guards is the policy: what is closed stays closed, what ends undoes what is ours first, a
-person's word and a vanished node come before the job's own plan, and nothing is cut off between
-asking a host for something and hearing what became of it.
+the guard clauses is the policy: a closed job stays closed; a job that ends first undoes its own
+changes; a person's decision and a vanished node come before the job's own plan; nothing interrupts
+a job between a request to a host and its outcome.
 """
 
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode
@@ -53,10 +53,11 @@ EDGES: dict[Phase, set[Phase]] = {
     Phase.CANCELLED: set(),
     Phase.SHADOWED: set(),
 }
+"""Allowed transitions between phases."""
 
 
 def step(job: Job, seen: JobObservation) -> Move:
-    """The job as its status shall be, and the one act to do when it is that already."""
+    """Return the job with its next status, and the act to do when the status needs no change."""
     after, act = _step(job, seen)
     return timed(job, after, seen.now), act
 
@@ -91,10 +92,13 @@ LACKS_CORDON = (
     "the node is schedulable, and etcd was restored from a backup: whether a person uncordoned the"
     " node is not known until `kubenode freeze lift`"
 )
+"""Message of the hold of a job when its cordon is missing after a restore of etcd."""
 
 
 def _interrupted(job: Job, seen: JobObservation) -> Move | None:
-    """What ends any open job, whatever it was about to do."""
+    """Close an open job for a reason outside its own plan; return None if there is no
+    such reason.
+    """
     now = seen.now
     if seen.node is None and not job.gone_by_us:
         return close(job, now, CloseReason.NODE_GONE, "the node is gone, or another one by now")
@@ -105,7 +109,7 @@ def _interrupted(job: Job, seen: JobObservation) -> Move | None:
     if job.spec.cancel:
         return close(job, now, CloseReason.PERSON_CANCELLED, "a person cancelled the job")
     if seen.node is not None and _uncordoned(job, seen.node):
-        # The caches may have the Node of the backup before they have the job of the backup.
+        # After a restore the caches may show the backup's Node before the backup's job.
         if seen.restored:
             return hold(job, now, HoldReason.ACT_REFUSED, LACKS_CORDON)
         return close(job, now, CloseReason.PERSON_UNCORDONED, "a person uncordoned the node")
@@ -115,10 +119,10 @@ def _interrupted(job: Job, seen: JobObservation) -> Move | None:
 
 
 def _uncordoned(job: Job, node: NodeSeen) -> bool:
-    """Whether somebody took off the cordon that we had set.
+    """Report whether somebody removed the cordon that we had set.
 
-    Before the cordon step was seen done, a schedulable node without our mark is one that we have
-    not cordoned yet.
+    Before the cordon step is recorded as done, a schedulable node without our mark is one that we
+    have not cordoned yet.
     """
     if node.unschedulable:
         return False
@@ -158,14 +162,14 @@ def _pending(job: Job, seen: JobObservation) -> Move:
 
 
 def _led_on(job: Job) -> Move:
-    """A person chose a rung: their word is the approval too."""
+    """Continue on the rung that a person chose; their decision is also the approval."""
     if job.disruption is Disruption.NONE:
         return enter(job, Phase.RUNNING, job.status.message)
     return enter(job, Phase.AWAITING_PERMIT, job.status.message)
 
 
 def _shadow(job: Job, seen: JobObservation, first: Disruption) -> Move:
-    """A dry run ends with what Kube Defender would have said."""
+    """End a dry run with the verdict that Kube Defender would have given."""
     timeline = job.status.timeline.model_copy(
         update={
             "fault_seen": job.spec.trigger.first_true,

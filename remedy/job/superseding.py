@@ -1,19 +1,19 @@
-"""How a stronger rule takes a node over from a job that has done nothing yet that binds it. Pure.
+"""A job of a stronger rule supersedes a job that has done nothing irreversible yet. Pure.
 
     job of the weaker rule                          its successor
     ────────────────────────                        ─────────────────────────────
     a stronger rule matches, at a step boundary
     Closing: Superseded (written)
-    all of its own is taken off but the cordon
-    and the permit; then ─────────────────────────► made, names it in spec.supersedes
-                                                    puts its mark in place of the other
+    undoes all of its changes but the cordon
+    and the permit; then ─────────────────────────► created, names it in spec.supersedes
+                                                    replaces the mark on the cordon
                                                     asks for a permit as its successor
-    cordon and permit seen to be taken over,
-    or not wanted, or HAND_OVER is over:
-    what is still its own is undone, Cancelled
+    observes that cordon and permit are taken
+    over or not needed, or HAND_OVER is over:
+    undoes the rest, Cancelled
 
-Each side looks at what is, never at what it asked for: either may die at any moment, and a
-successor that never comes costs the first job no more than HAND_OVER.
+Each side decides on what it observes, never on what it asked for: either may crash at any time, and
+a successor that never comes delays the first job by no more than HAND_OVER.
 """
 
 from datetime import datetime, timedelta
@@ -28,16 +28,16 @@ from remedy.job.records import begun
 from remedy.job.undo import owns_others, undo_others
 
 HAND_OVER = timedelta(minutes=2)
-"""For how long cordon and permit are kept for a successor."""
+"""Longest time for which the cordon and the permit are kept for a successor."""
 
 WAITS = frozenset({JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT, JobPhase.NEEDS_HUMAN})
 ASKING = frozenset({JobPhase.PENDING, JobPhase.AWAITING_PERMIT})
 
 
 def may_be_superseded(job: Job) -> bool:
-    """Whether it has not begun, waits, migrates or waits for a person: never between asking for
-    what cannot be undone and its proof, nor while the node is fenced, its machine is off by our
-    wish or another remediator works on it.
+    """Report whether the job has not begun, waits, migrates or waits for a person. It is never
+    superseded between an irreversible request and its proof, nor while the node is fenced, we
+    switched its machine off or another system works on it.
     """
     if job.spec.remedier is None or job.close_reason is not None or job.status.owned.fenced:
         return False
@@ -49,6 +49,9 @@ def may_be_superseded(job: Job) -> bool:
 
 
 def superseded(job: Job, seen: JobObservation) -> Move | None:
+    """Close the job as superseded; None if no stronger rule matches or it must not be superseded
+    now.
+    """
     if not seen.stronger or not may_be_superseded(job):
         return None
     why = f"superseded: rule {seen.stronger} is stronger"
@@ -56,7 +59,7 @@ def superseded(job: Job, seen: JobObservation) -> Move | None:
 
 
 def hands_over(job: Job) -> bool:
-    """Whether its successor may be made."""
+    """Report whether the successor of the job may be created."""
     return (
         job.close_reason is CloseReason.SUPERSEDED
         and not job.phase.closed
@@ -65,7 +68,7 @@ def hands_over(job: Job) -> bool:
 
 
 def handing_over(job: Job, seen: JobObservation) -> Move | None:
-    """None: what is still its own may be undone now."""
+    """Undo all but the cordon and wait for the successor; None: the rest may be undone now."""
     if job.close_reason is not CloseReason.SUPERSEDED:
         return None
     if (others := undo_others(job, seen, JobAct.UNCORDON)) is not None:
@@ -74,6 +77,7 @@ def handing_over(job: Job, seen: JobObservation) -> Move | None:
 
 
 def _handed_over(job: Job, seen: JobObservation) -> bool:
+    """Report whether nothing has to be kept for the successor any more."""
     if seen.now >= hand_over_until(job) or seen.node is None:
         return True
     after = seen.successor
@@ -86,13 +90,16 @@ def _handed_over(job: Job, seen: JobObservation) -> bool:
 
 
 def hand_over_until(job: Job) -> datetime:
+    """Return until when the cordon and the permit are kept for a successor."""
     closing = job.condition(CLOSING)
     since = closing.last_transition_time if closing is not None else job.created
     return since + HAND_OVER
 
 
 def taking_over(job: Job, seen: JobObservation) -> Move | None:
-    """Put our mark in place of the superseded job's; None: there is nothing to take over."""
+    """Replace the superseded job's mark on the cordon by ours; None: there is nothing
+    to take over.
+    """
     node, before = seen.node, job.spec.supersedes
     if node is None or not before or node.cordoned_by != before or not node.unschedulable:
         return None

@@ -1,4 +1,4 @@
-"""Where a job's spans are told: what ended with a change of its status, and each of its acts."""
+"""Emits a job's trace spans: those that end with a change of its status, and one for each act."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from remedy.job.spans import ended, fault_of, step_of
 
 
 def saved(before: Job, after: Job, clock: Clock) -> None:
-    """`after` is written."""
+    """Emit the spans that end with the written change from `before` to `after`."""
     if tracing.on():
         for span in ended(before, after, clock.now()):
             tracing.emit(span)
@@ -22,7 +22,7 @@ def saved(before: Job, after: Job, clock: Clock) -> None:
 def within_fault(
     reconcile: Callable[[str], Awaitable[Result]], find: Callable[[str], RemedyOperationJob | None]
 ) -> Callable[[str], Awaitable[Result]]:
-    """`reconcile`, whose lines in the log say which node and which trace the job belongs to."""
+    """Wrap `reconcile` so that its log lines name the job's node and trace."""
 
     async def named(key: str) -> Result:
         job = find(key)
@@ -37,7 +37,7 @@ def within_fault(
 
 @contextmanager
 def acting(job: Job, what: JobAct, clock: Clock) -> Iterator[tracing.Doing]:
-    """Around one act, a part of the step under way."""
+    """Open a span for one act, as a child of the current step's span."""
     if not tracing.on():
         yield tracing.Doing()
         return
@@ -48,7 +48,7 @@ def acting(job: Job, what: JobAct, clock: Clock) -> Iterator[tracing.Doing]:
 
 
 def heard(doing: tracing.Doing, answer: JobActResult | None) -> None:
-    """What came of the act, as far as it is worth a word."""
+    """Add the result of the act to its span: its error and the verdict, if any."""
     if answer is None:
         return
     if answer.error:

@@ -1,8 +1,8 @@
-"""Which requests to providers this process wrote down and has not acted on yet.
+"""Provider requests persisted but not sent yet.
 
-What cannot be repeated is asked for right after the write that says so. If that run ends in between
-(an API server that did not answer), only the process that wrote it knows that nobody was asked yet;
-after its death nobody does, and the request counts as asked.
+A request that cannot be repeated is sent right after the write that records it. If the run ends in
+between (the API server did not answer), only this process knows that the request was not sent.
+After a restart that knowledge is lost, and the request counts as sent.
 """
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
@@ -12,16 +12,17 @@ from remedy.job.power_record import HEARD
 ASKING = frozenset(
     {JobAct.POWER_OFF, JobAct.POWER_ON, JobAct.RESET, JobAct.REPLACE, JobAct.APPROVE_EVENT}
 )
+"""Acts that send a request to a provider."""
 
 
 class Unasked:
-    """At most one request for each job: what it holds is bounded by the jobs there are."""
+    """Requests persisted but not sent, at most one for each job."""
 
     def __init__(self) -> None:
         self._requests: dict[str, tuple[str, str]] = {}
 
     def written(self, before: Job, after: Job) -> None:
-        """`after` is about to be written, whether or not the write is heard to succeed."""
+        """Record that `after` is about to be written, whether or not the write is confirmed."""
         new = _request(after)
         if new is None:
             self.forget(after.name)
@@ -29,15 +30,18 @@ class Unasked:
             self._requests[after.name] = new
 
     def holds(self, job: Job) -> bool:
+        """Report whether the request in the job's status has not been sent by this process."""
         return job.name in self._requests and self._requests[job.name] == _request(job)
 
     def acting(self, job: Job, what: JobAct) -> None:
-        """`what` is about to be done."""
+        """Record that `what` is about to be done: its request counts as sent."""
         if what in ASKING:
             self.forget(job.name)
 
     def not_asked(self, job: Job) -> None:
-        """The last look before the act was against it: nobody was asked after all."""
+        """Record that the last check before the act prevented it: the request was not sent after
+        all.
+        """
         request = _request(job)
         if request is not None:
             self._requests[job.name] = request
@@ -47,12 +51,14 @@ class Unasked:
 
 
 def _asked_before(job: Job) -> bool:
-    """Whether the request was made before the status was removed."""
+    """Report whether the request was sent before somebody removed the status."""
     return job.record is not None and HEARD in job.record.output
 
 
 def _request(job: Job) -> tuple[str, str] | None:
-    """Uid of the job and ID of the request to a provider that its status shows."""
+    """Return the job's uid and the ID of the provider request in its status; None if
+    there is none.
+    """
     record = job.record
     if record is None or record.by is not StepBy.PROVIDER or not job.in_flight:
         return None

@@ -1,8 +1,8 @@
-"""What a job has of its own on the cluster, and how each thing is taken off again. Pure.
+"""Changes that a job owns on the cluster, and how each is undone. Pure.
 
-Every row stands in `status.owned`, or in the output of a step, before the thing is made, and is
-guarded by our finalizer. A job closes only once each is seen to be off; whatever is not ours any
-more (a person took it, the node is gone) is merely forgotten.
+Every change is recorded in `status.owned`, or in the output of a step, before it is made, and our
+finalizer guards it. A job closes only once each is observed undone; what is no longer ours (a
+person took it, the node is gone) is only forgotten.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,12 +18,14 @@ from remedy.job.power_undo import switch_on_again
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """act    takes it off; idempotent
-    owned  whether the status says that it may be there
-    off    the job that owns it no more
-    there  whether the live node, None once it is gone, shows it as ours; left out for what no node
-           shows: that is off when its act was heard without an error
-    move   the next move towards its being off, where a single act is not enough
+    """A kind of change that a job may own.
+
+    act: undoes it; idempotent
+    owned: whether the status says that it may exist
+    off: returns the job without it
+    there: whether the live node, None once it is gone, shows it as ours; None for a change that no
+        node shows, which is undone when its act returned without an error
+    move: returns the next move towards undoing it, if a single act is not enough
     """
 
     act: JobAct
@@ -34,7 +36,7 @@ class Thing:
 
 
 def disowned(job: Job, *names: str) -> Job:
-    """Without these fields of `status.owned`."""
+    """Return the job without these fields of `status.owned`."""
     return job.having(owned=job.status.owned.model_copy(update=dict.fromkeys(names, False)))
 
 
@@ -61,11 +63,15 @@ THINGS: tuple[Thing, ...] = (
         there=lambda job, node: node is not None and node.cordoned_by == job.mark,
     ),
 )
-"""In the order in which they are taken off: objects, surge, marks, fence, darkness, cordon."""
+"""In the order in which they are undone: objects, surge, autoscaler annotations, fence, power,
+cordon.
+"""
 
 
 def adopted(job: Job, seen: JobObservation) -> Job:
-    """With all that its node shows as its own: a status that was removed says nothing of it."""
+    """Return the job owning all that its node shows as its own: a removed status no
+    longer says it.
+    """
     node = seen.node
     if node is None:
         return job
@@ -81,12 +87,13 @@ def adopted(job: Job, seen: JobObservation) -> Job:
 
 
 def owns(job: Job) -> bool:
+    """Report whether the job owns anything on the cluster."""
     return any(thing.owned(job) for thing in THINGS)
 
 
 def undo(job: Job, seen: JobObservation) -> tuple[Job, JobAct] | None:
-    """Take off the first thing that is there; None: nothing of ours is left. Marks on the node that
-    name the job are its own, also when somebody removed the status that said so.
+    """Undo the first change that exists; None: nothing of ours is left. Marks on the node that name
+    the job are its own, even if somebody removed the status that said so.
     """
     for thing in THINGS:
         if thing.there is not None and not thing.owned(job) and thing.there(job, seen.node):
@@ -106,13 +113,15 @@ def _undo(things: Iterable[Thing], job: Job, seen: JobObservation) -> tuple[Job,
                 return job, thing.act
         elif seen.heard is None or seen.heard.act is not thing.act:
             return job, thing.act
-        else:  # after an error it is tried again when the job is looked at again
+        else:  # after an error it is tried again at the next reconcile
             return job if seen.heard.error else thing.off(job), JobAct.NONE
     return None
 
 
 def undo_others(job: Job, seen: JobObservation, kept: JobAct) -> tuple[Job, JobAct] | None:
-    """As `undo`, but for the thing that `kept` would take off; what is off is forgotten too."""
+    """Undo all but the change that the act `kept` would undo, and forget what is undone; None:
+    done.
+    """
     left = [thing for thing in THINGS if thing.act is not kept and thing.owned(job)]
     if (move := _undo(left, job, seen)) is not None:
         return move
@@ -122,11 +131,12 @@ def undo_others(job: Job, seen: JobObservation, kept: JobAct) -> tuple[Job, JobA
 
 
 def owns_others(job: Job, kept: JobAct) -> bool:
+    """Report whether the job owns anything but the change that the act `kept` would undo."""
     return any(thing.owned(job) for thing in THINGS if thing.act is not kept)
 
 
 def forget(job: Job) -> Job:
-    """Nothing is owned any more."""
+    """Return the job without anything that it owns."""
     for thing in THINGS:
         if thing.owned(job):
             job = thing.off(job)

@@ -1,4 +1,4 @@
-"""When a job must be looked at even if nothing changes. Pure."""
+"""Computes when a job must be reconciled even if nothing changes. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -20,11 +20,13 @@ from remedy.job.steps.asking import POLLED
 from remedy.job.superseding import hand_over_until
 
 CORDONS = timedelta(seconds=3)
-"""While others are about to cordon nothing is evicted here, and looking costs what they need."""
+"""Least time between two reads of the pods while other jobs are about to cordon their nodes:
+nothing is evicted then, and reading takes capacity that those jobs need.
+"""
 
 
 def look_again_at(job: Job, seen: JobObservation) -> datetime | None:
-    """When the job must be looked at even if nothing changes; None for never."""
+    """Return when the job must be reconciled even if nothing changes; None for never."""
     now, status = seen.now, job.status
     if job.phase.closed:
         if status.timeline.closed is None:
@@ -76,12 +78,13 @@ def look_again_at(job: Job, seen: JobObservation) -> datetime | None:
 def _waited_out(
     seen: JobObservation, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
 ) -> list[datetime]:
-    """The deadline of a silence, and when it counts if that is later."""
+    """Return the deadline for a missing answer, and when it counts if that is later."""
     counts = counts_from(seen, began, deadline, report)
     return [deadline, max(deadline, seen.now + SOON) if counts is None else counts]
 
 
 def _step_times(job: Job, seen: JobObservation) -> list[datetime]:
+    """Return the times at which the current step must be reconciled."""
     record, what, now, pods = job.record, job.step, seen.now, seen.pods
     if record is None or what is None or record.started_at is None or record.expires_at is None:
         return [now + LOOK_AGAIN]
@@ -94,14 +97,14 @@ def _step_times(job: Job, seen: JobObservation) -> list[datetime]:
     if what.wait is not None:
         times.append(by_our_clock(seen, record.started_at, record.started_at + what.wait.for_))
     if what.migrate is not None:
-        # Nobody tells us that a pod has ended: pods are listed, not watched.
+        # Pods are listed, not watched, so no event reports that a pod has ended.
         waited = now - record.started_at
         least = CORDONS if pods is not None and pods.cordoning else timedelta(seconds=1)
         times.append(now + min(max(waited / 8, least), SOON))
         if pods is not None and pods.at is not None:
             times.append(pods.at)
     if what.name in POLLED and (record.by is not StepBy.AGENT or record.asked_at is None):
-        # Providers tell nobody what became of a request.
+        # Providers send no event when a request is done, so they are polled.
         waited = now - record.started_at
         times.append(now + min(max(waited / 8, timedelta(seconds=2)), 3 * SOON))
     return times

@@ -1,4 +1,6 @@
-"""Kube Defender wakes jobs that are next in line: they ask at once, whatever their hold says."""
+"""Receives wake-ups from Kube Defender for jobs that are next in line: they ask for a permit at
+once, whatever their hold says.
+"""
 
 from collections.abc import Callable
 
@@ -9,7 +11,9 @@ JOB = RemedyOperationJob.resource.kind
 
 
 class JobWakes:
-    """A Part. `wake` is told the names of jobs that shall ask now; losing one costs only time."""
+    """A Part that calls `wake` with the name of each job that shall ask now. A lost wake-up only
+    costs time.
+    """
 
     name = "wakes"
 

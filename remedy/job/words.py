@@ -1,7 +1,7 @@
-"""What persons say to a job, each word once and in its order (`spec.approvals`). Pure.
+"""Handles persons' decisions about a job (`spec.approvals`): each once and in order. Pure.
 
-`status.words_heard` counts the words that were acted on or answered. One that makes no sense in the
-phase is answered at once and never stored up: what a person said of another situation must not
+`status.words_heard` counts the decisions that were acted on or answered. A decision that does not
+fit the phase is answered at once and never kept: it was made about another situation and must not
 decide a later one.
 """
 
@@ -19,22 +19,24 @@ from remedy.job.moves import close, set_condition
 APPROVED = "Approved"
 """Condition type: whether a person has approved what the job may do."""
 HEARD_WORD = "Heard"
-"""Condition type: what became of the last word that made no sense."""
+"""Condition type: the answer to the last decision that did not fit."""
 
 
 def word(job: Job) -> ApprovalDecision | None:
-    """The next word that nobody has heard yet."""
+    """Return the next decision that is not handled yet; None if there is none."""
     heard = job.status.words_heard
     return job.spec.approvals[heard] if heard < len(job.spec.approvals) else None
 
 
 def heard(job: Job) -> Job:
-    """The job that has heard `word`."""
+    """Return the job with the next decision counted as handled."""
     return job.having(words_heard=job.status.words_heard + 1)
 
 
 def approve(job: Job, now: datetime, said: ApprovalDecision) -> Job:
-    """The job that has heard an approval, or its withdrawal, of what its rung may do."""
+    """Store an approval, or its withdrawal, for the current rung; the decision counts
+    as handled.
+    """
     yes = said.decision == "Approve"
     about = f"by {said.by}" + (f": {said.note}" if said.note else "")
     conditions = set_condition(job, now, APPROVED, said.decision, about, status=yes)
@@ -42,19 +44,20 @@ def approve(job: Job, now: datetime, said: ApprovalDecision) -> Job:
 
 
 def approved(job: Job) -> bool:
-    """Whether a person has approved what the job may do, and nobody has taken that back."""
+    """Report whether a person approved the job's rung and nobody withdrew the approval."""
     found = job.condition(APPROVED)
     return found is not None and found.status is ConditionStatus.TRUE
 
 
 def denied(job: Job, now: datetime, said: ApprovalDecision) -> tuple[Job, JobAct]:
+    """Close the job because a person denied it."""
     why = f"denied by {said.by}: {said.note}".rstrip(": ")
     return close(heard(job), now, CloseReason.DENIED, why)
 
 
 def answered(job: Job, seen: JobObservation) -> tuple[Job, JobAct] | None:
-    """Hear a word that no phase and no step hears by itself: an approval of deletions, or one that
-    makes no sense now, which is told; None: there is none.
+    """Handle a decision that no phase and no step handles: one about deletions, or one that does
+    not fit now, which gets an answer. None: there is no such decision.
     """
     said = word(job)
     if said is None or job.phase is JobPhase.PENDING:
@@ -69,7 +72,9 @@ def answered(job: Job, seen: JobObservation) -> tuple[Job, JobAct] | None:
 
 
 def _of_deletions(job: Job) -> Collection[str]:
-    """Words about a drain that deletes what budgets keep: while it goes on, and once it yielded."""
+    """Return the decisions that fit a drain that deletes pods against their budgets: Approve and
+    Deny while it runs, Approve after it yielded.
+    """
     migrates = (step.migrate for step in job.rung.steps)
     if _asking(job) or not any(m and m.on_timeout is OnTimeout.DELETE for m in migrates):
         return ()
@@ -79,7 +84,7 @@ def _of_deletions(job: Job) -> Collection[str]:
 
 
 def _unfit(job: Job, seen: JobObservation, said: ApprovalDecision) -> str:
-    """Why the word makes no sense now, "" if it does."""
+    """Return why the decision does not fit now; "" if it does."""
     if not said.by:
         return "it does not say who speaks"
     if said.decision not in _fitting(job):
@@ -97,17 +102,18 @@ def _unfit(job: Job, seen: JobObservation, said: ApprovalDecision) -> str:
 
 
 def _fitting(job: Job) -> Collection[str]:
+    """Return the decisions that the job's phase, or its current step, handles."""
     if job.phase is not JobPhase.RUNNING:
         return HEARD.get(job.phase, ())
     return ("Approve", "Deny") if _asking(job) else ()
 
 
 def _asking(job: Job) -> bool:
-    """Whether the step under way hears an approval or a denial itself."""
+    """Report whether the current step waits for an approval itself."""
     step = job.step
     return job.under_way is not None and step is not None and step.wait_for_approval is not None
 
 
 def next_rung(job: Job, said: ApprovalDecision) -> int:
-    """The rung that `Next` means; it may be beyond the ladder."""
+    """Return the index of the rung that `Next` means; it may be beyond the ladder."""
     return said.rung if said.rung is not None else job.status.rung + 1

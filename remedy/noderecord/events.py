@@ -1,4 +1,4 @@
-"""Events that rules count in windows of over a day, as they stand in the node's record. Pure.
+"""Stores Events that rules count in windows of over a day in the node record. Pure.
 
 The API server deletes Events after an hour, and a process remembers them until it ends.
 """
@@ -12,13 +12,15 @@ from rules.facts import EventFact
 from rules.history import DAWN, LastingEvents
 
 SOURCE, SEVERITY, UID = 253, 63, 128
-"""Longer ones are clipped, or not stored."""
+"""Longest stored values, in characters: source and severity are cut, longer UIDs are not stored."""
 
 
 def to_stored(
     lasting: LastingEvents | None, lived: Callable[[datetime], bool]
 ) -> EventMemory | None:
-    """None: there is nothing to store. `lived`: whether the node was this one at that time."""
+    """Return what to store; None: nothing. `lived`: whether the node was this machine
+    at that time.
+    """
     events = [_stored(event) for event in lasting.events if lived(event.at)] if lasting else []
     if lasting is None or not events:
         return None

@@ -1,15 +1,15 @@
-"""What a node's record remembers, and for how long. Pure.
+"""What a node record remembers, and for how long. Pure.
 
 A closed job is remembered
 
-    as the last one of its rule           names of later jobs, and Events that it was made for
+    as the last one of its rule           names of later jobs, and the Events that it was made for
     for 30 days, if it acted              cooldown, attempts, relapse
-    while its incident lasts              no other job may follow: it was given up, a person spoke;
-                                          and for 30 days, or the job that is still there would
-                                          begin the incident anew
+    while its incident lasts              no other job may follow: it gave up, a person decided;
+                                          and for 30 days, or the job that still exists would begin
+                                          the incident anew
 
-so a job may be deleted at any time once the record holds it. Of a rule in DryRun each incident is
-counted, and the last ones are remembered as if they had acted: cooldown and attempts bound them.
+so a job may be deleted at any time once the record holds it. For a rule in DryRun each incident is
+counted, and the last ones are remembered as if they had acted: cooldown and attempts limit them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,8 +42,8 @@ LONGEST_EVIDENCE = 65536
 
 
 def with_job(spec: NodeRecordSpec, job: Job, events_until: datetime | None) -> NodeRecordSpec:
-    """The record with a closed job in it. The same record if it holds the job already, or has no
-    room for one so old. `events_until`: stamp of the youngest Event of its evidence.
+    """Return the record with a closed job added; the same record if it holds the job already, or
+    has no space for one so old. `events_until`: timestamp of the youngest Event of its evidence.
     """
     if any(entry.name == job.name and entry.created == job.created for entry in spec.jobs):
         return spec
@@ -58,7 +58,7 @@ def with_job(spec: NodeRecordSpec, job: Job, events_until: datetime | None) -> N
 
 
 def with_old_dry_run(spec: NodeRecordSpec, job: Job) -> NodeRecordSpec:
-    """The record with a dry run that an earlier version stored as a job of its own."""
+    """Return the record with a dry run that an earlier version stored as a job."""
     rule, at = job.spec.remedier, job.status.timeline.closed or job.created
     if rule is None or any(
         _is_of(found, at) for found in spec.dry_runs if _named(found, rule.name)
@@ -78,7 +78,7 @@ def with_old_dry_run(spec: NodeRecordSpec, job: Job) -> NodeRecordSpec:
 def with_result(
     spec: NodeRecordSpec, remedier: str, fault_class: str, result: WouldHave
 ) -> NodeRecordSpec:
-    """The record with one more repair that a rule in DryRun would have begun."""
+    """Return the record with one more repair that a rule in DryRun would have begun."""
     old = next((found for found in spec.dry_runs if found.remedier == remedier), None)
     recent = sorted([*(old.recent if old is not None else ()), result], key=lambda one: one.at)
     new = DryRunResults(
@@ -94,7 +94,9 @@ def with_result(
 
 
 def with_answer(spec: NodeRecordSpec, remedier: str, at: datetime, said: str) -> NodeRecordSpec:
-    """The record with Kube Defender's answer to what a rule would have asked at `at`."""
+    """Return the record with Kube Defender's answer to the request that a rule would have made at
+    `at`.
+    """
 
     def answered(found: DryRunResults) -> DryRunResults:
         recent = [
@@ -110,7 +112,7 @@ def with_answer(spec: NodeRecordSpec, remedier: str, at: datetime, said: str) ->
 def judged(
     spec: NodeRecordSpec, diagnosis: Diagnosis, facts: FactSet, now: datetime
 ) -> NodeRecordSpec:
-    """The record with what is known now of the evidence of each incident that may still last."""
+    """Return the record with the current evidence of each incident that may still last."""
     if not facts.fresh:
         return spec
     matches = {match.rule_id: match.evidence for match in diagnosis.matches}
@@ -134,14 +136,14 @@ def judged(
 
 
 def lasts(entry: ClosedJob, now: datetime) -> bool:
-    """Whether the incident of a closed job goes on, and forbids another job for it."""
+    """Report whether the incident of a closed job lasts and prevents another job."""
     if not entry.evidence:
         return False
     return entry.false_since is None or now < entry.false_since + INCIDENT_ENDS
 
 
 def pasts(spec: NodeRecordSpec) -> tuple[Past, ...]:
-    """What the record says to a new decision."""
+    """Return what the record contributes to a new decision."""
     jobs = (_past(entry, spec.node_uid) for entry in spec.jobs)
     dry = (
         _dry_past(found, result, spec.node_uid)
@@ -152,14 +154,14 @@ def pasts(spec: NodeRecordSpec) -> tuple[Past, ...]:
 
 
 def past_of(spec: NodeRecordSpec, jobs: Iterable[RemedyOperationJob]) -> list[Past]:
-    """The same, and what jobs say that are open or in no record yet."""
+    """Return the same, and jobs that are open or not recorded yet."""
     known = {entry.name for entry in spec.jobs}
     others = (job for job in jobs if job.metadata.name not in known)
     return [*pasts(spec), *map(Past.of, others)]
 
 
 def person_deleted(job: Job, now: datetime) -> Job:
-    """An open job that was deleted with its finalizer taken off by force, as one that is closed."""
+    """Return an open job as a closed one, after somebody removed its finalizer and deleted it."""
     why = CloseReason.JOB_DELETED
     conditions = set_condition(job, now, "Closing", why, "the job was deleted")
     timeline = job.status.timeline.model_copy(update={"closed": now})
@@ -195,7 +197,9 @@ def _age(entry: ClosedJob) -> tuple[datetime, str]:
 
 
 def _bounded(entries: Sequence[ClosedJob], now: datetime) -> list[ClosedJob]:
-    """`entries` from the oldest to the newest, without those that nothing depends on any more."""
+    """Return the entries that something still depends on. `entries` are sorted from oldest to
+    newest.
+    """
     last = {entry.remedier: entry for entry in entries}
     must = [e for e in entries if lasts(e, now) or last[e.remedier] is e]
     counts = (e for e in entries if (e.acted or e.evidence) and e.closed > now - REMEMBERED)
@@ -214,14 +218,14 @@ def _followed(entry: ClosedJob, truth: Truth, now: datetime) -> ClosedJob:
 
 
 def _truth(entry: ClosedJob, matches: dict[str, Truth], facts: FactSet, now: datetime) -> Truth:
-    """What is known of the evidence of a closed job: by its rule as it was, if that is loaded."""
+    """Return the current evidence of a closed job, by its rule as it was, if that is loaded."""
     try:
         when = Expression.model_validate_json(entry.evidence)
     except ValidationError:
         return Truth.UNKNOWN
     told = matches.get(f"{entry.remedier}@{entry.generation}")
     truth = told if told is not None else fold(when, lambda leaf: read(leaf, facts, now).truth)
-    # What a detector reports when it starts does not end an incident.
+    # The first reports of a detector that just started do not end an incident.
     return truth if truth is not Truth.FALSE or settled(when, facts, now) else Truth.UNKNOWN
 
 
@@ -263,7 +267,7 @@ def _dry_past(found: DryRunResults, result: WouldHave, node_uid: str) -> Past:
 
 
 def _reason(text: str) -> CloseReason | None:
-    """An unreadable reason reads as given up, as with a job."""
+    """Return the reason; an unknown one reads as GAVE_UP, as with a job."""
     if not text:
         return None
     try:
@@ -277,6 +281,8 @@ def _named(found: DryRunResults, remedier: str) -> bool:
 
 
 def _is_of(found: DryRunResults, at: datetime) -> bool:
-    """Whether the result of that time is counted, or too old to be told apart."""
+    """Report whether the result of that time is counted, or may be: it is older than all remembered
+    ones.
+    """
     full = len(found.recent) >= MOST_RECENT
     return any(one.at == at for one in found.recent) or (full and at < found.recent[0].at)

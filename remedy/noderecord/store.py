@@ -1,9 +1,9 @@
-"""The records of nodes: read by every decision, written by this alone.
+"""Node records: read by every decision, written only here.
 
-A job that closes is taken into the record of its node before it may be deleted, and so is an open
-one that somebody deletes with its finalizer taken off. What is decided goes by the record as it
-will be: it is at most a write ahead of what is stored. Dying before that write loses nothing, for
-the job is still there, or a result of a dry run is found once more.
+A job that closes is recorded before it may be deleted, and so is an open one that somebody deletes
+after removing its finalizer. Decisions use the record as it will be written: it is at most one
+write ahead of the stored one. A crash before that write loses nothing, since the job still exists,
+or the result of a dry run is found again.
 """
 
 import asyncio
@@ -30,17 +30,18 @@ from rules.facts import FactSet
 PLURAL = NodeRecord.resource.plural
 NOT_YET = Result(timedelta(seconds=1))
 EVENTS_PAUSE = timedelta(minutes=1)
-"""Between two writes of the Events of one node: their objects live for an hour."""
+"""Shortest interval between two writes of the Events of one node: the Events exist for an hour."""
 OPEN_JOBS = "open jobs"
-"""Index of the jobs: by node those that are open."""
+"""Index of jobs: the open ones by node."""
 
 
 EventsUntil = Callable[[str, Expression | None, datetime | None], datetime | None]
+"""Returns the timestamp of the youngest Event of a node that an expression names, up to a time."""
 
 
 class Leave(Protocol):
     async def ask(self, ask: Ask) -> Any:
-        """A Verdict, or why there is none."""
+        """Return a Verdict, or why there is none."""
         ...
 
 
@@ -49,7 +50,7 @@ class Synced(Protocol):
 
 
 class StoredEvents:
-    """What stored records remember of Events."""
+    """Events in stored records."""
 
     def __init__(self, records: Informer[NodeRecord]) -> None:
         self._records = records
@@ -64,9 +65,11 @@ class StoredEvents:
 
 
 class NodeRecords:
-    """events_until  the stamp of the youngest Event of a node that an expression names
-    events  the informers of Events: until they have listed them no stamp is known
-    restored  why a restore of etcd from a backup freezes, "" if none does
+    """Reads and writes node records.
+
+    events_until: returns the timestamp of the youngest Event of a node that an expression names
+    events: informers of Events: no timestamp is known until they have listed
+    restored: returns why a restore of etcd from a backup stops acts, "" if none does
     """
 
     def __init__(
@@ -90,21 +93,21 @@ class NodeRecords:
         self._events = events
         self.changed: Callable[[str], None] = lambda node: None
         self._ahead: dict[str, NodeRecordSpec] = {}
-        """What is not written yet."""
+        """Records that are not written yet, by node."""
         self._closed: dict[str, dict[str, Job]] = {}
-        """By node the jobs that are over and perhaps in no record."""
+        """Closed jobs that may not be recorded yet, by node."""
         self._asks: dict[str, list[tuple[str, datetime, Ask]]] = {}
-        """By node what Kube Defender is to be asked: rule, time of its result, question."""
+        """Requests for Kube Defender, by node: rule, time of its result, request."""
         self._pasts: dict[str, tuple[NodeRecordSpec, tuple[Past, ...]]] = {}
         self._events_at: dict[str, float] = {}
-        """By node when its Events were last taken in, by the monotonic clock."""
+        """Monotonic time at which the Events of a node were last taken in, by node."""
 
     # -- what happens ----------------------------------------------------------------------------
 
     def job_changed(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
     ) -> None:
-        """The handler of the jobs' informer."""
+        """Handle a change from the informer of jobs."""
         obj = new or old
         if obj is None or (new is not None and not new.status.phase.closed):
             return
@@ -117,7 +120,9 @@ class NodeRecords:
             self._offer(memory.person_deleted(job, self._clock.now()))
 
     def record_changed(self, key: str, old: NodeRecord | None, new: NodeRecord | None) -> None:
-        """The handler of the records' informer: what another leader stored need not wait here."""
+        """Handle a change from the informer of records: what another leader stored need not wait
+        here.
+        """
         if new is None:
             self._pasts.pop(key, None)
             self._ahead.pop(key, None)
@@ -133,7 +138,7 @@ class NodeRecords:
         return all(source.synced.is_set() for source in self._sources)
 
     def spec(self, node: str) -> NodeRecordSpec:
-        """The record as it will be: with all jobs that are over."""
+        """Return the record as it will be written, with all closed jobs."""
         live = self._nodes.get(node)
         spec = self._ahead.get(node) or self._stored(node)
         if live is not None and spec.node_uid != live.metadata.uid:
@@ -146,7 +151,7 @@ class NodeRecords:
         return spec
 
     def past(self, node: str) -> list[Past]:
-        """What counts for a decision: the record, and the jobs that are open."""
+        """Return what counts for a decision: the record, and the open jobs."""
         spec = self.spec(node)
         known = self._pasts.get(node)
         if known is None or known[0] is not spec:
@@ -158,10 +163,11 @@ class NodeRecords:
         return [*known[1], *(Past.of(job) for job in self._jobs.by(OPEN_JOBS, node))]
 
     def recorded(self, job: Job) -> bool:
-        """Whether a closed job may be deleted without a decision changing; else it is taken in.
+        """Report whether a closed job may be deleted without any effect on decisions; if not,
+        record it.
 
-        One whose end is not stored yet is not: that write may be refused, as after a restore of
-        etcd. Its news takes it in.
+        A job with an end that is not stored yet is not recorded: that write may be rejected, as
+        after a restore of etcd. Its event from the informer records it.
         """
         live = self._nodes.get(job.spec.node_name)
         if live is None or live.metadata.uid != job.spec.node_uid:
@@ -176,7 +182,7 @@ class NodeRecords:
     # -- what is learned -------------------------------------------------------------------------
 
     def judge(self, node: str, diagnosis: Diagnosis, facts: FactSet, now: datetime) -> None:
-        """Take in what the rules say of the incidents that may still last."""
+        """Take in the current evidence of incidents that may still last."""
         spec = self.spec(node)
         if spec.jobs or spec.dry_runs:
             self._take(node, memory.judged(spec, diagnosis, facts, now))
@@ -184,18 +190,20 @@ class NodeRecords:
     def add_dry_run(
         self, node: str, rule: str, fault_class: str, result: WouldHave, ask: Ask | None
     ) -> None:
-        """Take in what a rule in DryRun would have done. `ask`: what it would have asked."""
+        """Take in what a rule in DryRun would have done. `ask`: its request to Kube Defender; None:
+        it needs no permit.
+        """
         self._take(node, memory.with_result(self.spec(node), rule, fault_class, result))
         if ask is not None:
             self._asks.setdefault(node, []).append((rule, result.at, ask))
 
     def take_events(self, node: str, memory: EventMemory | None) -> timedelta | None:
-        """Take in what outlives this process of the node's Events; when to come again with them,
+        """Take in the node's Events that must outlive this process; return when to call again,
         None: they are taken in.
         """
         spec = self.spec(node)
         if memory is None or memory == spec.past_events:
-            return None  # what is stored runs out by itself
+            return None  # stored Events expire by themselves
         now, before = self._clock.monotonic(), self._events_at.get(node)
         if before is not None and (passed := timedelta(seconds=now - before)) < EVENTS_PAUSE:
             return EVENTS_PAUSE - passed
@@ -206,7 +214,7 @@ class NodeRecords:
     # -- writing ---------------------------------------------------------------------------------
 
     async def reconcile(self, node: str) -> Result:
-        """Store the record of one node, if it is another one now."""
+        """Store the record of one node if it changed."""
         if not self.ready():
             return NOT_YET
         live = self._nodes.get(node)
@@ -232,7 +240,9 @@ class NodeRecords:
     async def _write(
         self, live: Node, stored: NodeRecord | None, spec: NodeRecordSpec
     ) -> NodeRecord:
-        """Raises Conflict when somebody wrote first: it is tried again on what they wrote."""
+        """Write the record. Raises Conflict if somebody wrote first: the next reconcile uses what
+        they wrote.
+        """
         owner = {
             "apiVersion": "v1",
             "kind": "Node",
@@ -271,8 +281,8 @@ class NodeRecords:
         return memory.with_job(spec, job, self._until(job))
 
     def _until(self, job: Job) -> datetime | None:
-        """The stamp of the youngest Event that the job was made for; without their store nobody
-        knows: then all count that are older than its end.
+        """Return the timestamp of the youngest Event that the job was made for; while Events are
+        not listed, the end of the job, so that all older Events count.
         """
         closed = job.status.timeline.closed
         if all(events.synced.is_set() for events in self._events):
@@ -296,7 +306,7 @@ class NodeRecords:
 
 
 def _sentence(said: Any) -> str:
-    """What Kube Defender said, for people."""
+    """Return Kube Defender's answer as a sentence."""
     if isinstance(said, str):
         return f"Kube Defender could not be asked: {said}"
     if said.allowed:

@@ -1,7 +1,7 @@
-"""One receiver: what waits for it, in order; how often it is tried; what it is spared.
+"""One receiver: its queue, its retries and its rate limit.
 
-Nobody waits for a receiver. A slow or dead one costs its own notifications, and no other's: each
-has a queue and a task of its own.
+No caller waits for a receiver. A slow or dead receiver delays only its own notifications: each
+receiver has its own queue and task.
 """
 
 import asyncio
@@ -23,19 +23,20 @@ from remedy.notify.texts import BadTemplate, NoticeTexts
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 200
+"""Most notifications in the queue; further ones go into a summary."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds between two tries: each pause is twice the one before."""
 
 Ended = Callable[[JobNotice, str, str], None]
-"""Told what became of each notice: (notice, receiver, why it was not delivered or "")."""
+"""Called with the result of each notice: (notice, receiver, why it was not delivered or "")."""
 
 
 class Channel:
-    """A Part.
+    """A Part that delivers notices to one receiver.
 
-    name      of the receiver
-    sender    tells; closed by whoever made it
-    ended     hears of every notice that was taken in, exactly once
+    name: of the receiver
+    sender: sends messages; its creator closes it
+    ended: called exactly once for every accepted notice
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Channel:
         return f"notifications to {self.receiver}"
 
     def put(self, notice: JobNotice) -> None:
-        """Take it in; one that waits already, or is being sent, is not taken twice."""
+        """Accept a notice. One that is queued or being sent already is not accepted again."""
         if notice.id in self._waiting or notice.id == self._sending:
             return
         now = self._clock.monotonic()
@@ -78,7 +79,7 @@ class Channel:
         self._came.set()
 
     def has(self, id_: str) -> bool:
-        """Whether it waits, or is being sent."""
+        """Report whether the notice is queued or being sent."""
         return id_ in self._waiting or id_ == self._sending
 
     async def run(self) -> None:
@@ -111,7 +112,7 @@ class Channel:
             self._ended(notice, self.receiver, why)
 
     async def _delivered(self, notice: JobNotice) -> str:
-        """Why it was given up, "" once it was taken."""
+        """Send the notice with retries; return why it was given up, "" once it was delivered."""
         try:
             title, body = self._texts.of(notice, self._cluster)
         except BadTemplate as error:
@@ -120,7 +121,7 @@ class Channel:
         until = self._clock.monotonic() + self.settings.give_up_after.total_seconds()
         pause = FIRST_PAUSE
         while True:
-            write_seconds(None)  # raises LeaseLost: what waits here is told by whoever leads now
+            write_seconds(None)  # raises LeaseLost: the new leader sends what is queued here
             try:
                 await self._sender.send(message)
                 return ""

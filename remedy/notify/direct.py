@@ -1,6 +1,6 @@
-"""Programs that are asked and whose answer counts: nothing waits in a queue, nothing is summed up.
+"""Calls receivers directly and returns their answers: without a queue and without a summary.
 
-Only receivers of the settings that are a webhook or take CloudEvents can be asked.
+Only receivers in the settings with a webhook or CloudEvents can be called.
 """
 
 import json
@@ -16,7 +16,7 @@ from remedy.notify.texts import BadTemplate, NoticeTexts, texts
 
 
 class DirectNotifier:
-    """Every method raises NotDelivered and nothing else."""
+    """Calls receivers. Every method raises only NotDelivered."""
 
     def __init__(self, receivers: Mapping[str, Receiver], cluster: str = "") -> None:
         self._cluster = cluster
@@ -28,7 +28,7 @@ class DirectNotifier:
         self._others = frozenset(receivers) - frozenset(self._known)
 
     async def tell(self, receiver: str, notice: JobNotice) -> None:
-        """Return once it was taken (2xx)."""
+        """Send the notice; return once it was accepted (2xx)."""
         asked = self._of(receiver)
         try:
             title, body = asked.texts.of(notice, self._cluster)
@@ -40,7 +40,9 @@ class DirectNotifier:
     async def ask(
         self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
     ) -> HttpReply:
-        """Any answer is one. `key` tells the receiver a second try from a second question."""
+        """Send a request and return any answer. `key` lets the receiver recognize a repeated
+        request.
+        """
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         sender = self._of(receiver).sender
         return await sender.post(headers, json.dumps(body).encode(), within)

@@ -1,8 +1,8 @@
-"""Notifications to programs: a POST of JSON, or of a CloudEvent in structured mode.
+"""Sends notifications to programs: a POST of JSON, or of a CloudEvent in structured mode.
 
-Taken is what 2xx answers. What a later try may cure (no connection, 408, 425, 429, 5xx) is tried
-again by whoever asked, with the same id in the header Idempotency-Key; redirects are not followed,
-for they would lead secrets to where nobody allowed.
+A 2xx response means accepted. The caller retries what a later try may fix (no connection, 408, 425,
+429, 5xx), with the same ID in the header Idempotency-Key. Redirects are not followed, since they
+could send secrets to an address that is not allowed.
 """
 
 import asyncio
@@ -23,16 +23,17 @@ from remedy.notify.secret import SecretUnreadable, read
 from remedy.notify.settings import CloudEvents, Http, Webhook, is_http
 
 AGAIN = frozenset({408, 425, 429})
+"""Status codes below 500 that a later try may fix."""
 TYPE = "io.kubenode.job"
-"""Start of the type of our CloudEvents."""
+"""Prefix of the types of our CloudEvents."""
 AGENT = "kubenode-remedy"
 LONGEST_ANSWER = 4096
-"""Bytes of an answer that are read."""
+"""Bytes of a response that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """`text` is what came with the answer, cut."""
+    """A response. `text` is its body, cut."""
 
     status: int
     text: str
@@ -42,14 +43,14 @@ class HttpReply:
         return 200 <= self.status < 300
 
     def check(self) -> None:
-        """Raises NotDelivered unless it was taken."""
+        """Raise NotDelivered unless the request was accepted."""
         if not self.taken:
             final = 300 <= self.status < 500 and self.status not in AGAIN
             raise NotDelivered(f"it answered {self.status}", final=final)
 
 
 class HttpSender:
-    """Sends to one address over connections of its own. Raises NotDelivered and nothing else."""
+    """Sends to one address over its own connections. `send` raises only NotDelivered."""
 
     def __init__(self, settings: Webhook | CloudEvents, timeout: timedelta) -> None:
         self._settings, self._timeout = settings, timeout
@@ -62,8 +63,8 @@ class HttpSender:
     async def post(
         self, headers: Mapping[str, str], body: bytes, within: timedelta | None = None
     ) -> HttpReply:
-        """Any answer is one. `within` None: the receiver's own. Raises LeaseLost too, before it
-        sends anything of one who led.
+        """Send the request and return any response. `within` None: the receiver's own timeout. Also
+        raises LeaseLost, before it sends, in a process that has lost its lease.
         """
         write_seconds(None)
         seconds = (within or self._timeout).total_seconds()
@@ -102,7 +103,7 @@ class HttpSender:
 
 
 def address(settings: Http) -> str:
-    """Raises Unreadable."""
+    """Return the URL. Raises SecretUnreadable."""
     url = read(settings.url)
     if not is_http(url):
         raise SecretUnreadable("the URL is no address of HTTP: write https://HOST/PATH")
@@ -112,7 +113,7 @@ def address(settings: Http) -> str:
 def encoded(
     message: RenderedNotice, settings: Webhook | CloudEvents
 ) -> tuple[dict[str, str], bytes]:
-    """Headers and body."""
+    """Return headers and body of the request."""
     notice = message.notice
     told = {
         **notice.to_dict(),
@@ -140,19 +141,21 @@ def encoded(
 
 
 def event_type(kind: str) -> str:
-    """Such as io.kubenode.job.needshuman; of a step io.kubenode.job.step."""
+    """Return the type, such as io.kubenode.job.needshuman; for a step io.kubenode.job.step."""
     if kind == SUPPRESSED:
         return "io.kubenode.notifications.suppressed"
     return f"{TYPE}.{'step' if kind == STEP else kind.lower()}"
 
 
 def _given(settings: Http) -> Mapping[str, str]:
-    """Raises Unreadable."""
+    """Return the configured headers. Raises SecretUnreadable."""
     return {name: read(value) for name, value in settings.headers.items()}
 
 
 def _why(error: Exception) -> str:
-    """The library's words could hold the address, and the address a secret: its kind alone."""
+    """Return the kind of the error only: the library's text may contain the address, which may be
+    secret.
+    """
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     told = getattr(cause, "strerror", None)
     return told if isinstance(told, str) and told and "//" not in told else type(cause).__name__

@@ -1,4 +1,6 @@
-"""How much one receiver is told: so many in a time, then one sum of what was left out. Pure."""
+"""Rate limit of one receiver: a number of notifications in a time, then one summary of the rest.
+Pure.
+"""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -7,12 +9,12 @@ from datetime import timedelta
 from remedy.notify.notice import JobNotice
 
 NODES = 10
-"""Named in a summary at most."""
+"""Most nodes that a summary names."""
 
 
 @dataclass(slots=True)
 class SuppressedNotices:
-    """What was not told one by one, since `since` (seconds of a monotonic clock)."""
+    """Notices that go into the next summary, since `since` (monotonic seconds)."""
 
     since: float
     kinds: Counter[str] = field(default_factory=Counter)
@@ -25,7 +27,9 @@ class SuppressedNotices:
 
 
 class NotificationLimit:
-    """At most `count` in any `per`, summaries included. Times are seconds of a monotonic clock."""
+    """Allows at most `count` notifications in any `per`, including summaries. Times are monotonic
+    seconds.
+    """
 
     def __init__(self, count: int, per: timedelta) -> None:
         self._count, self._per = count, per.total_seconds()
@@ -33,7 +37,7 @@ class NotificationLimit:
         self._held: SuppressedNotices | None = None
 
     def allows(self, now: float) -> bool:
-        """Whether one more may be told now; then it counts."""
+        """Report whether one more notification may be sent now, and count it."""
         self._forget(now)
         if self._held is not None or len(self._sent) >= self._count:
             return False
@@ -41,15 +45,16 @@ class NotificationLimit:
         return True
 
     def hold(self, notice: JobNotice, now: float) -> None:
-        """Not to be told: it goes into the next summary."""
+        """Put the notice into the next summary."""
         if self._held is None:
             self._held = SuppressedNotices(now)
         self._held.add(notice)
 
     def summary_at(self) -> float | None:
-        """When what was held is to be summed up; None: nothing was.
+        """Return when the next summary is due; None: there is nothing to summarize.
 
-        Not before the time has gone round once: what else comes until then is in it too.
+        It waits for `per`, at most a minute, after the first suppressed notice, so that later ones
+        are included.
         """
         if self._held is None:
             return None
@@ -57,7 +62,7 @@ class NotificationLimit:
         return max(oldest, self._held.since + min(self._per, 60.0))
 
     def summary(self, now: float) -> SuppressedNotices | None:
-        """What to sum up now; then it is told and counts. None: not yet."""
+        """Return what to summarize now, and count the summary; None: not yet."""
         at = self.summary_at()
         if at is None or now < at:
             return None

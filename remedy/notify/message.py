@@ -1,4 +1,4 @@
-"""What senders are given, and how they say no."""
+"""Messages for senders, and their error."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,7 +7,9 @@ from remedy.notify.notice import JobNotice
 
 
 class NotDelivered(Exception):
-    """Nobody took it: why, without secrets. Trying again may help unless `final`."""
+    """The message was not accepted; the text says why, without secrets. A retry may help unless
+    `final`.
+    """
 
     def __init__(self, why: str, *, final: bool = False) -> None:
         super().__init__(why)
@@ -25,10 +27,10 @@ class RenderedNotice:
 
 
 class Sender(Protocol):
-    """One way to one receiver. Sending the same message again is allowed: its id says so."""
+    """Sends to one receiver. A message may be sent again: its ID identifies it."""
 
     async def send(self, message: RenderedNotice) -> None:
-        """Return once it was taken. Raises NotDelivered and nothing else; ends in bounded time."""
+        """Return once the message was accepted. Raises only NotDelivered; ends in bounded time."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The metrics of notifications. Receivers are the settings' own, so their labels are bounded."""
+"""Metrics of notifications. Receivers come from the settings, so their labels are bounded."""
 
 from collections.abc import Iterable
 
@@ -9,8 +9,8 @@ OUTCOMES = (SENT, FAILED, SUPPRESSED)
 
 
 class NotificationMetrics:
-    """sent: taken by the receiver; failed: given up; suppressed: above its rate, or too many
-    waited; they are in a summary.
+    """Outcomes: `sent` was accepted by the receiver; `failed` was given up; `suppressed` was above
+    the rate or the queue was full, and is in a summary.
     """
 
     def __init__(self, registry: CollectorRegistry, receivers: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
-"""What there is to tell of a job: facts for people, and what they can do next. Pure.
+"""Notices about jobs: facts for people, and what they can do next. Pure.
 
-The same change of the same job gives the same `id`, however often and by whichever process it is
-told: a receiver that gets it twice can know.
+The same change of the same job has the same `id` in every process, so a receiver can recognize a
+duplicate.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,17 @@ from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.job.model import Job
 
 STEP, SUPPRESSED = "Step", "Suppressed"
-"""Kinds of notices beside the phases of a job: a step `notify` or `webhook`, and a summary."""
+"""Kinds of notices besides the phases of a job: a step `notify` or `webhook`, and a summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobNotice:
-    """kind      a phase of the job, or one of STEP and SUPPRESSED
-    happened  one sentence
-    held      why the job waits, "" if it does not
-    commands  what a person can do next, exactly as it is typed
+    """A notice.
+
+    kind: a phase of the job, STEP or SUPPRESSED
+    happened: one sentence
+    held: why the job waits, "" if it does not
+    commands: commands that a person can use next, exactly as typed
     """
 
     id: str
@@ -43,10 +45,10 @@ class JobNotice:
     deadline: datetime | None = None
     commands: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Of a summary: how many of which kind were not told one by one."""
+    """For a summary: how many notices of each kind it replaces."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As it goes to programs: JSON types, camelCase, without what is empty."""
+        """Return the form for programs: JSON types, camelCase, without empty values."""
         told: dict[str, Any] = {
             "id": self.id,
             "kind": self.kind,
@@ -70,21 +72,23 @@ class JobNotice:
 
 
 def level(job: Job) -> str:
-    """What the job has come to, in one word: the same as long as there is nothing new to tell.
+    """Return the job's state as one word, which changes only when there is something new to notify
+    about.
 
-    A job leaves a phase that waits for people only by a person's word, and climbs only upwards.
+    Only a person's decision leads a job out of a phase that waits for people, and rungs only
+    increase.
     """
     status = job.status
     return f"{status.phase}.{status.rung}.{status.words_heard}"
 
 
 def of_phase(job: Job, at: datetime) -> JobNotice:
-    """That the job has entered its phase."""
+    """Return the notice that the job has entered its phase."""
     return _notice(job, f"{job.uid}.{level(job)}", str(job.phase), at, job.status.message)
 
 
 def of_step(job: Job, message: str, at: datetime) -> JobNotice:
-    """What the step under way has to say; the same for each of its tries."""
+    """Return the notice of the current step; it is the same when an attempt is repeated."""
     record = job.record
     number = (record.rung, record.index, record.attempts) if record is not None else (0, 0, 0)
     name = ".".join(str(part) for part in (job.uid, STEP, *number))
@@ -114,7 +118,7 @@ def _notice(job: Job, id_: str, kind: str, at: datetime, happened: str) -> JobNo
 
 
 def commands(job: Job) -> tuple[str, ...]:
-    """What a person can type now. The first explains, the others decide."""
+    """Return what a person can type now. The first command explains, the others decide."""
     name = job.name
     explain = f"kubenode explain job {name}"
     match job.phase:
@@ -133,7 +137,7 @@ def commands(job: Job) -> tuple[str, ...]:
 
 
 def _asks(job: Job) -> bool:
-    """Whether this rung waits for a person's word now or in its next step."""
+    """Report whether this rung waits for a person's approval now or in its next step."""
     steps = job.rung.steps[job.status.step : job.status.step + 2]
     return any(step.wait_for_approval is not None for step in steps)
 

@@ -1,4 +1,4 @@
-"""All receivers of the settings: who hears what, and what became of it."""
+"""All receivers of the settings: queues notices and remembers their results."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -18,21 +18,21 @@ from remedy.notify.settings import Receiver
 from remedy.notify.texts import texts
 
 THREADS = 8
-"""For all receivers that are people."""
+"""Threads for all receivers that use apprise."""
 REMEMBERED = 4096
-"""Notices whose end is remembered, for a step that asked to know it."""
+"""Notices with results that are remembered, for steps that wait for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryEnd:
-    """What became of a notice at one receiver; `why` is "" if it was taken."""
+    """Result of a notice at one receiver; `why` is "" if it was delivered."""
 
     receiver: str
     why: str
 
 
 class Notifier:
-    """`on_end` is told the name of the job and the receiver when a notice has ended there."""
+    """Delivers notices. Callbacks in `on_end` get each notice and its result at one receiver."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Notifier:
         return list(self.channels.values())
 
     def put(self, notice: JobNotice, receivers: Sequence[str]) -> list[str]:
-        """Tell these; the names among them that the settings do not know."""
+        """Queue the notice for these receivers; return the names that the settings do not know."""
         for name in receivers:
             channel = self.channels.get(name)
             if channel is not None and (notice.id, name) not in self._ends:
@@ -75,7 +75,7 @@ class Notifier:
         return [name for name in receivers if name not in self.channels]
 
     def end(self, notice_id: str, receiver: str) -> DeliveryEnd | None:
-        """None while it is under way, and for what was never put."""
+        """Return the result; None while it is pending, and for a notice that was never queued."""
         return self._ends.get((notice_id, receiver))
 
     async def close(self) -> None:
@@ -85,11 +85,11 @@ class Notifier:
 
     def _sender(self, settings: Receiver) -> Sender:
         if settings.apprise is not None:
-            from remedy.notify.people import AppriseSender  # a second, for those who use it
+            from remedy.notify.people import AppriseSender  # the import takes a second
 
             return AppriseSender(settings.apprise.urls, settings.timeout, self._threads)
         http = settings.webhook or settings.cloud_events
-        assert http is not None  # the settings have one way
+        assert http is not None  # the settings require exactly one
         return HttpSender(http, settings.timeout)
 
     def _ended(self, notice: JobNotice, receiver: str, why: str) -> None:

@@ -1,7 +1,7 @@
-"""Notifications to people, by whatever apprise has an URL for: chats, mail, pagers.
+"""Sends notifications to people through apprise: chats, mail, pagers.
 
-apprise blocks. Each call has a thread of a small pool, its sockets have timeouts, and a receiver
-whose last call still hangs is not called again: it holds one thread, never more.
+apprise blocks. Each call runs in a thread of a small pool, its sockets have timeouts, and a
+receiver with a hanging call is not called again: it occupies at most one thread.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from remedy.notify.message import NotDelivered, RenderedNotice
 from remedy.notify.secret import Secret, SecretUnreadable, read
 
 REMEMBERED = 64
-"""Messages of which it is known who took them already."""
+"""Most messages for which the addresses that accepted them are remembered."""
 KINDS = {
     Severity.CRITICAL: apprise.NotifyType.FAILURE,
     Severity.WARNING: apprise.NotifyType.WARNING,
@@ -31,8 +31,8 @@ KINDS = {
 
 
 class _Words(logging.Handler):
-    """What apprise says of the call that this thread makes. Its lines hold what must not be logged:
-    nothing of them is kept but the number of an answer.
+    """Reads apprise's log lines about the call of this thread. They may hold secrets: only the
+    status code of a response is kept.
     """
 
     def __init__(self) -> None:
@@ -49,8 +49,8 @@ _words = _Words()
 
 
 def load() -> None:
-    """Have apprise read its plugins, which takes a second, and keep addresses and payloads, which
-    it logs, out of our logs. Again: nothing.
+    """Load apprise's plugins, which takes a second, and keep its log lines, with addresses and
+    payloads, out of our logs. A second call does nothing.
     """
     logger = logging.getLogger("apprise")
     logger.propagate = False
@@ -58,14 +58,16 @@ def load() -> None:
         return
     logger.addHandler(_words)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of plugins that nobody uses
+        warnings.simplefilter("ignore")  # warnings of unused plugins
         apprise.Apprise.instantiate("json://localhost", suppress_exceptions=True)
 
 
 @dataclass(slots=True)
 class _Calls:
-    """running  the call that may still hang
-    taken    which addresses took a message, by its id, oldest first
+    """State of one sender.
+
+    running: the call that may still hang
+    taken: addresses that accepted a message, by message ID, oldest first
     """
 
     running: Future[str] | None = None
@@ -73,7 +75,9 @@ class _Calls:
 
 
 class AppriseSender:
-    """Several addresses are one receiver: a message is sent when each has it, to each once."""
+    """Several addresses are one receiver: a message is delivered when each has it, and is sent to
+    each once.
+    """
 
     def __init__(
         self, urls: Sequence[str | Secret], timeout: timedelta, threads: ThreadPoolExecutor
@@ -119,11 +123,11 @@ class AppriseSender:
             raise NotDelivered(f"{target.service_name or 'it'} {why}")
 
     async def close(self) -> None:
-        """The pool is its maker's."""
+        """Do nothing: the creator of the thread pool closes it."""
 
 
 def instantiated(url: str, timeout: float) -> apprise.NotifyBase:
-    """Raises Unreadable for what apprise does not know."""
+    """Return apprise's plugin for the URL. Raises SecretUnreadable if apprise does not know it."""
     load()
     target = apprise.Apprise.instantiate(url, suppress_exceptions=True)
     if not isinstance(target, apprise.NotifyBase):
@@ -133,7 +137,7 @@ def instantiated(url: str, timeout: float) -> apprise.NotifyBase:
 
 
 def _notify(target: apprise.NotifyBase, message: RenderedNotice) -> str:
-    """In a thread: why it was not taken, "" if it was."""
+    """Send in a thread; return why the message was not accepted, "" if it was."""
     _words.said.pop(get_ident(), None)
     try:
         taken = target.notify(

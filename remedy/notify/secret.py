@@ -1,7 +1,7 @@
-"""What must not stand in a settings file: read from a file or a variable, each time it is used.
+"""Secrets of the settings: read from a file or a variable each time they are used.
 
 A secret that is mounted into a container changes under a running program; the next delivery reads
-the new one. Neither its text nor a part of it goes into an error, a log or a status.
+the new one. No part of its text goes into an error, a log or a status.
 """
 
 import os
@@ -12,11 +12,11 @@ from pydantic import Field, model_validator
 from kubenode.api.base import Model, refusal
 
 LONGEST = 64 * 1024
-"""Bytes: more is no secret but a mistake."""
+"""Bytes: anything longer is a mistake."""
 
 
 class SecretUnreadable(Exception):
-    """A secret that is not there; the text names where it should be."""
+    """A secret is missing or cannot be read; the text names its place."""
 
 
 class Secret(Model):
@@ -32,7 +32,7 @@ class Secret(Model):
         return self
 
     def read(self) -> str:
-        """Without the line end that editors leave. Raises Unreadable."""
+        """Return the secret without the line end that editors add. Raises SecretUnreadable."""
         if self.from_env is not None:
             return _present(os.environ.get(self.from_env, ""), f"variable {self.from_env}")
         path = Path(self.from_file or "")
@@ -55,5 +55,5 @@ def _present(text: str, where: str) -> str:
 
 
 def read(value: "str | Secret") -> str:
-    """Raises Unreadable."""
+    """Return the value. Raises SecretUnreadable."""
     return value if isinstance(value, str) else value.read()

@@ -1,7 +1,7 @@
-"""Who is told, and how: the part `receivers` of the file that `--receivers-file` names.
+"""Receivers of notifications: the part `receivers` of the file of `--receivers-file`.
 
-A rule names receivers, this file says what they are: whoever may write rules cannot make KubeNode
-talk to an address of their choice.
+A rule names receivers, and this file defines them: authors of rules cannot make KubeNode send to an
+address of their choice.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Tells receivers what jobs have come to. Level-based: a job in, whoever has not heard of it out.
+"""Reconciles a job: delivers notifications that receivers have not got yet.
 
-What was told stands in an annotation of the job, written after it was delivered: a crash between
-the two tells once more, with the same id (at least once). What a job passed through while nobody
-looked is not told afterwards; what it has come to is.
+An annotation of the job records deliveries, written after them: a crash in between sends the
+notification once more, with the same ID (at least once). Phases that a job passed between two
+reconciles are not sent afterwards; its current one is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +26,9 @@ from remedy.notify.settings import Receiver
 from remedy.notify.telling import Telling
 
 TOLD = "kubenode.io/told"
-"""Annotation on a job: what it had come to, and the receivers that know."""
+"""Annotation on a job: the state that was notified about, and the receivers that got it."""
 OLD = timedelta(hours=1)
-"""A job that closed longer ago is history: a new receiver does not hear of it."""
+"""A new receiver gets no notification about a job that closed longer ago than this."""
 
 
 class JobLookup(Protocol):
@@ -38,7 +38,7 @@ class JobLookup(Protocol):
 
 
 class NotificationController:
-    """`queue` is the one that feeds `reconcile`."""
+    """Reconciles notifications of jobs. `attach` sets the queue that feeds `reconcile`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class NotificationController:
     def noticed(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
     ) -> Iterable[str]:
-        """The mapper of the jobs' informer."""
+        """Map a change of a job to the keys to reconcile."""
         if new is None or not (
             new.spec.notify or any(r.all_rules for r in self._receivers.values())
         ):
@@ -100,9 +100,9 @@ class NotificationController:
 
 
 def hearers(job: Job, receivers: Mapping[str, Receiver], now: datetime) -> list[str]:
-    """Who is told what the job has come to, by the rule's word and the receivers'. Pure.
+    """Return the receivers of the job's current state, as its rule and the settings say. Pure.
 
-    The end of a job that never began is told only to those who hear of jobs that wait to begin.
+    The end of a job that never began is sent only to receivers that want jobs in Pending.
     """
     closed = job.status.timeline.closed
     if job.phase.closed and (closed is None or now - closed > OLD):
@@ -118,12 +118,12 @@ def hearers(job: Job, receivers: Mapping[str, Receiver], now: datetime) -> list[
 
 
 def told_of(annotation: str, now_at: str) -> frozenset[str]:
-    """Who knows already that the job has come to `now_at`."""
+    """Return the receivers that already got the state `now_at`."""
     told, _, names = annotation.partition(" ")
     return frozenset(names.split(",")) if told == now_at and names else frozenset()
 
 
 def _same(old: RemedyOperationJob, new: RemedyOperationJob) -> bool:
-    """Whether nothing has changed that is told."""
+    """Report whether nothing changed that notifications are about."""
     a, b = old.status, new.status
     return (a.phase, a.rung, a.words_heard) == (b.phase, b.rung, b.words_heard)

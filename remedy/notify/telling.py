@@ -1,4 +1,6 @@
-"""All that tells people and other programs, as the operator has it: queues, direct calls, steps."""
+"""Everything that notifies people and other programs, as the operator uses it: queues, direct
+calls, steps.
+"""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -21,7 +23,7 @@ STILL = "the receivers have not taken it yet"
 
 
 class Telling:
-    """A Part, of the ground ring: it closes connections once nobody tells anything any more."""
+    """A Part of the ground ring: it closes connections after all parts that notify have ended."""
 
     name = "receivers"
 
@@ -45,10 +47,11 @@ class Telling:
             await self.direct.close()
 
     def step(self, job: Job) -> str:
-        """Tell what a step `notify` names; "" when that is all, else what is still waited for.
+        """Send the notification of a step `notify`; return "" when the step is done, else why it
+        still waits.
 
-        A step fails for a receiver only if its `onFailure` asks for that; else it is told and
-        forgotten.
+        A step waits for receivers only if its `onFailure` is not Continue; otherwise it queues the
+        notification and ends.
         """
         body = job.step.notify if job.step is not None else None
         if body is None or not body.receivers or not self.receivers:
@@ -68,7 +71,9 @@ class Telling:
         )
 
     def meet(self, job: Job, names: Iterable[str]) -> list[str]:
-        """Those of `names` that nobody has set up; said once, for the rule must be put right."""
+        """Return the names that the settings do not know; log each once, since the rule must be
+        corrected.
+        """
         strangers = sorted({name for name in names if name not in self.receivers})
         new = [name for name in strangers if name not in self._strangers]
         if new and self.receivers and len(self._strangers) < MOST_STRANGERS:

@@ -1,7 +1,7 @@
-"""Title and body of a notification: our own templates, or a receiver's.
+"""Title and body of a notification, from our own templates or a receiver's.
 
-Templates are the operator's, what they show comes from hosts and clouds: it is cut, cleaned of
-control characters, and never evaluated.
+The operator writes the templates; the values come from hosts and clouds, so they are cut, cleaned
+of control characters and never evaluated.
 """
 
 import unicodedata
@@ -47,17 +47,17 @@ What you can do:
 
 
 class BadTemplate(Exception):
-    """Why a template cannot be used; the text is for whoever wrote it."""
+    """A template cannot be used; the text is for its author."""
 
 
 BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What an expression within a template may raise."""
+"""Exceptions that an expression within a template may raise."""
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeTexts:
-    """What one receiver is sent."""
+    """Compiled templates of one receiver."""
 
     title: Template
     body: Template
@@ -65,7 +65,9 @@ class NoticeTexts:
     summary_body: Template
 
     def of(self, notice: JobNotice, cluster: str) -> tuple[str, str]:
-        """Title, one line, and body. Raises BadTemplate where a template asks what is not there."""
+        """Return title, on one line, and body. Raises BadTemplate if a template uses an unknown
+        value.
+        """
         summary = notice.kind == SUPPRESSED
         title, body = (
             (self.summary_title, self.summary_body) if summary else (self.title, self.body)
@@ -78,7 +80,7 @@ class NoticeTexts:
 
 
 def texts(title: str | None = None, body: str | None = None) -> NoticeTexts:
-    """Checked by rendering once. Raises BadTemplate."""
+    """Compile the templates and check them by rendering once. Raises BadTemplate."""
     made = NoticeTexts(
         compiled(title or TITLE),
         compiled(body or BODY),
@@ -90,7 +92,7 @@ def texts(title: str | None = None, body: str | None = None) -> NoticeTexts:
 
 
 def compiled(text: str) -> Template:
-    """Raises BadTemplate."""
+    """Compile a template. Raises BadTemplate."""
     try:
         return _ENVIRONMENT.from_string(text)
     except TemplateError as error:
@@ -98,7 +100,7 @@ def compiled(text: str) -> Template:
 
 
 def rendered(template: Template, known: dict[str, Any]) -> str:
-    """Raises BadTemplate."""
+    """Render a template. Raises BadTemplate."""
     try:
         return template.render(known)
     except (TemplateError, *BROKEN) as error:
@@ -106,7 +108,7 @@ def rendered(template: Template, known: dict[str, Any]) -> str:
 
 
 def values(notice: JobNotice, cluster: str) -> dict[str, Any]:
-    """What templates may name, all of it always there."""
+    """Return all values that templates may use; each always exists."""
     return {
         "id": notice.id,
         "kind": notice.kind,
@@ -134,7 +136,7 @@ def _spoken(at: datetime) -> str:
 
 
 def clean(text: str) -> str:
-    """Without what could hide or forge a part of a message: controls, and marks of direction."""
+    """Remove control and direction characters, which could hide or forge a part of a message."""
     kept = (c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
     return "".join(kept)[:VALUE_LENGTH]
 
@@ -151,4 +153,4 @@ SAMPLE = JobNotice(
     happened="nothing",
     commands=("kubenode explain job n1-0123456789",),
 )
-"""What a template is tried on when the settings are read."""
+"""Notice that templates are rendered with when the settings are read."""

@@ -1,4 +1,4 @@
-"""The planned events of a job: read from the informer, and let go ahead through the provider."""
+"""Reads the planned events of a job from the informer, and approves them through the provider."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,14 +19,16 @@ from remedy.remedier.hostevents import phase_at
 
 EXTERNAL = "external"
 INSIDE = frozenset({HostEventSource.AZURE})
-"""Clouds that take the word from inside of the machine alone."""
+"""Clouds that accept an approval only from inside the machine."""
 RESOURCES = "resources"
 """Attribute of an event of several machines: their names (remedy.hostdoctor.parsers.azure_imds)."""
 CANNOT = "{provider} has no way to say that a planned act may start: leave approveEvent out"
 
 
 class EventAccess:
-    """`events` and `jobs` are the informers of all HostEvents and jobs."""
+    """Access to planned events. `events` and `jobs` are the informers of all HostEvents
+    and jobs.
+    """
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class EventAccess:
         events.add_index(EXTERNAL, lambda event: (_external(event),))
 
     async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
-        """Those that the job was made for, as they are now."""
+        """Return the events that the job was made for, in their current state."""
         if not job.spec.host_events:
             return ()
         _, provider = self._power.of(job, node)
@@ -55,14 +57,16 @@ class EventAccess:
         )
 
     def _shared(self, event: HostEvent | None, job: Job) -> str:
-        """Asked for while the job is about to let the event go ahead."""
+        """Return why a shared event must not start; only computed while the job is about to approve
+        it.
+        """
         if event is None or job.step is None or job.step.approve_event is None:
             return ""
         alike = list(self._events.by(EXTERNAL, _external(event)))
         return shared(event, alike, self._jobs.cache.values())
 
     async def approve(self, job: Job, seen: JobObservation) -> JobActResult:
-        """Tell the provider of the event that the step's record names."""
+        """Approve at the provider the event that the step's record names."""
         event = next_to_approve(job, seen.events)
         if event is None:
             return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.TAKEN)
@@ -77,7 +81,7 @@ class EventAccess:
 
 
 def event_seen(name: str, event: HostEvent | None, job: Job, now: datetime) -> EventSeen:
-    """The HostEvent `name` of a job's evidence as it is now. Pure."""
+    """Return the observation of the HostEvent `name` of a job's evidence. Pure."""
     if event is None or not _about(event, job):
         return EventSeen(name)
     spec, phase = event.spec, phase_at(event, now)
@@ -94,11 +98,12 @@ def event_seen(name: str, event: HostEvent | None, job: Job, now: datetime) -> E
 
 
 def shared(event: HostEvent, alike: Sequence[HostEvent], jobs: Iterable[RemedyOperationJob]) -> str:
-    """Why an event of several machines must not start yet, "" if nothing speaks against it. Pure.
+    """Return why an event of several machines must not start yet, "" if it may. Pure.
 
-    One word lets it begin on all of them: each must be a node of ours whose own job is as far.
+    One approval starts it on all of them: each must be one of our nodes with a job that is about to
+    approve it too.
 
-    alike  the HostEvents of the same event, this one too
+    alike: the HostEvents of the same event, including this one
     """
     named = event.spec.attributes.get(RESOURCES, "")
     if not named:
@@ -118,7 +123,9 @@ def shared(event: HostEvent, alike: Sequence[HostEvent], jobs: Iterable[RemedyOp
 
 
 def approves(job: RemedyOperationJob) -> bool:
-    """Whether its pods have left and it is about to say, or has said, that the act may start."""
+    """Report whether the job's pods have left and it is about to approve the event, or has approved
+    it.
+    """
     return any(
         record.name == "approveEvent" and record.state is not StepState.WAITING
         for record in job.status.steps
@@ -131,7 +138,7 @@ def _external(event: HostEvent) -> str:
 
 
 def _about(event: HostEvent, job: Job) -> bool:
-    """One that was found to be about another host since is none of ours."""
+    """Report whether the event is still about the job's node."""
     told = event.spec.node
     same = told.uid in ("", job.spec.node_uid) or not job.spec.node_uid
     return told.name == job.spec.node_name and same

@@ -1,4 +1,6 @@
-"""What is seen of a planned event: the HostEvent that a job was made for, as it is now. Pure."""
+"""Observations of a planned event: the HostEvent that a job was made for, in its current state.
+Pure.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +11,11 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, Host
 
 C = HostEventClass
 COMES = frozenset({C.REBOOT, C.STOP, C.RETIRE, C.REDEPLOY, C.MAINTENANCE, C.SPOT_INTERRUPTION})
-"""The cloud takes the host away for a while, or for good, whatever we do."""
+"""Classes of events in which the cloud takes the host away, for a while or for good, whatever we
+do.
+"""
 PLANNED = COMES | {C.FREEZE, C.REBALANCE, C.BILLING}
-"""Announced, not a fault of the host that is there now."""
+"""Classes of announced events, which are no fault of the host as it is now."""
 CLOUDS = frozenset(
     {
         HostEventSource.ALIBABA_CLOUD,
@@ -21,18 +25,19 @@ CLOUDS = frozenset(
     }
 )
 BEFORE = (HostEventPhase.SCHEDULED, HostEventPhase.AWAITING_APPROVAL)
+"""Phases of events that have not begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventSeen:
     """One HostEvent of a job's evidence.
 
-    phase       None: its object is gone, or about another host by now
-    due         when it begins, or began; None: nobody has said
-    repeatable  whether telling its provider twice that it may start does no harm
-    inside      whether its cloud takes that word from inside of the machine alone
-    shared      why it must not start although this node is empty: it is of other machines too
-    by_agent    nobody but the host's own agent tells of it
+    phase: None: its object is gone, or it is about another host now
+    due: when it begins, or began; None: unknown
+    repeatable: whether telling its provider twice that it may start does no harm
+    inside: whether its cloud accepts the approval only from inside the machine
+    shared: why it must not start although this node is empty: it also affects other machines
+    by_agent: only the host's own agent reports it
     """
 
     name: str
@@ -56,9 +61,10 @@ class EventSeen:
 
     @property
     def inevitable(self) -> bool:
-        """It comes whether or not the node is empty then, by the cloud's own word: somebody else's
-        must not open every limit, and a fault of agents would be one of all hosts at once. One
-        that waits for an answer does not come by itself.
+        """Whether the cloud itself says that the event comes whether or not the node is empty.
+        Other sources do not count, since their events must not open every limit, and a fault of
+        agents would concern all hosts at once. An event that waits for approval does not come by
+        itself.
         """
         started = self.phase in (HostEventPhase.SCHEDULED, HostEventPhase.ACTIVE)
         by_cloud = self.source in CLOUDS and not self.by_agent
@@ -66,7 +72,7 @@ class EventSeen:
 
 
 class Ending(StrEnum):
-    """How the events of a job stand together."""
+    """Combined state of the events of a job."""
 
     OPEN = "Open"
     COMPLETED = "Completed"
@@ -74,7 +80,9 @@ class Ending(StrEnum):
 
 
 def ending(events: Sequence[EventSeen]) -> Ending:
-    """One that is gone, or past its time, is over. None at all: nothing is known to be over."""
+    """Return the combined state. An event that is gone or past its time is over; without events
+    nothing is known to be over.
+    """
     if not events or any(event.open for event in events):
         return Ending.OPEN
     phases = {event.phase for event in events}
@@ -85,14 +93,14 @@ def ending(events: Sequence[EventSeen]) -> Ending:
 
 @dataclass(frozen=True, slots=True)
 class Evacuation:
-    """What Kube Defender is told of a node that is emptied for a planned event."""
+    """What Kube Defender needs to know about a drain for a planned event."""
 
     deadline: datetime | None
     inevitable: bool
 
 
 def evacuation(events: Sequence[EventSeen]) -> Evacuation | None:
-    """By the events as they are now: one may have been put off. None: no planned one is open."""
+    """Return the evacuation for the events' current state; None: no planned event is open."""
     planned = [event for event in events if event.open and event.planned]
     if not planned:
         return None
@@ -103,7 +111,9 @@ def evacuation(events: Sequence[EventSeen]) -> Evacuation | None:
 def due_at(
     phase: HostEventPhase | None, not_before: datetime | None, first_seen: datetime | None
 ) -> datetime | None:
-    """When an event begins. One that runs and never said when began when it was first seen."""
+    """Return when an event begins. An active event without a start time began when it was first
+    seen.
+    """
     if not_before is not None or phase is not HostEventPhase.ACTIVE:
         return not_before
     return first_seen

@@ -1,6 +1,7 @@
-"""The machine of a job's node through its provider: read its power, switch it.
+"""Reads and switches the power of a job's machine through its provider.
 
-A provider's error becomes an outcome with a sentence for people; nothing of it travels inwards.
+A provider's error becomes an outcome with a sentence for people; no provider exception leaves this
+module.
 """
 
 import logging
@@ -41,16 +42,18 @@ NOBODY = "no provider has this machine (spec.providerID {id!r}): configure the o
 
 
 FRESH = 1.0
-"""Seconds for which a reading serves the rounds of one run: each looks at the whole world."""
+"""Seconds for which a reading serves the rounds of one run."""
 PATIENT = 20.0
-"""The same while pods are waited for, as long as the machine is not dark: many drains look often,
-and only darkness changes what they do.
+"""The same during a drain, as long as the machine is not proven off: many drains read often, and
+only a machine that is off changes what they do.
 """
 
 
 class PowerAccess:
-    """guard  through which machines are switched off and reset; on is no harm, and needs none
-    nodes  reads a job's Node live
+    """Access to machines through providers.
+
+    guard: checks a request to switch off or reset; switching on does no harm and needs none
+    nodes: reads a job's Node live
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class PowerAccess:
         self._providers, self._guard, self._nodes = providers, guard, nodes
         self._clock = clock
         self._read: dict[str, tuple[float, PowerSeen]] = {}
-        """Until when each job's reading serves."""
+        """Readings by job, with the monotonic time until which each serves."""
 
     def of(self, job: Job, node: NodeSeen | None) -> tuple[ProviderMachine, Provider | None]:
         machine = machine_of(job, node)
@@ -111,7 +114,7 @@ class PowerAccess:
 
 
 def machine_of(job: Job, node: NodeSeen | None) -> ProviderMachine:
-    """As the Node says now, or as the record says that was written before anything was asked."""
+    """Return the machine as the Node says now, or as it was recorded before the first request."""
     noted = machine_of_record(job)
     seen = node.provider_id if node is not None else ""
     annotations = node.annotations if node is not None else {}
@@ -119,6 +122,7 @@ def machine_of(job: Job, node: NodeSeen | None) -> ProviderMachine:
 
 
 async def heard(what: JobAct, asking: Awaitable[None]) -> JobActResult:
+    """Await the request and return its outcome."""
     try:
         await asking
     except ActRefused as refused:
@@ -148,7 +152,7 @@ def outcome_of(error: ProviderError) -> tuple[RequestOutcome, timedelta | None]:
 
 
 def sentence(error: ProviderError) -> str:
-    """What it said, and what a person can do about it."""
+    """Return the provider's error and what a person can do about it."""
     match error:
         case Denied():
             return f"{error}; give its credentials the right, or renew them"

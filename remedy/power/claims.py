@@ -1,7 +1,7 @@
-"""Claims a new Node as the replacement of one that was given up, so that no other job counts it.
+"""Claims a new Node as the replacement of one job, so that no other job counts it.
 
-The claim is an annotation on the new Node, written with the resourceVersion at which nobody had
-claimed it: of two jobs that see the same Node one is refused, and looks for another.
+The claim is an annotation on the new Node, written with the resourceVersion at which it was
+unclaimed: if two jobs choose the same Node, one write is rejected and that job looks for another.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,13 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.errors import Conflict, NotFound
 
 REPLACES = "kubenode.io/replaces"
-"""Annotation of a Node: the request, as `uid of the job`.`request`, whose replacement it is."""
+"""Annotation on a Node: the request that it is the replacement for, as `uid of the
+job`.`request`.
+"""
 
 
 class NodeApi(Protocol):
-    """Of the client what is needed."""
+    """The part of the client that is needed."""
 
     async def get(self, path: str) -> dict[str, Any]: ...
     async def patch(self, path: str, body: Any) -> dict[str, Any]: ...
@@ -26,7 +28,9 @@ class ReplacementClaims:
         self._kube = kube
 
     async def claim(self, names: Iterable[str], request: str) -> str:
-        """The Node that is the request's from now on, "" for none. Raises KubeError."""
+        """Return the Node that belongs to the request from now on, "" for none. Raises
+        KubeError.
+        """
         free = []
         for name in names:
             node = await self._read(name)
@@ -53,7 +57,7 @@ class ReplacementClaims:
         try:
             await self._kube.patch(paths.node(meta["name"]), body)
         except (Conflict, NotFound):
-            return False  # looked at again soon
+            return False  # the next reconcile tries again
         return True
 
 

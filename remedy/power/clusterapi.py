@@ -1,9 +1,10 @@
-"""Replace through Cluster API: the Machine that stands for the Node is given up.
+"""Replaces a machine through Cluster API, by the Machine of the Node.
 
-A Machine of a MachineSet is deleted, and the set makes another. One that another controller made
+A Machine of a MachineSet is deleted, and the set creates another. A Machine of another controller
 (a control plane) is marked for remediation, which that controller does in its own order; a
-MachineHealthCheck must cover it. A Machine that nobody made is left alone: nobody would make
-another. Facts: cluster-api.sigs.k8s.io, Node annotations of the Machine controller, health checks.
+MachineHealthCheck must cover it. A Machine without a controller is left alone, since it would not
+be replaced. Sources: cluster-api.sigs.k8s.io, Node annotations of the Machine controller, health
+checks.
 """
 
 from typing import Any
@@ -26,9 +27,9 @@ from remedy.power.ways import (
 )
 
 MACHINE, NAMESPACE = "cluster.x-k8s.io/machine", "cluster.x-k8s.io/cluster-namespace"
-"""Annotations of a Node: which Machine stands for it."""
+"""Annotations of a Node: name and namespace of its Machine."""
 DEPLOYMENT = "cluster.x-k8s.io/deployment-name"
-"""Label of a Machine: its MachineDeployment, whose sets come and go."""
+"""Label of a Machine: its MachineDeployment, which outlives its MachineSets."""
 REMEDIATE = "cluster.x-k8s.io/remediate-machine"
 SET = "MachineSet"
 

@@ -1,8 +1,8 @@
-"""The out-of-service taint on a job's node, under our mark.
+"""Sets and removes the out-of-service taint on a job's node, with our mark.
 
-Kubernetes frees the pods and the volumes of a node that carries it: right only for a machine that
-is proven dark. Taints are a list without a key of their own, so the whole list is written, with the
-resourceVersion that it was read at: a taint that somebody adds in between is a conflict, and stays.
+Kubernetes releases the pods and volumes of a node with this taint, which is right only for a
+machine that is proven off. The list of taints is written as a whole, with the resourceVersion of
+its read: a taint that somebody adds in between causes a conflict, and stays.
 """
 
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ VALUE, EFFECT = "nodeshutdown", "NoExecute"
 
 
 class NodeClient(Protocol):
-    """Of the client what is needed."""
+    """The part of the client that is needed."""
 
     async def get(self, path: str) -> dict[str, Any]: ...
     async def patch(self, path: str, body: Any) -> dict[str, Any]: ...
@@ -26,7 +26,9 @@ class Fencing:
         self._kube = kube
 
     async def fence(self, job: Job) -> None:
-        """Taint and mark in one write; nothing if the taint is there already. Raises Conflict."""
+        """Set taint and mark in one write; do nothing if the taint is set already.
+        Raises Conflict.
+        """
         node = await self._live(job)
         if node is None or any(t.get("key") == OUT_OF_SERVICE for t in _taints(node)):
             return
@@ -34,14 +36,14 @@ class Fencing:
         await self._write(node, [*_taints(node), ours], job.mark)
 
     async def unfence(self, job: Job) -> None:
-        """Take off the taint that carries our mark, and no other. Raises Conflict."""
+        """Remove the taint if it carries our mark. Raises Conflict."""
         node = await self._live(job)
         if node is None or _annotations(node).get(FENCED_BY) != job.mark:
             return
         await self._write(node, [t for t in _taints(node) if t.get("key") != OUT_OF_SERVICE], None)
 
     async def _live(self, job: Job) -> dict[str, Any] | None:
-        """The Node as it is, with all fields of its taints; None if it is gone or another one."""
+        """Return the Node with all fields of its taints; None if it is gone or has another uid."""
         try:
             node = await self._kube.get(paths.node(job.spec.node_name))
         except NotFound:

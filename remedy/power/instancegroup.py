@@ -1,4 +1,4 @@
-"""Replace through the provider: the machine is given back to its instance group, which makes
+"""Replaces a machine through the provider: it is returned to its instance group, which creates
 another.
 """
 
@@ -28,9 +28,9 @@ GROUPS = (
     "cloud.google.com/gke-nodepool",
     "alibabacloud.com/nodepool-id",
 )
-"""Labels of a Node that name its group, the first one there counts."""
+"""Labels of a Node that name its group; the first one that exists counts."""
 SCHEME = "scheme"
-"""Stands for a group without a label: nodes of the same provider."""
+"""Name of the group of nodes without such a label: nodes of the same provider."""
 
 
 class InstanceGroup:
@@ -95,7 +95,9 @@ class InstanceGroup:
         return machine, self._providers.of(machine)
 
     def _renewed(self, asked: ReplacementRequest) -> bool:
-        """The same Node after another boot, or another one under its name."""
+        """Report whether the Node has booted since, or another Node has its name, and
+        it is Ready.
+        """
         node = self._nodes.get(asked.node)
         if node is None or not node.is_ready:
             return False
@@ -103,7 +105,7 @@ class InstanceGroup:
         return node.metadata.uid != asked.node_uid or len({"", asked.boot_id, boot_id}) == 3
 
     def _new(self, asked: ReplacementRequest) -> tuple[str, ...]:
-        """Nodes of the group that were made since, or another one under the old name, and Ready."""
+        """Return Ready Nodes of the group created since, or another one with the old name."""
         found = []
         for name, node in self._nodes.cache.items():
             made = node.metadata.creation_timestamp

@@ -1,8 +1,8 @@
-"""Replace through Karpenter: the NodeClaim that owns the Node is deleted.
+"""Replaces a machine through Karpenter, by deleting the NodeClaim of the Node.
 
-Karpenter drains what is left, ends the instance and takes the Node away; it makes another machine
-only if pods want one. So the replacement is a younger NodeClaim of the same NodePool whose Node is
-Ready, or none at all. Facts: karpenter.sh, concepts/disruption and concepts/nodeclaims.
+Karpenter drains the rest, ends the instance and deletes the Node; it creates another machine only
+if pods need one. So the replacement is a younger NodeClaim of the same NodePool with a Ready Node,
+or none at all. Sources: karpenter.sh, concepts/disruption and concepts/nodeclaims.
 """
 
 from typing import Any

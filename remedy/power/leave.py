@@ -1,7 +1,7 @@
-"""The requests of jobs to the guard of destructive acts: under which permit, on which target.
+"""Requests of jobs to the guard of destructive acts: permit, target and intent.
 
-The intent is the record in the job's status, which is stored before anything is asked. Whatever the
-guard refuses becomes an outcome of its own: nobody was asked, and the step decides anew.
+The intent is the record in the job's status, which is stored before any request. A refusal of the
+guard becomes an outcome of its own: no request was sent, and the step decides again.
 """
 
 from typing import Protocol
@@ -23,17 +23,17 @@ ACTS: dict[JobAct, DisruptiveAct] = {
     JobAct.REPLACE: DisruptiveAct.REPLACE,
 }
 WORDS = {JobAct.POWER_OFF: "off", JobAct.RESET: "reset", JobAct.REPLACE: "replace"}
-"""As they stand in a record's output."""
+"""Words of the acts in a record's output."""
 
 
 class NodeReader(Protocol):
     async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
-        """The job's Node, None if it is gone or another one by now. Raises KubeError."""
+        """Return the job's Node; None if it is gone or has another uid. Raises KubeError."""
         ...
 
 
 def request_of(job: Job) -> str:
-    """The same for the same request of the same job, in every process; no other has it."""
+    """Return the ID of the job's request: the same in every process, and unique."""
     record = job.record
     if record is None or job.close_reason is not None:
         return f"{job.uid}.undo"
@@ -41,7 +41,7 @@ def request_of(job: Job) -> str:
 
 
 def act_request(job: Job, what: JobAct, target: str) -> ActRequest:
-    """Of an act that the job's record asks for; `target` is the machine or the object."""
+    """Build the request for the act in the job's record; `target` is the machine or the object."""
     record, step, permit = job.record, job.step, job.status.permit
     rule = job.spec.remedier.name if job.spec.remedier is not None else "a person"
     return ActRequest(
@@ -60,13 +60,15 @@ def act_request(job: Job, what: JobAct, target: str) -> ActRequest:
 
 
 async def is_written(job: Job, what: JobAct) -> bool:
-    """Whether the job's status, as it is stored, asks for this act."""
+    """Report whether the job's stored status requests this act."""
     record = job.record
     return job.in_flight and record is not None and record.output.get(ASKED) == WORDS[what]
 
 
 async def live_target(nodes: NodeReader, job: Job) -> LiveTarget:
-    """Whether the Node is the one that was decided on, with the machine that is written down."""
+    """Check live that the Node and its machine are the recorded ones; return the boot ID or the
+    reason why not.
+    """
     node = await nodes.read(job, live=True)
     if node is None:
         return LiveTarget(f"node {job.spec.node_name} is gone, or another one by now")

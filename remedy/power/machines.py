@@ -1,11 +1,12 @@
-"""Replace through our own Machine: it says which operation a job wants, and its set does it.
+"""Replaces a machine through our own Machine: the job requests an operation, and the MachineSet
+does it.
 
-A Machine that a provider made for a MachineSet is given up and another made; one that was imported,
-or that nobody made, is left alone: nobody would make another. The node was drained by the job, and
-the set acts under the job's permit.
+A Machine that a provider created for a MachineSet is deleted and another created; one that was
+imported, or belongs to no set, is left alone, since it would not be replaced. The job has drained
+the node, and the set acts under the job's permit.
 
-A set numbers its Machines. The highest number there is before the set is asked is written down with
-the rest, and only a Machine of a higher one is taken for the new one.
+A set numbers its Machines. The highest number before the request is recorded with it, and only a
+Machine with a higher number counts as the new one.
 """
 
 from collections.abc import Iterable
@@ -72,7 +73,7 @@ class _MachineStatus(msgspec.Struct, rename="camel"):
 
 
 class _Brief(msgspec.Struct):
-    """Of a Machine what is compared: a cluster may have ten thousand."""
+    """The fields of a Machine that are compared: a cluster may have ten thousand Machines."""
 
     metadata: _MachineMeta
     status: _MachineStatus = msgspec.field(default_factory=_MachineStatus)
@@ -108,7 +109,7 @@ class OwnMachine:
         try:
             machine = await self._read(name)
             if machine is None or machine.metadata.uid != uid:
-                return taken()  # gone is what was asked for
+                return taken()  # it is gone, as requested
             if (other := _under_way(machine, asked)) != "":
                 return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.LATER, error=other)
             await self._kube.patch(f"{MACHINES}/{name}", _wanted(machine, asked))
@@ -119,7 +120,9 @@ class OwnMachine:
         return taken()
 
     async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
-        """Only when the old one is gone are Machines listed, once for all jobs that wait."""
+        """Return the progress. Machines are listed only when the old one is gone, once for all
+        waiting jobs.
+        """
         name, uid, _ = _target(asked)
         old = await self._brief(name, uid)
         found = await self._recent.get(MACHINES) if old is None else []
@@ -147,8 +150,8 @@ class OwnMachine:
         )
 
     async def _all(self) -> list[_Brief]:
-        """Every Machine as it is now. Raises KubeError, also for one that cannot be read: it may
-        have the highest number.
+        """Return every current Machine. Raises KubeError, also for one that cannot be decoded,
+        since it may have the highest number.
         """
         found = []
         async for raw in raw_items(self._kube, MACHINES):
@@ -160,7 +163,7 @@ class OwnMachine:
         return found
 
     async def _brief(self, name: str, uid: str) -> _Brief | None:
-        """None: it is gone, or another one by now."""
+        """Return the Machine; None if it is gone or has another uid."""
         try:
             found = await self._kube.get(f"{MACHINES}/{name}", _decode)
         except NotFound:
@@ -168,7 +171,7 @@ class OwnMachine:
         return found if found.metadata.uid == uid else None
 
     async def _of(self, node: Node) -> Machine | None:
-        """The Machine that says it is this node's."""
+        """Return the Machine of this node; None for none."""
         found = await machines_named(self._kube, node.metadata.name)
         return next((machine for machine in found if _is_of(machine, node)), None)
 
@@ -194,13 +197,13 @@ def _set_of(machine: Machine | _Brief) -> str:
 
 
 def _owner(machine: Machine | _Brief) -> OwnerReference | _MachineOwner | None:
-    """The set that controls it, None for none."""
+    """Return the set that controls the Machine; None for none."""
     owners: Iterable[OwnerReference | _MachineOwner] = machine.metadata.owner_references
     return next((o for o in owners if o.controller and o.kind == SET), None)
 
 
 def _number(machine: _Brief) -> int:
-    """0 for a Machine that its set did not name."""
+    """Return the Machine's number in its set; 0 if its set did not name it."""
     owner = _owner(machine)
     if owner is None:
         return 0
@@ -221,8 +224,8 @@ def _made_for(machine: _Brief, asked: ReplacementRequest) -> bool:
 
 
 def _target(asked: ReplacementRequest) -> tuple[str, str, int | None]:
-    """Name and uid of the Machine, and the highest number of its set at that time; None: asked by a
-    version that wrote no number down.
+    """Return name and uid of the Machine, and the highest number of its set at the request; None:
+    the request is from a version without numbers.
     """
     name, uid, *highest = asked.target.split("/")
     return name, uid, int(highest[0]) if highest else None
@@ -233,7 +236,7 @@ def _node_of(machine: _Brief) -> str:
 
 
 def _under_way(machine: Machine, asked: ReplacementRequest) -> str:
-    """Another job's operation that has no answer yet, "" for none."""
+    """Return why another job's operation is still running; "" for none."""
     wanted, last = machine.spec.operation, machine.status.last_operation
     if wanted is None or wanted.id == asked.operation:
         return ""

@@ -1,4 +1,4 @@
-"""For whoever runs jobs whose steps ask for no machine: a simulation that plays them otherwise."""
+"""Replacement of machine access for programs without machines, such as the simulation."""
 
 from typing import NoReturn
 
@@ -9,10 +9,10 @@ WHY = "no step asks for a machine here"
 
 
 class NoPower:
-    """These parts of remedy.job's World and Effects; nothing is ever asked of a machine."""
+    """The machine methods of the job controller's ports, without any machine."""
 
     async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
-        """A drain of a silent node would like to know; nobody knows."""
+        """Return a refusal: the drain of a silent node may ask."""
         return PowerSeen(outcome=RequestOutcome.REFUSED, why=WHY)
 
     async def replacing(self, job: Job, node: NodeSeen | None) -> NoReturn:

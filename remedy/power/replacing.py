@@ -1,4 +1,6 @@
-"""Who can replace the machine of a job's node: the first way of the step's `via` that applies."""
+"""Chooses who can replace the machine of a job's node: the first method in the step's `via` that
+applies.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -36,12 +38,14 @@ from remedy.power.ways import (
 )
 
 PATH, TARGET, GROUP, NEWEST = "path", "target", "group", "newest"
-"""Keys of the step's output: what is asked of whom, for when the Node is gone."""
+"""Keys of the step's output: method and target of the request, for when the Node is gone."""
 
 
 class Replacing:
-    """guard  through which machines are given up
-    live   reads a job's Node live
+    """Replaces machines for jobs.
+
+    guard: checks a request before a machine is given up
+    live: reads a job's Node live
     """
 
     def __init__(
@@ -92,7 +96,9 @@ class Replacing:
     async def _claimed(
         self, asked: ReplacementRequest, far: ReplaceSeen, node: NodeSeen | None
     ) -> ReplaceSeen:
-        """Only a Node that is claimed for this request counts as its replacement."""
+        """Return the progress; only a Node that is claimed for this request counts as its
+        replacement.
+        """
         if not far.gone or node is not None or not far.candidates:
             return replace(far, new="")
         new = await self._claims.claim(far.candidates, asked.request)

@@ -1,4 +1,4 @@
-"""What is seen of a node's machine and of its replacement, and what came of asking. Pure."""
+"""Observations of a node's machine and its replacement, and outcomes of requests. Pure."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,14 +8,14 @@ from kubenode.providers.port import Can, Power
 
 
 class RequestOutcome(StrEnum):
-    """What came of asking a provider, or whoever makes the nodes, for something.
+    """Outcome of a request to a provider, node group or receiver.
 
-    TAKEN    it will be done; that it was done is another matter
-    UNCLEAR  no answer: it may have been taken
-    LATER    not taken now, and it can be asked again later
-    REFUSED  not taken, and asking again does not help: a person has to act
-    GONE     there is no such machine
-    HELD     nobody was asked: the last look before the act was against it
+    TAKEN: it will be done; whether it was done must be observed
+    UNCLEAR: no answer: it may have been taken
+    LATER: not taken now; it can be repeated later
+    REFUSED: not taken, and repeating does not help: a person has to act
+    GONE: there is no such machine
+    HELD: no request was sent, because the last check prevented the act
     """
 
     TAKEN = "Taken"
@@ -31,12 +31,12 @@ NOTHING = Can()
 
 @dataclass(frozen=True, slots=True)
 class PowerSeen:
-    """The provider's word on the machine.
+    """The provider's reading of the machine.
 
-    provider  its name, "" if no provider has this machine
-    power     None: there is no reading, and `why` says so
-    outcome   what came of asking for it
-    after     when to ask again, if the provider says
+    provider: its name, "" if no provider has this machine
+    power: None: there is no reading, and `why` has the reason
+    outcome: outcome of the read
+    after: how long to wait before asking again, if the provider says
     """
 
     provider: str = ""
@@ -48,12 +48,14 @@ class PowerSeen:
 
     @property
     def dark(self) -> bool:
-        """Proof that nothing of the machine runs: what fencing and force need."""
+        """Whether nothing of the machine is proven to run, as fencing and forced
+        deletion require.
+        """
         return self.power is not None and self.power.state.dark
 
     @property
     def told(self) -> str:
-        """The reading for people: our word and the provider's."""
+        """The reading for people: our state and the provider's word."""
         if self.power is None:
             return self.why
         return f"{self.power.state} ({self.power.raw})" if self.power.raw else self.power.state
@@ -61,17 +63,17 @@ class PowerSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceSeen:
-    """Who can replace the node's machine, and, once it was asked, how far that is.
+    """Who can replace the node's machine and, after the request, its progress.
 
-    path, target  the first way that applies and the object or machine that is given up; "" for none
-    group         what the machine is one of: its replacement is one of it too
-    gone          the old machine is gone, as whoever made it says
-    new           name of the Node that came in its place and is Ready
-    candidates    all Nodes that may be it, of which one is claimed
-    newest        youngest members of the group before anything is asked (ways.newest_of)
-    renewed       the machine was made anew as itself: its Node has booted since, and is Ready
-    enough        nobody will make another: the group does not want one now
-    why           why no way applies, or what is waited for
+    path, target: the first method that applies and the object or machine to give up; "" for none
+    group: group of the machine; its replacement belongs to it too
+    gone: the system that created the old machine reports that it is gone
+    new: name of the Node that replaced it and is Ready; "" for none
+    candidates: all Nodes that may be the replacement, of which one is claimed
+    newest: youngest members of the group before the request (ways.newest_of)
+    renewed: the same machine was set up again: its Node has booted since, and is Ready
+    enough: no other machine will come: the group does not need one now
+    why: why no method applies, or what is waited for
     """
 
     path: str = ""

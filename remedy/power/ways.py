@@ -1,7 +1,7 @@
-"""Ways to have a node's machine replaced: by whoever made it, in the words of its own API.
+"""Methods to replace a node's machine, through the API of the system that created it.
 
-Each way finds out whether it applies, asks once, and later says how far that is. What it needs to
-know afterwards, when the Node is gone, fits into `target` and `group`, which the job writes down.
+Each method finds out whether it applies, sends one request, and later reports the progress. What it
+needs when the Node is gone fits into `target` and `group`, which the job records.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,17 +23,21 @@ from remedy.power.claims import REPLACES
 from remedy.power.seen import ReplaceSeen, RequestOutcome
 
 RECENT_SECONDS = 10.0
-"""Jobs that wait for a new machine share one list, which is at most so old."""
+"""Oldest list that jobs waiting for a new machine share, in seconds."""
 MOST_UIDS = 50
-"""Members of one second that a job's status lists; a larger scale-up is told by its time alone."""
+"""Most members of one second that a job's status lists; a larger scale-up is compared by time
+alone.
+"""
 CLOCKS = timedelta(seconds=30)
-"""How much the API server's clock may be behind ours: what it made since we asked is new."""
+"""How much the API server's clock may be behind ours: objects created since our request count as
+new.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacementTarget:
-    """A way that applies. `target` names what is given up, `group` what it is one of, `newest` its
-    youngest members as `newest_of` writes them; "" is unknown.
+    """A method that applies. `target` names what is given up, `group` its group, `newest` the
+    youngest members of the group as `newest_of` writes them; "" is unknown.
     """
 
     target: str
@@ -43,10 +47,10 @@ class ReplacementTarget:
 
 @dataclass(frozen=True, slots=True)
 class ReplacementRequest:
-    """What the job wrote down before it asked.
+    """What the job recorded before its request.
 
-    operation  names the request to people and to whoever does it: the job, and which of its tries
-    permit     under which the job acts
+    operation: name of the request for people and the executing system: the job and the attempt
+    permit: permit of the job
     """
 
     node: str
@@ -75,11 +79,11 @@ class ReplacementRequest:
 
 
 BootOf = Callable[[Node, str], str]
-"""The boot ID that the host of a node runs, by the name of its agent; "" is unknown."""
+"""Returns the boot ID of a node's host, by Node and agent; "" is unknown."""
 
 
 class NodeCache(Protocol):
-    """Of the cache of Nodes what is read."""
+    """The part of the cache of Nodes that is read."""
 
     @property
     def cache(self) -> Mapping[str, Node]: ...
@@ -87,12 +91,12 @@ class NodeCache(Protocol):
 
 
 class ReplacementMethod(Protocol):
-    """Every method raises KubeError."""
+    """A method to replace machines. Every method raises KubeError."""
 
     name: ReplacePath
 
     async def find(self, node: Node) -> ReplacementTarget | str:
-        """Or why it does not apply."""
+        """Return the target, or why the method does not apply."""
         ...
 
     async def ask(self, asked: ReplacementRequest) -> JobActResult: ...
@@ -104,7 +108,7 @@ def taken() -> JobActResult:
 
 
 def heard(error: KubeError) -> JobActResult:
-    """What came of a write to the API server that failed."""
+    """Return the outcome of a failed write to the API server."""
     outcome, after = outcome_of(error)
     return JobActResult(JobAct.REPLACE, outcome=outcome, error=str(error), after=after)
 
@@ -118,9 +122,9 @@ def outcome_of(error: KubeError) -> tuple[RequestOutcome, timedelta | None]:
 
 
 class ObjectReplacement:
-    """What the ways through other controllers' objects share: their newest API, and Nodes.
+    """Common part of methods that use objects of other controllers.
 
-    recent  seconds for which jobs that wait for a new machine share one list
+    recent: seconds for which jobs waiting for a new machine share one list
     """
 
     group: str
@@ -131,7 +135,9 @@ class ObjectReplacement:
         self._recent = RecentList(kube, _compared, recent)
 
     async def base(self) -> str | None:
-        """Path of the version that the server prefers, None if it has no such group."""
+        """Return the path of the API server's preferred version; None if it does not have the
+        group.
+        """
         try:
             found = await self._kube.get(f"/apis/{self.group}")
         except NotFound:
@@ -139,22 +145,22 @@ class ObjectReplacement:
         return f"/apis/{self.group}/{found['preferredVersion']['version']}"
 
     async def path(self, name: str, namespace: str | None = None) -> str | None:
-        """Of one object, None if the server has no such group."""
+        """Return the path of one object; None if the API server does not have the group."""
         base = await self.base()
         return base and resource(base, self.plural, name=name, namespace=namespace)
 
     async def is_there(self, name: str, uid: str, namespace: str | None = None) -> bool:
-        """Whether the object is there, and no other of its name."""
+        """Report whether the object exists with this uid."""
         path = await self.path(name, namespace)
         found = None if path is None else await self.read(path)
         return found is not None and bool(found["metadata"]["uid"] == uid)
 
     async def all(self, namespace: str | None = None) -> list[dict[str, Any]]:
-        """Of all objects what the ways compare, as it is now."""
+        """Return the compared fields of all objects, read now."""
         return await self._list(namespace, anew=True)
 
     async def recent(self, namespace: str | None = None) -> list[dict[str, Any]]:
-        """Of all objects what the ways compare, as it was RECENT_SECONDS ago or later."""
+        """Return the compared fields of all objects, read at most RECENT_SECONDS ago."""
         return await self._list(namespace, anew=False)
 
     async def _list(self, namespace: str | None, *, anew: bool) -> list[dict[str, Any]]:
@@ -171,7 +177,7 @@ class ObjectReplacement:
             return None
 
     async def delete(self, path: str, uid: str) -> JobActResult:
-        """Gone, or another one by now, is what was asked for."""
+        """Delete the object. If it is gone or has another uid, that is success."""
         try:
             await self._kube.delete(path, uid=uid)
         except (NotFound, Conflict):
@@ -189,13 +195,13 @@ class ObjectReplacement:
 
 
 def is_taken(node: Node | None, asked: ReplacementRequest) -> bool:
-    """Whether the Node is another request's replacement, as far as the cache shows."""
+    """Report whether the Node is another request's replacement, as far as the cache shows."""
     holder = node.metadata.annotations.get(REPLACES, "") if node is not None else ""
     return holder not in ("", asked.request)
 
 
 class _Compared(msgspec.Struct, omit_defaults=True, rename="camel"):
-    """Of an object of another controller what the ways compare: a cluster may have ten thousand."""
+    """The compared fields of another controller's object: a cluster may have ten thousand."""
 
     metadata: "_ComparedMeta"
     status: "_ComparedStatus | None" = None

@@ -1,8 +1,8 @@
-"""Which new version costs a rule that was good before. Pure.
+"""Finds the new version that makes a previously good rule fail. Pure.
 
-The compiler names one rule of a cycle, and it may name the wrong one: the old rule that was there
-first. New versions are therefore tried on top of what was good, in halves; one with which a good
-rule would be refused is refused itself.
+The compiler names one rule of a cycle, which may be the older one that was there first. So new
+versions are tried on top of the good ones, in halves; a version that would make the compiler reject
+a good rule is rejected itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,9 @@ from rules.program import RuleVersion, compile_program
 
 
 def blamed(good: Iterable[NodeRemedier], new: Iterable[NodeRemedier]) -> dict[str, str]:
-    """Names of those of `new` that must not be loaded, with why. `new` replaces by name."""
+    """Return the names in `new` that must not be loaded, with the reason. `new` replaces `good` by
+    name.
+    """
     trial = _Trial(good)
     trial.offer(sorted(new, key=id_of))
     return trial.refused
@@ -45,6 +47,6 @@ class _Trial:
 
 
 def _rejected(rules: Mapping[str, NodeRemedier]) -> dict[str, str]:
-    """By name, why the compiler refuses a rule of these."""
+    """Return why the compiler rejects rules of this set, by name."""
     program = compile_program([RuleVersion(name, rule) for name, rule in sorted(rules.items())])
     return {error.rule: f"{error.path}: {error.message}" for error in program.rejected}

@@ -1,6 +1,6 @@
-"""Follows what the engines disagree about, and keeps it over our restart.
+"""Tracks rules that the engines disagree about, also over our restart.
 
-For how long a dispute lasts is said in remedy.registry.quarantine.
+remedy.registry.quarantine says how long a dispute lasts.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Quarantines(Protocol):
-    """The engine's side, by rule id."""
+    """Quarantine of the engine, by rule id."""
 
     @property
     def quarantined(self) -> Mapping[str, str]: ...
@@ -30,20 +30,22 @@ class Quarantines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Names of the rules whose dispute began, and of those whose dispute is over."""
+    """Names of the rules with a new dispute, and of those with an ended one."""
 
     new: Collection[str] = ()
     over: Collection[str] = ()
 
 
 class Disputes:
+    """Current disputes by rule name."""
+
     def __init__(self, engine: Quarantines) -> None:
         self._engine = engine
         self._known: dict[str, tuple[str, Dispute]] = {}
-        """By name: the id of the disputed version, and what was said of it."""
+        """By name: the id of the disputed version, and its dispute."""
 
     def why(self, name: str) -> str:
-        """Why a rule may not act; "" where nothing is disputed."""
+        """Return why a rule may not act; "" if it is not disputed."""
         found = self._known.get(name)
         return found[1].why if found is not None else ""
 
@@ -53,8 +55,10 @@ class Disputes:
         newest: Mapping[str, NodeRemedier],
         now: datetime,
     ) -> Moved:
-        """running  by name, the versions that are loaded
-        newest   by name, the rules as people annotate them
+        """Read the engine's quarantine, release what people have cleared, and return what changed.
+
+        running: by name, the versions that are loaded
+        newest: by name, the stored rules with their annotations
         """
         held = self._engine.quarantined
         found = {}
@@ -84,7 +88,7 @@ class Disputes:
         digests: Digests,
         now: datetime,
     ) -> None:
-        """What was disputed before our restart still is: before any of it may make a job."""
+        """Restore disputes from before our restart, before any disputed rule may create a job."""
         for name, rule in running.items():
             if name not in newest:
                 continue

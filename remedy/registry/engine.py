@@ -1,7 +1,7 @@
-"""The rule engine behind one worker thread.
+"""Runs the rule engines in one worker thread.
 
-The engines are synchronous and may block up to their timeouts. One thread
-serves loads and evaluations in the order they come, so a program never changes under a question.
+The engines are synchronous and may block up to their timeouts. One thread serves loads and
+evaluations in the order in which they come, so a program never changes during an evaluation.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from rules.program import RuleVersion
 
 
 class RuleEngineThread:
-    """`close` ends the thread after what is under way, and the second engine with it."""
+    """The worker thread. `close` ends it after the current call, and the second engine with it."""
 
     def __init__(self, diagnoser: Diagnoser, clock: Clock) -> None:
         self._diagnoser = diagnoser
@@ -26,11 +26,13 @@ class RuleEngineThread:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rules")
 
     async def faults(self, rules: Sequence[NodeRemedier]) -> dict[str, str]:
-        """What keeps single rules from being loaded although they compile, by name."""
+        """Return lint errors that keep compilable rules from being loaded, by name."""
         return await asyncio.get_running_loop().run_in_executor(None, lint_errors, rules)
 
     async def load(self, rules: Sequence[RuleVersion]) -> LoadReport:
-        """Replace the program. Rules that do not compile are in the report, the rest is live."""
+        """Replace the program. Rules that do not compile are in the report, the others
+        are active.
+        """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._diagnoser.load, rules)
 
@@ -40,13 +42,13 @@ class RuleEngineThread:
         return await loop.run_in_executor(self._thread, self._diagnoser.diagnose, factsets, now)
 
     async def quarantine(self, rules: Mapping[str, str]) -> None:
-        """Rules that may not act, by id with why, as if the engines had differed just now."""
+        """Stop rules from acting, by id with the reason, as if the engines had just disagreed."""
         check = self._diagnoser.check
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, check.quarantined.update, dict(rules))
 
     async def release(self, rules: Collection[str]) -> None:
-        """Let rules act again, by id, until the engines differ about them once more."""
+        """Let rules act again, by id, until the engines disagree about them once more."""
 
         def work() -> None:
             for id_ in rules:
@@ -56,11 +58,13 @@ class RuleEngineThread:
 
     @property
     def quarantined(self) -> Mapping[str, str]:
-        """Rule id to why its matches may not act. Grows between loads, when the engines differ."""
+        """Why the matches of a rule may not act, by rule id. Grows between loads, when the engines
+        disagree.
+        """
         return dict(self._diagnoser.check.quarantined)
 
     def dispute(self, rule: str) -> DisputeRecord | None:
-        """What the engines last differed about, of the rule of this id; None for nothing."""
+        """Return the last disagreement about the rule of this id; None for none."""
         return self._diagnoser.check.disputes.get(rule)
 
     @property
@@ -74,7 +78,9 @@ class RuleEngineThread:
 
 
 def lint_errors(rules: Sequence[NodeRemedier]) -> dict[str, str]:
-    """By name, what lint refuses to have loaded: the same that the webhook refuses. Pure."""
+    """Return by name the lint errors that prevent a load, the same ones that the webhook rejects.
+    Pure.
+    """
     found: dict[str, list[str]] = {}
     for one in lint(rules):
         if one.severity is LintSeverity.ERROR:

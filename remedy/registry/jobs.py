@@ -1,6 +1,6 @@
-"""What jobs mean to the rules that made them: how they ended, and which versions they still need.
+"""Jobs by the rules that made them: how they ended, and which rule versions they still need.
 
-Both are kept by what changed: 10,000 closed jobs of the last days are counted once each.
+Both are updated by changes: 10,000 closed jobs of the last days are counted once each.
 """
 
 from collections import Counter
@@ -18,16 +18,18 @@ ENDED = {
     JobPhase.NEEDS_HUMAN: "needs_human",
     JobPhase.SHADOWED: "",
 }
-"""Field of JobCounts by phase; all others are running. Shadows are not counted."""
+"""Field of JobCounts by phase; jobs in other phases are running. Shadowed jobs are not counted."""
 
 
 class JobLedger:
+    """Counts jobs by rule and tracks jobs that still need their rule version."""
+
     def __init__(self) -> None:
         self._counted: dict[str, Counter[str]] = {}
         self._following: dict[str, RemedyOperationJob] = {}
 
     def changed(self, old: RemedyOperationJob | None, new: RemedyOperationJob | None) -> None:
-        """`old` and `new` as an informer's handler is given them."""
+        """Handle a change from the informer of jobs."""
         if old is not new:
             self._count(old, -1)
             self._count(new, 1)
@@ -37,14 +39,16 @@ class JobLedger:
             self._following.pop(job.metadata.name, None)
 
     def following(self) -> Collection[RemedyOperationJob]:
-        """Jobs that are judged by the rule as it was when they were made."""
+        """Return the jobs that still need the version of their rule from their creation."""
         return self._following.values()
 
     def follows(self, name: str) -> bool:
         return name in self._following
 
     def counts(self, rule: str) -> JobCounts:
-        """Of the jobs that there are: those that went after their time no longer count."""
+        """Return the counts of the rule's existing jobs; jobs deleted after their TTL no longer
+        count.
+        """
         return JobCounts(**+self._counted.get(rule, Counter()))
 
     def _count(self, job: RemedyOperationJob | None, by: int) -> None:

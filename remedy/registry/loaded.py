@@ -1,4 +1,4 @@
-"""What is loaded, as it follows from what was wanted and what the engine took. Pure."""
+"""Computes what is loaded from what was selected and what the engine accepted. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,16 +8,18 @@ from remedy.registry.select import SelectedRules, id_of
 from rules.nodekeys import NodeKeys, key_fault
 
 Good = Mapping[str, NodeRemedier]
-"""By name, the last version of a rule that was taken."""
+"""By name, the last version of a rule that was accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRules:
-    """good     the last good version of every rule that is there, loaded now or not (Off)
-    running  by name, the versions that may make jobs
-    why      by name, why the newest version is not among them
-    taken    by id, everything that is loaded, versions that open jobs follow too
-    seen     by name, the generation that this speaks of
+    """Result of a load.
+
+    good: by name, the last good version of every existing rule, loaded now or not (Off)
+    running: by name, the versions that may create jobs
+    why: by name, why the newest version is not among them
+    taken: by id, everything that is loaded, including versions that open jobs follow
+    seen: by name, the generation of the rule that this covers
     """
 
     good: Good = field(default_factory=dict)
@@ -30,8 +32,8 @@ class LoadedRules:
 def still_there(
     good: Good, rules: Iterable[NodeRemedier], keys: NodeKeys
 ) -> dict[str, NodeRemedier]:
-    """Of `good`, what belongs to `rules`: a rule that was made anew is another rule. A version that
-    sets a key which is not allowed (any more) is no good version.
+    """Return the good versions of existing rules. A rule that was recreated is another rule. A
+    version that sets a key that is not allowed (any more) is not good.
     """
     uids = {rule.metadata.name: rule.metadata.uid for rule in rules}
     return {
@@ -42,7 +44,9 @@ def still_there(
 
 
 def to_load(want: SelectedRules, good: Good, refused: Mapping[str, str]) -> dict[str, NodeRemedier]:
-    """By id: the newest versions, the last good one for each that is refused, those of jobs."""
+    """Return by id: the newest versions, the last good one for each rejected rule, and those of
+    jobs.
+    """
     newest = {i: r for i, r in want.newest.items() if r.metadata.name not in refused}
     names = refused.keys() - want.off
     kept = {id_of(r): r for n, r in good.items() if n in names}
@@ -50,9 +54,9 @@ def to_load(want: SelectedRules, good: Good, refused: Mapping[str, str]) -> dict
 
 
 def refusals(want: SelectedRules, rejected: Mapping[str, str]) -> dict[str, str]:
-    """What the engine refused of the newest versions, by name.
+    """Return which newest versions the engine rejected, by name.
 
-    A version of an open job that is refused only keeps its job held.
+    A rejected version of an open job only keeps its job on hold.
     """
     return {
         want.newest[id_].metadata.name: str(why)
@@ -69,9 +73,11 @@ def outcome(
     rejected: Mapping[str, str],
     refused: Mapping[str, str],
 ) -> LoadedRules:
-    """asked     what was given to the engine the last time
-    rejected  what it did not take of that, by id
-    refused   why the newest version of a rule is not loaded, by name
+    """Compute the result of a load.
+
+    asked: what was passed to the engine the last time
+    rejected: what it did not accept of that, by id
+    refused: why the newest version of a rule is not loaded, by name
     """
     seen = {rule.metadata.name: rule.metadata.generation for rule in rules}
     taken = {id_: rule for id_, rule in asked.items() if id_ not in rejected}

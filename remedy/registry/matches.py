@@ -1,11 +1,11 @@
-"""Which nodes each rule matches now: kept by what changed, never by walking rules or nodes."""
+"""Which nodes each rule matches now, updated by changes without a pass over all rules or nodes."""
 
 from collections.abc import Collection
 from datetime import datetime
 
 
 class Matches:
-    """By name of the rule: generations of one rule are one."""
+    """Matches by rule name: all generations of a rule count together."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, set[str]] = {}
@@ -14,7 +14,7 @@ class Matches:
         self._judged: set[str] = set()
 
     def says(self, node: str, names: frozenset[str], now: datetime) -> Collection[str]:
-        """`names` match `node` now; the rules whose number changed by that."""
+        """Record that `names` match `node` now; return the rules with a changed count."""
         self._judged.add(node)
         before = self._rules.get(node, frozenset())
         if names == before:
@@ -42,17 +42,17 @@ class Matches:
             del self._last[name]
 
     def forget(self, node: str) -> None:
-        """Count a node that is gone no longer among the judged ones."""
+        """Remove a node that is gone from the evaluated ones."""
         self._judged.discard(node)
 
     @property
     def judged(self) -> int:
-        """Nodes whose matches are known since our start."""
+        """Number of nodes that were evaluated since our start."""
         return len(self._judged)
 
     def count(self, name: str) -> int:
         return len(self._nodes.get(name, ()))
 
     def last(self, name: str) -> datetime | None:
-        """When a node last began to match; None: not since our start."""
+        """Return when a node last began to match; None: not since our start."""
         return self._last.get(name)

@@ -1,4 +1,4 @@
-"""The metrics of the rule engines, read from their counters when somebody asks."""
+"""Metrics of the rule engines, read from their counters when the page is requested."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,9 @@ RESTART_REASONS = ("canary", "died", "disagreement", "protocol", "refused", "tim
 
 
 class EngineCollector(Collector):
-    """Any increase of disagreements is worth a page: one of two engines is wrong."""
+    """Collects the engines' metrics. Any increase of disagreements deserves an alert: one engine is
+    wrong.
+    """
 
     def __init__(self, diagnoser: Diagnoser) -> None:
         self._diagnoser = diagnoser

@@ -1,12 +1,12 @@
-"""Rules that the engines disagree about: for how long they are observed only. Pure.
+"""How long rules that the engines disagree about may not act. Pure.
 
-A dispute lasts until the rule's generation changes, the engines are others (a new image), or a
-person clears it. It outlives our restart in the rule's own status: `EnginesAgree=False`, which
-names the fact that was disputed and the engines that did.
+A dispute lasts until the rule's generation changes, the engines change (a new image), or a person
+clears it. It outlives our restart in the rule's own status: `EnginesAgree=False`, which names the
+disputed fact and the engines.
 
     kubectl annotate noderemedier NAME kubenode.io/clear-quarantine=$(date -u +%FT%TZ)
 
-clears what was disputed before that instant, and nothing later.
+clears disputes from before that instant, and no later ones.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,14 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from remedy.registry.status import ENGINES_AGREE
 
 CLEAR = "kubenode.io/clear-quarantine"
-"""Annotation of a NodeRemedier: an instant, RFC 3339."""
+"""Annotation of a NodeRemedier: an instant in RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """why  a sentence that names the fact's hash and the engines; it holds no ticking value"""
+    """A dispute. `why`: a sentence that names the fact's hash and the engines, without a ticking
+    value.
+    """
 
     why: str
     since: datetime
@@ -37,16 +39,18 @@ def _version(package: str) -> str:
 
 
 ENGINES = f"{_version('kubenode')}, {_version('durable-rules')}"
-"""What disagreed. Of another image nothing is known yet."""
+"""Versions of the engines that disagreed. A dispute does not apply to other versions."""
 
 
 def sentence(why: str, engines: str = ENGINES) -> str:
-    """why  what the engines' side says; it names the fact by its hash"""
+    """Return the message of a dispute. `why`: the engines' reason, which names the fact by its
+    hash.
+    """
     return f"{why}; engines: {engines}"
 
 
 def cleared(rule: NodeRemedier, dispute: Dispute, now: datetime) -> bool:
-    """Whether a person has cleared it. An instant that is still to come clears nothing."""
+    """Report whether a person has cleared the dispute. An instant in the future clears nothing."""
     text = rule.metadata.annotations.get(CLEAR, "")
     try:
         at = datetime.fromisoformat(text)
@@ -54,14 +58,16 @@ def cleared(rule: NodeRemedier, dispute: Dispute, now: datetime) -> bool:
         return False
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
-    # Written to the second by `date`: what was disputed within that second is meant too.
+    # `date` writes whole seconds: a dispute within that second is cleared too.
     return dispute.since.replace(microsecond=0) <= at <= now
 
 
 def restored(
     rule: NodeRemedier, loaded: str, now: datetime, engines: str = ENGINES
 ) -> Dispute | None:
-    """What its status says of a dispute about the version of hash `loaded`; None for none."""
+    """Return the dispute about the version with hash `loaded` from the rule's status; None for
+    none.
+    """
     said = next((c for c in rule.status.conditions if c.type == ENGINES_AGREE), None)
     if said is None or said.status is not ConditionStatus.FALSE:
         return None

@@ -1,4 +1,4 @@
-"""How many nodes a rule may match before its author has to mean it. Pure."""
+"""How many nodes a rule may match before its author has to confirm it. Pure."""
 
 from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
@@ -6,28 +6,35 @@ from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
 ACCEPT = "kubenode.io/accept-blast-radius"
 """Annotation of a NodeRemedier: the most nodes that it may match when it is written."""
 AUTHOR = "kubenode.io/author"
-"""Annotation of a NodeRemedier: who last changed its spec, the mode aside; set by admission."""
+"""Annotation of a NodeRemedier: who last changed its spec, apart from the mode; set by
+admission.
+"""
 ACCEPTED_BY = "kubenode.io/accepted-by"
 """Annotation of a NodeRemedier: who set ACCEPT; set by admission."""
 MOST_MATCHING = "10%"
-"""Default share of the fleet, at least one node. Sharp: on a quiet fleet a good rule matches
-nothing, and a tenth of a fleet with one fault is an incident that people should look at."""
+"""Default share of the fleet, at least one node. It is low on purpose: on a healthy fleet a good
+rule matches nothing, and a tenth of a fleet with one fault is an incident that people should check.
+"""
 
 LEAST_AT_ONCE = 3
-"""Nodes that a rule may mark at once in a fleet of any size: a person looks at them one by one."""
+"""Nodes that a rule may mark at once in a fleet of any size: few enough for a person to check one
+by one.
+"""
 MARKS = frozenset({"label", "annotate", "webhook", "createObject", "approveEvent"})
-"""Steps without a permit that tell other programs to act on a node."""
+"""Steps without a permit that make other programs act on a node."""
 
 
 def acts(rule: NodeRemedier) -> bool:
-    """Whether the rule makes jobs, of whatever class: a label or a notice for each node of a fleet
-    does harm too.
+    """Report whether the rule creates jobs, of any class: a label or a notification for each node
+    of a fleet does harm too.
     """
     return bool(rule.spec.ladder)
 
 
 def accepted_nodes(rule: NodeRemedier) -> int | str | None:
-    """The number of nodes that the author accepts; the text as it is if it is no number."""
+    """Return the number of nodes that the author accepts, the text itself if it is no number, None
+    if absent.
+    """
     text = rule.metadata.annotations.get(ACCEPT)
     if text is None:
         return None
@@ -35,26 +42,28 @@ def accepted_nodes(rule: NodeRemedier) -> int | str | None:
 
 
 def acceptance(rule: NodeRemedier) -> str:
-    """Who accepts how many nodes, in words; only for a rule whose accepted number is a number."""
+    """Return who accepts how many nodes, as a sentence; only for a rule with a valid number."""
     who = rule.metadata.annotations.get(ACCEPTED_BY) or "somebody"
     return f"{who} accepted with {ACCEPT}: {accepted_nodes(rule)}"
 
 
 def limit_of(fleet: int, most: int | str = MOST_MATCHING) -> int:
-    """Nodes of `fleet` that any rule may match; at least one."""
+    """Return how many nodes of `fleet` any rule may match; at least one."""
     return max(share_of(most, fleet), 1)
 
 
 def limit_for(rule: NodeRemedier, fleet: int, most: int | str = MOST_MATCHING) -> int:
-    """Nodes that this rule may match: those that any may, or as many as its author accepts."""
+    """Return how many nodes this rule may match: the general limit, or the number its author
+    accepts if larger.
+    """
     limit, accepted = limit_of(fleet, most), accepted_nodes(rule)
     return max(limit, accepted) if isinstance(accepted, int) else limit
 
 
 def marks_alone(rule: NodeRemedier) -> bool:
-    """Whether the rule marks nodes by itself and without a permit, so that Kube Defender does not
-    count them: a rung of class None has a step of MARKS. A notice is none: in an incident people
-    are told of every node.
+    """Report whether the rule marks nodes in Enforce without a permit, so that Kube Defender does
+    not count them: a rung of class None has a step of MARKS. A notification does not count: in an
+    incident people are notified about every node.
     """
     if rule.spec.mode is not Mode.ENFORCE:
         return False
@@ -63,5 +72,5 @@ def marks_alone(rule: NodeRemedier) -> bool:
 
 
 def most_at_once(rule: NodeRemedier, fleet: int, most: int | str = MOST_MATCHING) -> int:
-    """Nodes that may match a rule that `marks_alone` while it begins a job."""
+    """Return how many nodes may match a rule that `marks_alone` when it starts a job."""
     return max(limit_for(rule, fleet, most), LEAST_AT_ONCE)

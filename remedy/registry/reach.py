@@ -1,8 +1,8 @@
-"""How many nodes each rule selects: counted by the labels that selectors ask for.
+"""Counts the nodes that each rule selects, by the labels that selectors read.
 
-Nodes with the same values of those labels are one class, counted once for all rules that ask for
-the same keys. A change of a node moves it from one class to another; 100 rules over 10,000 nodes
-are then a few classes each, not a million comparisons.
+Nodes with the same values of those labels form one class, counted once for all rules that read the
+same keys. A change of a node moves it from one class to another; 100 rules over 10,000 nodes are
+then a few classes each, not a million comparisons.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 
 TURN = 500
-"""Rules, nodes or classes looked at before the loop has its turn."""
+"""Rules, nodes or classes to process before yielding to the event loop."""
 MARKS: Mapping[ReplacePath, tuple[str, ...]] = {
     ReplacePath.MACHINE: ("kubenode.io/machine",),
     ReplacePath.CLUSTER_API: ("cluster.x-k8s.io/machine",),
@@ -30,25 +30,28 @@ MARKS: Mapping[ReplacePath, tuple[str, ...]] = {
         "node.kubernetes.io/instance-group",
     ),
 }
-"""Labels and annotations by which a node says who would make another one in its place."""
+"""Labels and annotations of a node that show which system would create its replacement."""
 Paths = frozenset[ReplacePath]
 Class = tuple[tuple[str | None, ...], Paths]
-"""Values of the labels asked for, None for an absent one; and ways to replace the node."""
+"""Values of the labels that are read, None for an absent one, and ways to replace the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
+    """How many nodes a rule selects, and how many of them can be replaced."""
+
     nodes: int = 0
     with_replace_path: int = 0
 
 
 def replace_paths(node: Node) -> Paths:
+    """Return the ways in which the node can be replaced."""
     marks = node.metadata.labels.keys() | node.metadata.annotations.keys()
     return frozenset(path for path, keys in MARKS.items() if marks & set(keys))
 
 
 def keys_of(rule: NodeRemedier) -> tuple[str, ...]:
-    """The labels that its selection reads, in order."""
+    """Return the labels that the rule's selection reads, in order."""
     found: set[str] = set()
     for selector in (rule.spec.nodes.selector, rule.spec.nodes.exclude):
         found |= _keys(selector)
@@ -62,16 +65,16 @@ def _keys(selector: LabelSelector | None) -> set[str]:
 
 
 class _Index:
-    """The classes of nodes under one set of keys. Putting a node twice is putting it once."""
+    """Classes of nodes under one set of keys. Putting the same node twice has no further effect."""
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         self._keys = keys
         self._of: dict[str, Class] = {}
         self._classes: dict[Class, Class] = {}
-        """One object for all nodes of a class."""
+        """One shared object for all nodes of a class."""
         self.counts: Counter[Class] = Counter()
         self.version = 0
-        """Another one whenever some count is."""
+        """Changes whenever a count changes."""
 
     def put(self, name: str, node: Node | None) -> None:
         new = self._class(node) if node is not None else None
@@ -99,14 +102,14 @@ class _Index:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """version  of the rule, and of the index that was counted from"""
+    """A counted rule. `version`: UID and generation of the rule, and the index with its version."""
 
     version: tuple[str, int, _Index, int]
     size: Size
 
 
 class RuleReach:
-    """`size` of a rule is known after `follow` has been given it."""
+    """Counts nodes for rules. The `size` of a rule is known after `follow` was called with it."""
 
     def __init__(self, nodes: Informer[Node], clock: Clock) -> None:
         self._nodes, self._clock = nodes, clock
@@ -120,12 +123,12 @@ class RuleReach:
         return len(self._nodes.cache)
 
     def size(self, name: str) -> Size:
-        """Of the rule called so, as it was when it was last followed."""
+        """Return the size of this rule when it was last counted."""
         known = self._counted.get(name)
         return known.size if known is not None else Size()
 
     async def follow(self, rules: Iterable[NodeRemedier]) -> None:
-        """Count `rules`, and no others from now on; the loop has its turns meanwhile."""
+        """Count `rules`, and no others from now on; yield to the event loop meanwhile."""
         wanted = {}
         for rule in rules:
             wanted[rule.metadata.name] = rule, keys_of(rule)
@@ -145,7 +148,7 @@ class RuleReach:
         self._counted = found
 
     async def _build(self, keys: tuple[str, ...]) -> None:
-        index = self._indexes[keys] = _Index(keys)  # changes of nodes reach it from now on
+        index = self._indexes[keys] = _Index(keys)  # node changes reach it from now on
         for name in list(self._nodes.cache):
             index.put(name, self._nodes.get(name))
             await self._turn()
@@ -161,7 +164,7 @@ class RuleReach:
         return Size(nodes, replaceable)
 
     async def _turn(self) -> None:
-        """Called after each small piece of work."""
+        """Yield to the event loop after each TURN pieces of work."""
         self._work += 1
         if self._work % TURN == 0:
             await self._clock.sleep(0)
@@ -179,7 +182,7 @@ def _same_marks(old: Node, new: Node) -> bool:
 
 
 def _via(rule: NodeRemedier) -> frozenset[ReplacePath]:
-    """The ways that the rule's own replace steps may take; all where it has none."""
+    """Return the ways that the rule's own replace steps may take; all if it has no such step."""
     steps = (step for rung in rule.spec.ladder or () for step in rung.steps)
     named = [set(step.replace.via) for step in steps if step.replace is not None]
     return frozenset().union(*named) if named else frozenset(ReplacePath)

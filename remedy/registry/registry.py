@@ -1,7 +1,7 @@
-"""NodeRemediers as they are loaded: the newest good version of each, and what open jobs follow.
+"""Loads NodeRemediers: the newest good version of each, and the versions that open jobs follow.
 
-A change of rules is compiled and loaded as a whole, a moment after the last of several changes. A
-rule that is refused never unloads a good one: its last good version stays, and its status says so.
+All rules are compiled and loaded together, a moment after the last of several changes. A rejected
+version never unloads a good one: the last good version stays loaded, and the rule's status says so.
 That version outlives our restart (remedy.registry.revisions); it is read before the first load.
 """
 
@@ -37,22 +37,27 @@ from rules.program import RuleVersion
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.05
-"""Several rules are applied together more often than one: wait for the others."""
+"""Delay before a load: several rules are often applied together."""
 QUARANTINE_SECONDS = 5.0
-"""How often is looked whether the engines have come to differ about a rule."""
+"""Interval of checks whether the engines disagree about a rule."""
 RETRY_SECONDS = 2.0
+"""Interval of tries to read the last good versions."""
 HELD_SECONDS = 30.0
-"""How often rules that would match too many nodes are counted again."""
+"""Interval at which rules that would match too many nodes are counted again."""
 MOST_LOADS = 3
-"""All of them; what is left with the last good versions; what a blamed version pulled down."""
+"""Loads in one reload: all rules; the rest with last good versions; versions that a rejected one
+affected.
+"""
 MOST_TOLD = 50
-"""Refused rules that one load tells of, by log and by Event."""
+"""Rejected rules that one load logs and reports in Events."""
 
 Remember = Callable[[], Awaitable[Mapping[str, NodeRemedier]]]
-"""Reads the last good versions of before our start, by UID of the rule. Raises KubeError."""
+"""Reads the last good versions from before our start, by UID of the rule. Raises KubeError."""
 
 
 class Loads(Quarantines, Protocol):
+    """The rule engine as the registry uses it."""
+
     @property
     def trouble(self) -> str: ...
     async def faults(self, rules: Sequence[NodeRemedier]) -> dict[str, str]: ...
@@ -60,7 +65,9 @@ class Loads(Quarantines, Protocol):
 
 
 class RuleRegistry:
-    """A Part. `on_load` is called after each load: what the rules say may be different now."""
+    """A Part that loads rules. `on_load` is called after each load: diagnoses may be different
+    then.
+    """
 
     name = "rule registry"
 
@@ -88,7 +95,7 @@ class RuleRegistry:
         self.on_load: list[Callable[[], None]] = []
         self.on_standing: list[Callable[[str], None]] = []
         self.follows_time = False
-        """Whether evidence of a rule can change with nothing but time or other nodes."""
+        """Whether evidence of a rule can change by time alone or with other nodes."""
         self.loaded = asyncio.Event()
         self._now = LoadedRules()
         self._active: dict[str, NodeRemedier] = {}
@@ -104,15 +111,19 @@ class RuleRegistry:
     # -- what others read ------------------------------------------------------------------------
 
     def active(self) -> Mapping[str, NodeRemedier]:
-        """Rules that may make jobs, by rule id; frozen rules of open jobs are not among them."""
+        """Return the rules that may create jobs, by rule id, without frozen versions that only open
+        jobs follow.
+        """
         return self._active
 
     def loaded_rules(self) -> Mapping[str, NodeRemedier]:
-        """Everything that is loaded, by rule id: active rules and those that open jobs follow."""
+        """Return everything that is loaded, by rule id: active rules and versions that open jobs
+        follow.
+        """
         return self._now.taken
 
     def good(self, name: str) -> NodeRemedier | None:
-        """The last good version of a rule, to be kept over a restart."""
+        """Return the last good version of a rule, which must outlive a restart; None for none."""
         return self._now.good.get(name)
 
     @property
@@ -133,7 +144,7 @@ class RuleRegistry:
         return min(ages, default=timedelta(minutes=15))
 
     def matched(self, node: str, rules: frozenset[str], now: datetime) -> None:
-        """Which active rules match `node` now, before guards."""
+        """Record which active rules match `node` now, before guards."""
         names = frozenset(id_.rpartition("@")[0] for id_ in rules if id_ in self._active)
         for name in self._matches.says(node, names, now):
             self._changed(name)
@@ -141,9 +152,10 @@ class RuleRegistry:
             self._matches.forget(node)
 
     def is_crowded(self, rule_id: str) -> bool:
-        """Whether an active rule that acts without a permit has too many nodes to mark one more.
+        """Report whether an active rule that acts without a permit has too many nodes to mark one
+        more.
 
-        A node that was not judged since our start may match: it is counted as if it did.
+        A node that was not evaluated since our start may match, and counts as if it did.
         """
         rule = self._active.get(rule_id)
         if rule is None or not marks_alone(rule):
@@ -157,6 +169,7 @@ class RuleRegistry:
         return most is not None and nodes + max(fleet - self._matches.judged, 0) > most
 
     def standing(self, rule: NodeRemedier) -> RuleState:
+        """Return what the registry knows of the rule, for its status."""
         name = rule.metadata.name
         dispute, why = self._disputes.why(name), self._now.why.get(name, "")
         running = self._now.running.get(name)
@@ -176,7 +189,7 @@ class RuleRegistry:
         )
 
     def knows(self, rule: NodeRemedier) -> bool:
-        """Whether `standing` speaks of this version of the rule, not of the one before."""
+        """Report whether `standing` covers this version of the rule, not the one before."""
         return self._now.seen.get(rule.metadata.name) == rule.metadata.generation
 
     # -- loading ---------------------------------------------------------------------------------
@@ -230,7 +243,7 @@ class RuleRegistry:
     async def _sizes(
         self, want: SelectedRules, good: Good, refused: Mapping[str, str]
     ) -> SizeVerdicts:
-        """Judge how many nodes the new versions would match."""
+        """Check how many nodes the new versions would match."""
         known = {id_of(rule) for rule in good.values()}
         versions = to_load(want, good, refused)
         new = {
@@ -248,7 +261,9 @@ class RuleRegistry:
         return await self.size_limit.judge(new, others)
 
     async def _load(self, rules: Mapping[str, NodeRemedier]) -> LoadReport:
-        """Where there is no room for all, those that were good before come first."""
+        """Load the rules, previously good ones first: they get the space if there is not enough for
+        all.
+        """
         good = self._now.good
         order = sorted(rules, key=lambda id_: (rules[id_].metadata.name not in good, id_))
         return await self._engine.load([RuleVersion(id_, rules[id_]) for id_ in order])
@@ -256,7 +271,9 @@ class RuleRegistry:
     async def _blame(
         self, want: SelectedRules, good: Good, found: dict[str, str]
     ) -> dict[str, str]:
-        """Where a new version pulls good rules down, that one alone: the rest is asked again."""
+        """Return the rules to reject: only the new versions that make good rules fail, if there are
+        such.
+        """
         harmed = {name for name in found if name in good and id_of(good[name]) in want.newest}
         if not harmed:
             return found
@@ -285,9 +302,9 @@ class RuleRegistry:
         )
 
     async def _remembered(self) -> dict[str, NodeRemedier]:
-        """The last good versions of before our start, by name; they are waited for.
+        """Return the last good versions from before our start, by name; wait until they are read.
 
-        Going on without them would unload a good rule whose newest version is refused.
+        Without them a good rule with a rejected newest version would be unloaded.
         """
         while self.remember is not None:
             try:
@@ -302,8 +319,8 @@ class RuleRegistry:
         return {}
 
     async def _tell(self, rules: Iterable[NodeRemedier]) -> None:
-        """A Warning on each rule that was refused, once per version and reason, and a bounded
-        number of them: each rule's status says it anyhow.
+        """Emit a Warning on each rejected rule, once per version and reason, and at most MOST_TOLD:
+        each rule's status has it anyway.
         """
         new = []
         for rule in rules:
@@ -320,9 +337,9 @@ class RuleRegistry:
             log.warning("more rules refused", extra={"rules": len(new) - MOST_TOLD})
 
     async def _tell_accepted(self, want: SelectedRules, accepted: Mapping[str, str]) -> None:
-        """Tell who accepted the blast radius of a version that is loaded for the first time.
+        """Report who accepted the blast radius of a version that is loaded for the first time.
 
-        It is read from the stored rule: a review of admission may be anybody's.
+        It is read from the stored rule, since anybody may request a review from admission.
         """
         for rule in want.newest.values():
             why = accepted.get(rule.metadata.name, "")
@@ -341,7 +358,9 @@ class RuleRegistry:
         await self._recorder.emit(about, "Warning", reason, message)
 
     async def look_for_disputes(self) -> None:
-        """A rule that the engines have come to differ about may not act: say so, until cleared."""
+        """Check which rules the engines disagree about: those may not act until the dispute is
+        cleared.
+        """
         running = self._now.running
         moved = await self._disputes.look(running, self._remediers.cache, self._clock.now())
         for name in (*moved.new, *moved.over):
@@ -357,7 +376,7 @@ class RuleRegistry:
         elif name in self._held and accepted_nodes(old) != accepted_nodes(new):
             self._dirty.set()  # an annotation is no new generation
         elif new.spec == old.spec:
-            new.spec = old.spec  # the older version stays loaded: its spec need not be there twice
+            new.spec = old.spec  # the older version stays loaded: share its spec
         self._changed(name)
 
     def _job_changed(
@@ -370,7 +389,7 @@ class RuleRegistry:
             return
         if old is None or new is None or old.status.phase is not new.status.phase:
             self._changed(reference.name)
-        # A job of a version that is not loaded could not be judged.
+        # A job of a version that is not loaded could not be assessed.
         version = rule_id(reference.name, reference.generation)
         if new is not None and not self.is_loaded(version) and self._ledger.follows(name):
             self._dirty.set()

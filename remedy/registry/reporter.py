@@ -16,11 +16,15 @@ from remedy.registry.status import status_of
 
 PLURAL = NodeRemedier.resource.plural
 PAUSE_SECONDS = 1.0
-"""A storm changes the counts of a rule a thousand times; its status is written once a second."""
+"""A storm changes the counts of a rule a thousand times; its status is written once in
+this time.
+"""
 
 
 @dataclass(slots=True)
 class RuleStatusReporter:
+    """Reconciles the status of rules."""
+
     kube: Kube
     remediers: Informer[NodeRemedier]
     registry: RuleRegistry
@@ -33,7 +37,7 @@ class RuleStatusReporter:
     async def reconcile(self, name: str) -> Result:
         rule = self.remediers.get(name)
         if rule is None or not self.registry.knows(rule):
-            return DONE  # the load that is on its way calls again
+            return DONE  # the pending load requeues it
         status = status_of(rule, self.registry.standing(rule), self.clock.now())
         patch = merge_patch(rule.status.to_dict(), status.to_dict())
         if not patch:

@@ -1,8 +1,9 @@
-"""The last good version of each rule, kept where our restart does not reach it.
+"""Stores the last good version of each rule so that it outlives our restart.
 
-One apps/v1 ControllerRevision per good version, in the operator's namespace, owned by the
-NodeRemedier: it goes with the rule. Its name is made of the rule's UID and generation, so writing
-it twice is writing it once. Only the newest two stay. They are read once, before the first load.
+There is one apps/v1 ControllerRevision per good version, in the operator's namespace, owned by the
+NodeRemedier, so it is deleted with the rule. Its name derives from the rule's UID and generation,
+so writing it twice is idempotent. Only the newest two stay. They are read once, before the first
+load.
 """
 
 import hashlib
@@ -28,21 +29,23 @@ log = logging.getLogger(__name__)
 
 CONTROLLER = "rule-revisions"
 KEPT = 2
-"""Good versions per rule: the last one, and the one before for a person to look at."""
+"""Good versions per rule: the last one, and the one before for a person to read."""
 LABEL, GOOD = "kubenode.io/keeps", "last-good-rule"
 RULE_LABEL = "kubenode.io/rule-uid"
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A revision as it stands at the API server."""
+    """A revision at the API server."""
 
     name: str
     generation: int
 
 
 class Revisions:
-    """`good` gives the version of a rule, by name, that is loaded and to be kept; None for none."""
+    """Stores and reads revisions. `good` returns the loaded version of a rule to store, by name;
+    None for none.
+    """
 
     def __init__(
         self,
@@ -54,11 +57,11 @@ class Revisions:
         self._kube, self._namespace, self._fence = kube, namespace, fence
         self.good = good
         self._stored: dict[str, list[Stored]] = {}
-        """By UID of the rule."""
+        """Stored revisions by UID of the rule."""
         self._uids: dict[str, str] = {}
 
     async def read(self) -> dict[str, NodeRemedier]:
-        """The newest good version of each rule, by the rule's UID. Raises KubeError."""
+        """Return the newest good version of each rule, by the rule's UID. Raises KubeError."""
         found: dict[str, NodeRemedier] = {}
         self._stored.clear()
         async for item in items(self._kube, self._path(), selector=f"{LABEL}={GOOD}"):
@@ -79,9 +82,9 @@ class Revisions:
             found[uid] = rule
 
     async def reconcile(self, name: str) -> Result:
-        """Keep the good version of the rule called so, and drop the oldest."""
+        """Store the good version of one rule, and delete the oldest ones."""
         rule = self.good(name)
-        if rule is None:  # gone with its revisions, which the server collects
+        if rule is None:  # the server deletes its revisions too
             self._stored.pop(self._uids.pop(name, ""), None)
             return DONE
         self._uids[name] = rule.metadata.uid
@@ -100,7 +103,7 @@ class Revisions:
         try:
             await self._kube.create(self._path(), body_of(rule, self._namespace))
         except AlreadyExists:
-            return  # written before our restart, or by the leader before us
+            return  # written before our restart, or by an earlier leader
 
     async def _delete(self, name: str) -> None:
         self._fence.check()
@@ -116,7 +119,7 @@ class Revisions:
 
 
 def name_of(rule: NodeRemedier) -> str:
-    """At most 253 characters, the same for the same version."""
+    """Return the name of the revision: at most 253 characters, the same for the same version."""
     meta = rule.metadata
     digest = hashlib.sha256(f"{meta.uid}/{meta.generation}".encode()).hexdigest()[:10]
     return f"{meta.name[:230].rstrip('.-')}-{digest}"
@@ -145,7 +148,9 @@ def body_of(rule: NodeRemedier, namespace: str) -> dict[str, Any]:
 
 
 def rule_of(item: Mapping[str, Any]) -> NodeRemedier:
-    """The rule as it was. Raises ValidationError, KeyError or TypeError for what is none."""
+    """Return the stored rule. Raises ValidationError, KeyError or TypeError for an invalid
+    revision.
+    """
     meta, data = item["metadata"], item["data"]
     return NodeRemedier(
         metadata=ObjectMeta(

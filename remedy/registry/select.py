@@ -1,8 +1,8 @@
-"""Which versions of which rules shall be loaded. Pure.
+"""Selects the versions of rules to load. Pure.
 
-Three kinds: the newest version of every NodeRemedier that is not Off, the last good version of one
-whose newest is refused, and the versions that open jobs were made by. Only the first two make jobs;
-the third serves to judge the jobs that follow them.
+There are three kinds: the newest version of every NodeRemedier that is not Off, the last good
+version of one whose newest is rejected, and the versions that open jobs were made by. Only the
+first two create jobs; the third is needed to assess the jobs that follow them.
 """
 
 import hashlib
@@ -21,7 +21,9 @@ from rules.nodekeys import NodeKeys, key_fault
 
 @dataclass(frozen=True, slots=True)
 class SelectedRules:
-    """`newest` and `frozen` by rule id; `refused` by name, with why, before any compiling."""
+    """`newest` and `frozen` by rule id; `refused` by name, with the reason, before any
+    compilation.
+    """
 
     newest: Mapping[str, NodeRemedier]
     frozen: Mapping[str, NodeRemedier]
@@ -36,6 +38,7 @@ def id_of(rule: NodeRemedier) -> str:
 def wanted(
     rules: Iterable[NodeRemedier], jobs: Iterable[RemedyOperationJob], keys: NodeKeys
 ) -> SelectedRules:
+    """Select the newest versions and the versions of jobs."""
     newest: dict[str, NodeRemedier] = {}
     refused: dict[str, str] = {}
     off = set()
@@ -59,12 +62,16 @@ def wanted(
 
 
 def needs_its_rule(job: Job) -> bool:
-    """Whether the job is still judged: open, or closed with an incident that may still last."""
+    """Report whether the job still needs its rule: it is open and acts, or closed and its incident
+    may still last.
+    """
     return watched(job) if job.phase.closed else job.spec.mode in ACTING
 
 
 def _frozen(obj: RemedyOperationJob) -> tuple[str, NodeRemedier | None]:
-    """The rule of a job, as it was when the job was made."""
+    """Return id and version of a job's rule as it was when the job was made; ("", None) if not
+    needed.
+    """
     job = Job.of(obj)
     reference, when = job.spec.remedier, job.spec.when
     if reference is None or when is None or not needs_its_rule(job):
@@ -77,7 +84,7 @@ def _frozen(obj: RemedyOperationJob) -> tuple[str, NodeRemedier | None]:
             mode=job.spec.mode,
             severity=job.spec.severity,
             fault_class=job.spec.fault_class,
-            nodes=NodeSelection(all=True),  # the job's node was selected when it was made
+            nodes=NodeSelection(all=True),  # the job's node was selected at its creation
             when=when,
             unless=job.spec.unless,
             ladder=job.spec.ladder,
@@ -87,13 +94,13 @@ def _frozen(obj: RemedyOperationJob) -> tuple[str, NodeRemedier | None]:
 
 
 def digest(rule: NodeRemedier) -> str:
-    """Of everything in the spec: two versions with one digest do the same."""
+    """Return a hash of the whole spec: two versions with one digest do the same."""
     text = json.dumps(rule.spec.to_dict(), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 class Digests:
-    """`digest`, worked out once for each version of a rule."""
+    """Caches `digest` for each version of a rule."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], str] = {}

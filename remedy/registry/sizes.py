@@ -1,8 +1,8 @@
-"""Holds new versions of rules that would match too much of the fleet, when they are loaded.
+"""Holds back new versions of rules that would match too much of the fleet, when they are loaded.
 
-The webhook asks the same at admission, but may have been away or not installed. A version that was
-loaded before is not asked again: a good rule may match many nodes in an incident, which Kube
-Defender's limits hold.
+The webhook checks the same at admission, but may have been unavailable or not installed. A version
+that was loaded before is not checked again: a good rule may match many nodes in an incident, which
+Kube Defender's limits hold.
 """
 
 import logging
@@ -29,14 +29,16 @@ from rules.program import RuleVersion
 
 log = logging.getLogger(__name__)
 Rules = Mapping[str, NodeRemedier]
-"""By name."""
+"""Rules by name."""
 NOT_KNOWN = "spec.when: how many nodes it would match is not known yet; it is counted again"
 
 
 @dataclass(frozen=True, slots=True)
 class SizeVerdicts:
-    """refused   by name, why a new rule may not be loaded now
-    accepted  by name, who accepts that a new rule matches more nodes than the limit
+    """Results of the check.
+
+    refused: by name, why a new version may not be loaded now
+    accepted: by name, who accepts that a new version matches more nodes than the limit
     """
 
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -45,16 +47,18 @@ class SizeVerdicts:
 
 class SizeLimit(Protocol):
     async def judge(self, new: Rules, loaded: Rules) -> SizeVerdicts:
-        """Judge the rules of `new`; `loaded` are all others."""
+        """Check the rules in `new`; `loaded` are all others."""
         ...
 
     def most_at_once(self, rule: NodeRemedier, fleet: int) -> int | None:
-        """Nodes of `fleet` that a rule without a permit may mark at once; None: any number."""
+        """Return how many nodes of `fleet` a rule without a permit may mark at once; None: any
+        number.
+        """
         ...
 
 
 class NoSizeLimit:
-    """For programs and tests without a fleet of their own."""
+    """Accepts every rule: for programs and tests without their own fleet."""
 
     async def judge(self, new: Rules, loaded: Rules) -> SizeVerdicts:
         return SizeVerdicts()
@@ -64,8 +68,10 @@ class NoSizeLimit:
 
 
 class FleetSizeLimit:
-    """threads  for the engine
-    most     nodes that a new rule in Enforce may match: a count or a share
+    """Checks rules against the facts of all nodes.
+
+    threads: executor for the engine
+    most: nodes that a new rule in Enforce may match: a count or a percentage
     """
 
     def __init__(
@@ -110,7 +116,7 @@ class FleetSizeLimit:
         return most_at_once(rule, fleet, self._most)
 
     def _told(self, name: str, worst: NodeRemedier) -> str:
-        """Without counts: the text must be the same at each look."""
+        """Return the reason without counts: the text must be the same at each check."""
         other = worst.metadata.name
         who = "it" if other == name else f"rule {other}, which reads its fact,"
         return (
@@ -121,7 +127,7 @@ class FleetSizeLimit:
 
 
 def _acting(rule: NodeRemedier, there: Rules) -> Sequence[NodeRemedier]:
-    """The rule and those that read its fact, where they act by themselves."""
+    """Return the rule and those that read its fact, if they create jobs in Enforce."""
     others = [other for other in there.values() if other is not rule]
     return [
         one

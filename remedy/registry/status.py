@@ -1,6 +1,6 @@
-"""The status of a NodeRemedier: what became of it, and how it fares. Pure.
+"""Computes the status of a NodeRemedier: whether it is loaded, and its matches and jobs. Pure.
 
-No value in it ticks: it is written when something happened, not because time passed.
+It holds no ticking value: it is written when something happened, not because time passed.
 """
 
 from dataclasses import dataclass, field
@@ -23,12 +23,13 @@ MESSAGE = 2048
 class RuleState:
     """What the registry knows of one rule.
 
-    why          why its newest version is not loaded, "" if it is
-    quarantined  why the engines' dispute keeps it from acting, "" if it does not
-    loaded_hash  of the version that is loaded, the last good one; None for none
-    would_reach  nodes that it selects, and how many of them could be replaced
-    fleet        all nodes
-    jobs         its jobs by how they ended
+    why: why its newest version is not loaded, "" if it is
+    quarantined: why a dispute of the engines keeps it from acting, "" if none does
+    loaded_hash: hash of the loaded version, which is the last good one; None for none
+    would_reach: nodes that it selects; `with_replace_path` of them could be replaced
+    fleet: number of all nodes
+    jobs: its jobs by how they ended
+    crowded: it acts without a permit and matches too many nodes to mark one more
     """
 
     phase: RemedierPhase
@@ -91,7 +92,9 @@ def status_of(rule: NodeRemedier, standing: RuleState, now: datetime) -> NodeRem
 
 
 def _would_reach(rule: NodeRemedier, standing: RuleState) -> WouldReach:
-    """An estimate of when this generation came: it does not follow the fleet's size."""
+    """Return the estimate for this generation from when it was first loaded: it does not follow the
+    fleet's size.
+    """
     old = rule.status
     if old.would_reach is not None and old.observed_generation == rule.metadata.generation:
         return old.would_reach
@@ -99,7 +102,9 @@ def _would_reach(rule: NodeRemedier, standing: RuleState) -> WouldReach:
 
 
 def _safe_size(rule: NodeRemedier, standing: RuleState) -> tuple[bool, str, str]:
-    """Whether it selects somebody and does not match more than a person should look at."""
+    """Return status, reason and message of SafeSize: the rule selects nodes, and does not match
+    more than a person should check.
+    """
     if not standing.would_reach:
         return False, "SelectsNoNode", "no node of the cluster has the labels asked for"
     if standing.crowded:
@@ -140,5 +145,5 @@ def _condition(
 
 
 def is_crowded(rule: NodeRemedier) -> bool:
-    """Whether the operator says that the rule marks no further node."""
+    """Report whether the rule's status says that it marks no further node."""
     return any(c.type == SAFE_SIZE and c.reason == MARKS_TOO_MANY for c in rule.status.conditions)

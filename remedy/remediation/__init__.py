@@ -1,1 +1,1 @@
-"""Repairs that Cluster API's MachineHealthChecks ask for: told to the rules, which decide."""
+"""External remediation: Cluster API's MachineHealthChecks request repairs, and rules decide."""

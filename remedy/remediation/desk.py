@@ -1,7 +1,8 @@
-"""Tells Host Doctor of all requests for remediation, and each request how far its repair is: glue.
+"""Reports all remediation requests to Host Doctor, and writes the progress of the repair to each
+request.
 
-The list is told whole each time something changed, and every half minute: a request that is gone,
-also while nobody looked, is over. What could not be read is told the next time.
+The complete list is reported after each change, and every half minute: a request that was deleted,
+even during a restart, is over. What could not be read is reported the next time.
 """
 
 import asyncio
@@ -28,13 +29,15 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 30.0
 GATHER_SECONDS = 0.5
-"""Of changes before they are looked at together."""
+"""Time in which changes are collected before the next pass."""
 MOST = 1000
-"""Requests at once; more are a mistake, or a cluster that no repair of single nodes helps."""
+"""Most concurrent requests; more are a mistake, or a cluster that repairs of single nodes cannot
+help.
+"""
 
 
 class Remediations:
-    """A Part, under the lease."""
+    """A Part that needs the lease."""
 
     name = "remediation-requests"
 
@@ -66,7 +69,9 @@ class Remediations:
             await self._clock.sleep(GATHER_SECONDS)
 
     async def look(self) -> None:
-        """Once over all of them, unless nobody asks and nobody did. Raises KubeError, NotReady."""
+        """Process all requests once, unless there are none now and were none before. Raises
+        KubeError, NotReady.
+        """
         if not self._requests.fresh():
             return
         requests = [one for _, one in sorted(self._requests.cache.items())]
@@ -127,7 +132,7 @@ class Remediations:
     def _job_changed(
         self, key: str, old: RemedyOperationJob | None, new: RemedyOperationJob | None
     ) -> None:
-        """How far a repair is concerns only who asked for it, and few do."""
+        """Start a pass if there are requests: the progress of repairs matters only to them."""
         if self._requests.cache:
             self._news.set()
 

@@ -1,9 +1,9 @@
-"""What a request for remediation is to the rules, and what is said of it in return. Pure.
+"""Converts a remediation request to evidence for rules, and computes its status. Pure.
 
-It is evidence like any other: a HostEvent of source ClusterAPI, open as long as the request is
-there. A rule makes the job of it, under Kube Defender, or none does; nobody acts beside. Facts: the
-health check's contract in kubenode.api.v1alpha1.remediation, `spec.providerID` and
-`status.nodeRef` of cluster.x-k8s.io Machines, v1beta1 and v1beta2.
+It is evidence like any other: a HostEvent of source ClusterAPI, open as long as the request exists.
+Either a rule creates the job, under Kube Defender, or none does; nothing else acts. Sources: the
+health check's contract in kubenode.api.v1alpha1.remediation, `spec.providerID` and `status.nodeRef`
+of cluster.x-k8s.io Machines, v1beta1 and v1beta2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from remedy.hostdoctor.reported import Reported, ReportedHost
 
 GROUP = "cluster.x-k8s.io"
 SCOPE = "cluster-api"
-"""Of the list of all requests: what it lacks is over."""
+"""Scope of the list of all requests: a request that it lacks is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class OwnerMachine:
 
 
 def owner_of(request: KubeNodeRemediation) -> OwnerMachine | None:
-    """None: nobody's, or another kind's; then it is about no machine."""
+    """Return the owning Machine; None if there is none: then the request is about no machine."""
     for one in request.metadata.owner_references:
         group, _, version = one.api_version.partition("/")
         if group == GROUP and one.kind == "Machine":
@@ -46,9 +46,9 @@ def owner_of(request: KubeNodeRemediation) -> OwnerMachine | None:
 
 
 def host_of(owner: OwnerMachine | None, machine: Mapping[str, Any] | None) -> ReportedHost | None:
-    """None: which host it is nobody knows, so that no rule ever sees it.
+    """Return the host of the Machine; None if unknown, so that no rule ever sees the request.
 
-    machine  as the API server has it now; None: gone
+    machine: current object at the API server; None: gone
     """
     if owner is None or machine is None or machine["metadata"].get("uid") != owner.uid:
         return None
@@ -80,7 +80,7 @@ def status_of(
     jobs: Sequence[RemedyOperationJob],
     now: datetime,
 ) -> KubeNodeRemediationStatus:
-    """jobs: those of the event's node."""
+    """Return the new status of a request. `jobs`: jobs of the event's node."""
     name = event.metadata.name if event is not None else ""
     node = event.spec.node.name if event is not None else ""
     phase, job, message = _said(host, name, node, jobs)

@@ -20,7 +20,7 @@ from kubenode.runtime.kube.store import Handler, ObjectStore
 
 MOST_PODS = 10_000
 WORKERS = 2
-"""Pods that are read at once: a zone without volumes delays these Events, and nothing else."""
+"""Pods that are read at once: a zone without volumes delays only these Events."""
 
 
 class AttachEvents:

@@ -1,14 +1,15 @@
-"""Which boot a host runs: by the word of its kubelet or of its agent, whichever is newer.
+"""Determines which boot a host runs, from its kubelet or its agent, whichever report is newer.
 
-The kubelet tells the boot ID in the Node, the agent in an annotation of its Lease. Either may stay
-away after a boot, and its word is then of the boot before. Both stamp what they write by the clock
-of the same host: the kubelet lastHeartbeatTime of the condition Ready, which the node controller
-leaves alone when it writes Unknown, the agent renewTime. The later stamp is the newer word, so
+The kubelet reports the boot ID in the Node, the agent in an annotation of its Lease. Either may be
+silent after a boot, and its report is then of the boot before. Both timestamp what they write by
+the clock of the same host: the kubelet lastHeartbeatTime of the condition Ready, which the node
+controller does not change when it writes Unknown, and the agent renewTime. The later timestamp
+marks the newer report. Therefore
 
-    nothing is remembered       after a restart of ours, or under another leader, it is the same
-    nothing goes back           who falls silent leaves his last word behind, and its stamp
-    a clock that a boot set back makes the newer word look old: until the clock is right again the
-                                boot is not proven; it is never proven wrongly
+- nothing is remembered: the result is the same after a restart of ours or under another leader
+- the result never goes back: a silent reporter leaves its last report and its timestamp
+- a clock that a boot set back makes the newer report look old: the boot is not proven until the
+    clock is right again, and is never proven wrongly
 """
 
 from collections.abc import Callable
@@ -22,11 +23,11 @@ from remedy.remedier.leases import AGENT_LEASES, Renewal
 from rules.history import DAWN
 
 LONGEST = 64
-"""Characters of a boot ID in our API; a longer word of an agent is none."""
+"""Longest boot ID in our API, in characters; a longer one from an agent is ignored."""
 
 
 def boot_of(node: Node, lease: Renewal | None) -> str:
-    """The boot ID of a node's host, "" is unknown. `lease` is the one of its agent."""
+    """Return the boot ID of a node's host; "" if unknown. `lease` is the one of its agent."""
     word = "" if lease is None else told(lease)
     if lease is not None and 0 < len(word) <= LONGEST:
         renewed = _time(lease.spec.renew_time)
@@ -36,19 +37,20 @@ def boot_of(node: Node, lease: Renewal | None) -> str:
 
 
 def told(lease: Renewal) -> str:
-    """What the agent says, be it well formed or not; "" if it says nothing."""
+    """Return the agent's boot ID as it is, well formed or not; "" if there is none."""
     annotations = lease.metadata.annotations
     return "" if annotations is None else annotations.boot_id
 
 
 def _node_told_at(node: Node) -> HostTime:
-    """A Node tells nothing that is older than itself: what the agent of another machine said under
-    this name does not count. Its times are whole seconds; one that both share is the kubelet's.
+    """Return when the kubelet reported, no earlier than the creation of the Node, so that the agent
+    of an earlier machine with this name does not count. Times are whole seconds; on a tie the
+    kubelet wins.
     """
     ready = node.ready_condition
     made = node.metadata.creation_timestamp
     heard = ready.last_heartbeat_time if ready else None
-    # The one comparison with the API server's clock: a host that is behind is not believed.
+    # The one comparison with the API server's clock: reports of a host that is behind are ignored.
     times = (heard, None if made is None else host_time(made))
     last = max((at for at in times if at is not None), default=None)
     return host_time(DAWN) if last is None else last.replace(microsecond=999_999)
@@ -63,9 +65,9 @@ def _time(text: str | None) -> HostTime | None:
 
 
 class Boots:
-    """The agents' Leases as far as boots go.
+    """Boot IDs from agents' Leases and from Nodes.
 
-    wake  called with the name of an agent that tells another boot than before, or tells no more
+    wake: called with the name of an agent after its boot ID changed or disappeared
     """
 
     def __init__(
@@ -76,29 +78,31 @@ class Boots:
     ) -> None:
         self._leases, self._clock, self._wake = leases, clock, wake
         self._first: dict[str, float] = {}
-        """Monotonic times at which we first heard agents tell the boots that they tell now."""
+        """Monotonic times at which we first saw the boot IDs that agents report now."""
 
     def known(self) -> bool:
-        """Whether the Leases were read since our start: before that no agent's word is known, and
-        the kubelet's alone could take us back to an older boot.
+        """Report whether the Leases were read since our start. Before that no agent's report is
+        known, and the kubelet's alone could be of an older boot.
         """
         return self._leases.synced.is_set()
 
     def of(self, node: Node, agent: str) -> str:
-        """The boot ID of the node's host, "" is unknown."""
+        """Return the boot ID of the node's host; "" if unknown."""
         if not self.known():
             return ""
         return boot_of(node, self._leases.get(f"{AGENT_LEASES}/{agent}"))
 
     def since(self, agent: str) -> datetime | None:
-        """When we first heard the agent tell its boot, which is no younger; None: it tells none."""
+        """Return when we first saw the agent's boot ID, an upper bound of the boot time; None: it
+        reports none.
+        """
         first = self._first.get(agent)
         if first is None:
             return None
         return self._clock.now() - timedelta(seconds=self._clock.monotonic() - first)
 
     def changed(self, key: str, old: Renewal | None, new: Renewal | None) -> None:
-        """The handler of the informer of Leases: a usual renewal costs a comparison."""
+        """Handle a change from the informer of Leases: a usual renewal costs one comparison."""
         if old is not None and new is not None and told(old) == told(new):
             return
         lease = new or old

@@ -1,7 +1,7 @@
-"""Wakes the nodes of a group when a figure of it passes what some rule compares it with.
+"""Wakes the nodes of a group when a figure of it passes a value that some rule compares it with.
 
-Of `zone.unhealthyRatio` and its like only the evidence of rules is watched: guards are read before
-each act anyhow. So nobody has to look at every node of the fleet now and then.
+It covers figures such as `zone.unhealthyRatio` in the evidence of rules; guards are read before
+each act anyway. So no periodic evaluation of every node is needed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,12 @@ from rules.truth import Truth
 
 
 class RuleBounds:
+    """Bounds of all loaded rules."""
+
     def __init__(self, fleet: NodeGroups) -> None:
         self._fleet = fleet
         self._leaves: dict[str, dict[str, FactLeaf]] = {}
-        """By scope: how its figures are compared, each way once."""
+        """Comparisons by scope, each distinct one once."""
         self._truths: dict[Group, tuple[Truth, ...]] = {}
 
     def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
@@ -32,7 +34,7 @@ class RuleBounds:
             self.passed((group,))
 
     def passed(self, groups: Iterable[Group]) -> set[str]:
-        """Nodes of those groups of which a figure has passed a bound."""
+        """Return the nodes of those groups of which a figure has passed a bound."""
         woken: set[str] = set()
         for group in groups:
             leaves = self._leaves.get(group[0])

@@ -1,4 +1,6 @@
-"""The RemedyOperationJob that an order asks for: the rule as it was, and what was seen. Pure."""
+"""Builds the RemedyOperationJob of an order: the rule as it was, and the observed
+evidence. Pure.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,13 +24,16 @@ from rules.facts import HostEventFact
 
 REMEDIER_LABEL = "kubenode.io/remedier"
 MACHINE = "kubenode.io/machine"
-"""Annotation on a Node: the Machine it belongs to, whose name its agent has."""
+"""Annotation on a Node: the Machine it belongs to, which is also the name of its agent."""
 DECIDED_AT = "kubenode.io/decided-at"
+"""Annotation on a job: when the remedier decided on it."""
 EXPLANATION = 4096
+"""Longest explanation of a job, in characters."""
 LABEL_VALUE = 63
 
 
 def agent_of(node: Node) -> str:
+    """Return the name of the node's agent: its Machine, else the node itself."""
     return node.metadata.annotations.get(MACHINE) or node.metadata.name
 
 
@@ -41,7 +46,12 @@ def build(
     host_events: Sequence[HostEventFact] = (),
     fault: SpanContext | None = None,
 ) -> dict[str, Any]:
-    """The body of the create request. `host_events` are all of the node; `fault` is its span."""
+    """Return the body of the create request.
+
+    facts: readings of the evidence
+    host_events: all HostEvents of the node
+    fault: span of the fault; None: no traces are collected
+    """
     rule = order.candidate.rule
     spec = rule.spec
     events = evidence_events(spec.when, host_events, now)

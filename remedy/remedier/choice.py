@@ -1,4 +1,4 @@
-"""From what the rules say of a node to what becomes of it. Pure, with the little it remembers.
+"""Turns the diagnosis of a node into a decision. Pure, with a little memory.
 
 Production and simulation run this same code: the operator (remedy.remedier.controller) and
 `kubenode rules test | replay | cases`.
@@ -22,24 +22,27 @@ from rules.sources import waits_for_source
 from rules.truth import Truth
 
 MAX_AGE = timedelta(minutes=15)
-"""Of conditions, where no rule reads any."""
+"""Maximum age of conditions if no rule reads any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`matches` in the order of choice: rules with a ladder whose evidence is plain true."""
+    """A decision and its matches: rules with a ladder and known true evidence, in the order of
+    choice.
+    """
 
     decision: Decision
     matches: tuple[tuple[Match, NodeRemedier], ...] = ()
 
     def match(self, rule_id: str) -> Match:
+        """Return the match of this rule."""
         return next(match for match, _ in self.matches if match.rule_id == rule_id)
 
 
 @dataclass(slots=True)
 class Mind:
-    """What is remembered of one node between two decisions. It may be lost in a restart: that only
-    delays, by a groupWait, or makes evidence without a beginning of its own look younger.
+    """What is remembered of one node between two decisions. Losing it in a restart only delays by a
+    groupWait, or makes evidence without its own start time look younger.
     """
 
     first_match: datetime | None = None
@@ -57,9 +60,13 @@ class Mind:
         unjudged: int = 0,
         crowded: Collection[str] = (),
     ) -> Choice:
-        """`active` by rule id: what may make jobs. `past` as for `decide`. `unjudged`: rules that
-        have not judged every node, so that facts of groups are unknown for a moment. `crowded`:
-        ids of rules that match too many nodes to act on one more.
+        """Decide for one node.
+
+        active: by rule id, rules that may create jobs
+        past: as for `decide`
+        unjudged: number of rules that have not evaluated every node, so that group facts are
+            briefly unknown
+        crowded: ids of rules that match too many nodes to act on one more
         """
         found = matching(diagnosis, active)
         self.matched.see(diagnosis.matches, now)
@@ -90,6 +97,7 @@ class Mind:
 def matching(
     diagnosis: Diagnosis, active: Mapping[str, NodeRemedier]
 ) -> list[tuple[Match, NodeRemedier]]:
+    """Return the matches with known true evidence of active rules with a ladder."""
     return [
         (match, active[match.rule_id])
         for match in diagnosis.matches
@@ -100,15 +108,17 @@ def matching(
 
 
 def wanted_probes(diagnosis: Diagnosis) -> frozenset[str]:
-    """Each `probe.field` whose answer alone is missing, of rules that follow open jobs too."""
+    """Return each `probe.field` whose answer alone is missing, also for rules that open jobs
+    follow.
+    """
     return frozenset(name for match in diagnosis.matches for name in match.probes)
 
 
 def probe_rules(
     diagnosis: Diagnosis, active: Mapping[str, NodeRemedier]
 ) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Each `probe.field` whose answer alone is missing, to the rules that need it: those that act,
-    and those that only would. A rule that an open job follows acts.
+    """Return for each `probe.field` whose answer alone is missing the rules that need it: those
+    that act, and those in DryRun. A rule that an open job follows acts.
     """
     acting: dict[str, set[str]] = {}
     dry: dict[str, set[str]] = {}
@@ -124,11 +134,11 @@ def probe_rules(
 def guards_of(
     match: Match, unless: Expression | None, facts: FactSet, now: datetime
 ) -> tuple[Truth, bool]:
-    """The guards, and whether they are unknown only until a host has answered or fails to, or until
-    a stale source is read again.
+    """Return the guards, and whether they are unknown only until a host has answered or failed to,
+    or until a stale source is read again.
 
-    A host's answer must not let through what it held, only because it has grown old. A question
-    that was asked and that nobody answered leaves the guard unknown until somebody does.
+    An answer that has become too old must not let pass what it held back. So a guard stays unknown
+    until a probe that was sent is answered.
     """
     if match.guards is not Truth.UNKNOWN or unless is None:
         return match.guards, False
@@ -144,7 +154,7 @@ def guards_of(
 
 
 def trigger(match: Match) -> list[TriggerFact]:
-    """What was read, as it goes into the job."""
+    """Return the readings as they are stored in the job."""
     known = {Truth.TRUE: True, Truth.FALSE: False}
     return [
         TriggerFact(
@@ -158,7 +168,9 @@ def trigger(match: Match) -> list[TriggerFact]:
 
 
 def shortest_max_age(rules: Iterable[NodeRemedier]) -> timedelta:
-    """The shortest silence of a detector that some rule takes for unknown."""
+    """Return the shortest silence of a detector after which some rule treats its conditions as
+    unknown.
+    """
     asked = (leaf for rule in rules for leaf in rule.spec.when.asked())
     return min((leaf.max_age for leaf in asked if isinstance(leaf, ConditionLeaf)), default=MAX_AGE)
 

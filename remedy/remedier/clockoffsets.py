@@ -1,8 +1,8 @@
-"""By how much hosts' clocks are off, as their agents measure it: the fact `node.clockOffset`.
+"""Offsets of hosts' clocks, as their agents measure them: the fact `node.clockOffset`.
 
 An agent compares its host's clock with the `Date` of the API server's responses and writes the
-difference into its Lease, with the renewal that it makes anyway. A word counts while its Lease is
-renewed: an agent that fell silent says nothing of the clock now.
+difference into its Lease, with the usual renewal. An offset counts while its Lease is renewed: a
+silent agent says nothing about the clock now.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,9 +14,9 @@ from remedy.remedier.leases import AGENT_LEASES, Renewal, bounds
 
 CLOCK_OFFSET = "node.clockOffset"
 LONGEST_AGE = 40.0
-"""Seconds; the agent's Lease is renewed four times in it."""
+"""Oldest Lease that counts, in seconds; the agent renews it four times in this time."""
 MOST_SECONDS = 1e10
-"""A word of more, some 300 years, is none."""
+"""Largest offset that counts, in seconds, some 300 years."""
 
 
 class LeaseLookup(Protocol):
@@ -28,8 +28,11 @@ class LeaseAge(Protocol):
 
 
 class ClockOffsets:
-    """agent_of  the name of a node's agent
-    wake  called with the name of an agent whose word passes what some rule compares with
+    """Reads offsets from agents' Leases.
+
+    agent_of: returns the name of a node's agent
+    wake: called with the name of an agent when its offset passes a value that some rule compares it
+        with
     """
 
     def __init__(
@@ -43,7 +46,9 @@ class ClockOffsets:
         self._bounds: tuple[float, ...] = ()
 
     def of(self, node: Node) -> float | None:
-        """Seconds by which the host's clock is ahead, negative for behind; None is unknown."""
+        """Return the seconds by which the host's clock is ahead, negative for behind; None is
+        unknown.
+        """
         agent = self._agent_of(node)
         age = self._ages.age(agent)
         if age is None or age > LONGEST_AGE:
@@ -51,11 +56,11 @@ class ClockOffsets:
         return _word(self._leases.get(f"{AGENT_LEASES}/{agent}"))
 
     def rules_loaded(self, rules: Iterable[NodeRemedier]) -> None:
-        """Learn at which offsets somebody has to look again."""
+        """Take the bounds from the rules: offsets at which nodes must be evaluated again."""
         self._bounds = tuple(sorted(bounds(rules, CLOCK_OFFSET)))
 
     def changed(self, key: str, old: Renewal | None, new: Renewal | None) -> None:
-        """The handler of the informer of agents' Leases."""
+        """Handle a change from the informer of agents' Leases."""
         if not self._bounds or new is None:
             return
         if self._side(_word(old)) != self._side(_word(new)):
@@ -68,7 +73,7 @@ class ClockOffsets:
 
 
 def _word(lease: Renewal | None) -> float | None:
-    """What the agent says; None if that is nothing that makes sense."""
+    """Return the offset in the Lease; None if it is missing or invalid."""
     if lease is None or lease.metadata.annotations is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The remedier: one Node in, at most one open job out.
+"""The remedier: reconciles one Node and creates at most one open job for it.
 
-It never learns what woke it. It reads what the rules say now, what the node's record and its open
-jobs say of the past, and either makes the one job that follows or says when to look again.
+It never learns what woke it. It reads the current diagnosis, the node record and the open jobs, and
+either creates the next job or returns when to reconcile again.
 """
 
 import logging
@@ -42,14 +42,16 @@ from rules.facts import FactSet
 log = logging.getLogger(__name__)
 
 AGAIN = timedelta(seconds=10)
-"""After which what is stale is looked at again: nobody tells when it is current."""
+"""Interval of reconciles while a cache or source is stale: no event reports that it is current
+again.
+"""
 STALE = Result(AGAIN)
 LONGEST = timedelta(hours=1)
-"""However far away the next flip is: resyncs come more often anyway."""
+"""Upper bound of the time until the next reconcile: resyncs come more often anyway."""
 
 
 class Asks(Protocol):
-    """Who puts questions to hosts."""
+    """Sends probes to hosts."""
 
     async def ask(
         self,
@@ -58,51 +60,63 @@ class Asks(Protocol):
         enforced: Mapping[str, Collection[str]],
         dry: Mapping[str, Collection[str]],
     ) -> datetime | None:
-        """Ask what is due of the names, each a `probe.field`; when to come again, None: never.
+        """Send the probes that are due, each named `probe.field`; return when to come again, None:
+        never.
 
-        enforced, dry  the rules that need each: those that act, and those that only would
+        enforced: rules in a mode that acts that need each probe
+        dry: rules in DryRun that need each probe
         """
         ...
 
-    def forget(self, node: str) -> None: ...
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone."""
+        ...
 
 
 class Rules(Protocol):
-    """What the remedier reads of the registry."""
+    """What the remedier needs from the rule registry."""
 
     def active(self) -> Mapping[str, NodeRemedier]:
-        """Rules that may make jobs, by rule id. Frozen rules of open jobs are not among them."""
+        """Return the rules that may create jobs, by rule id, without frozen versions that only open
+        jobs follow.
+        """
         ...
 
     def matched(self, node: str, rules: frozenset[str], now: datetime) -> None:
-        """Which active rules match `node` now, before guards: for their status."""
+        """Record which active rules match `node` now, before guards, for their status."""
         ...
 
     def is_crowded(self, rule_id: str) -> bool:
-        """Whether the rule acts without a permit and matches too many nodes to mark one more."""
+        """Report whether the rule acts without a permit and matches too many nodes to mark one
+        more.
+        """
         ...
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What may be lost in a restart: it only delays, or repeats an Event."""
+    """What is remembered of one node. Losing it in a restart only delays, or repeats an Event."""
 
     mind: Mind = field(default_factory=Mind)
     waits: frozenset[tuple[str, WaitReason]] = frozenset()
     changed_at: float | None = None
     turned: tuple[datetime, datetime] | None = None
-    """When a condition last turned: by its reporter, and when we noticed."""
+    """When a condition last changed its status: by its reporter, and when we observed it."""
     due_at: float | None = None
-    """When a wait that kept the rules from deciding is over; both by `monotonic`."""
+    """When a wait that delayed the decision is over. `changed_at` and `due_at` are monotonic
+    seconds.
+    """
 
     def could_decide(self, now: float) -> float | None:
-        """Since when nothing but ourselves has kept a decision back; None: nobody knows."""
+        """Return the start of our own decision latency, in monotonic seconds; None if unknown."""
         known = (self.changed_at, self.due_at)
         return max((at for at in known if at is not None and at <= now), default=None)
 
 
 @dataclass(slots=True)
 class Remedier:
+    """Reconciles Nodes: evaluates the rules, decides and creates jobs."""
+
     kube: Kube
     nodes: Informer[Node]
     jobs: Informer[RemedyOperationJob]
@@ -117,13 +131,14 @@ class Remedier:
     records: NodeRecords
     stronger: Stronger = field(default_factory=Stronger)
     wake: Callable[[str], None] = lambda name: None
-    """Have another node looked at again."""
+    """Requeues another node, by name."""
     wake_job: Callable[[str], None] = lambda name: None
+    """Requeues a job, by name."""
     unattended: Unattended = field(default_factory=Unattended)
     _memory: dict[str, _Memory] = field(default_factory=dict)
 
     def noticed(self, name: str, old: Node | None, new: Node | None) -> Sequence[str]:
-        """The mapper of the Node informer: heartbeats wake nobody."""
+        """Map a change of a Node to the keys to reconcile; a mere heartbeat gives none."""
         if not self.facts.node_changed(name, old, new):
             return ()
         if old is not new:
@@ -144,7 +159,7 @@ class Remedier:
             return DONE
         facts, diagnosis = answer
         if self._told(name, diagnosis):
-            return DONE  # decided in the next run, on what was just learned
+            return DONE  # the next run decides, on the facts that just changed
         if not facts.fresh or not self.records.ready():
             return STALE
         now = self.clock.now()
@@ -172,7 +187,7 @@ class Remedier:
         await self._tell_unattended(node, facts, choice, past, now)
         if not choice.matches:
             memory.changed_at = None
-        # Last of all: should hosts not be asked, rules without questions work on.
+        # Probes come last: if they fail, rules that need none still work.
         asked_at = await self.probes.ask(name, agent_of(node), *probe_rules(diagnosis, active))
         again = now + AGAIN if facts.stale else None
         for wait in (pause, self.unattended.again(name)):
@@ -197,7 +212,9 @@ class Remedier:
         self._told(name, Diagnosis(name))
 
     def _told(self, name: str, diagnosis: Diagnosis) -> bool:
-        """What the rules said counts for the node's groups; whether that changed its own facts."""
+        """Update the facts of the node's groups from its diagnosis; True if this node must be
+        evaluated again.
+        """
         woken = self.facts.learned(name, diagnosis)
         for other in woken:
             self.wake(other)
@@ -260,7 +277,7 @@ class Remedier:
     async def _tell(
         self, node: Node, memory: _Memory, waits: frozenset[tuple[str, WaitReason]]
     ) -> None:
-        """Count what is new, and tell people that a rule has used up its attempts (F07)."""
+        """Count new waits, and emit an Event when a rule has used up its attempts (F07)."""
         for name, why in waits - memory.waits:
             self.metrics.waits.labels(why).inc()
             if why is WaitReason.ATTEMPTS:
@@ -276,7 +293,7 @@ class Remedier:
     async def _tell_unattended(
         self, node: Node, facts: FactSet, choice: Choice, past: Sequence[Past], now: datetime
     ) -> None:
-        """Tell people of a fault that lasts, and that no rule acts on."""
+        """Emit an Event about a fault that lasts and that no rule acts on."""
         name = node.metadata.name
         if choice.decision.orders or any(p.open and not p.shadow for p in past):
             self.unattended.attended(name)

@@ -1,12 +1,12 @@
-"""Decides which job a node gets now, if any, and when to look again. Pure.
+"""Decides which job a node gets now, if any, and when to reconcile again. Pure.
 
-The order of the guards is the policy. Whatever keeps a rule from acting says so with a reason, and
-the next rule in the order of choice has its turn: a rule that has used up its attempts does not
-silence a weaker one.
+The order of the guard clauses is the policy. A rule that is held back records a reason, and the
+next rule in the order of choice is considered: a rule without attempts left does not silence a
+weaker one.
 
-groupWait and startupGrace keep no job from being made: the job is ordered with the time that it has
-to wait (remedy.job.initialwait). Until that is over the choice goes on as if there were no job yet,
-and a rule that it would fall on now supersedes the job that waits.
+groupWait and startupGrace do not delay the creation of a job: the job is created with the time that
+it has to wait (remedy.job.initialwait). Until that time the choice is made again as if there were
+no job, and a rule that is chosen instead supersedes the waiting job.
 """
 
 import hashlib
@@ -22,11 +22,13 @@ from rules.history import DAWN
 from rules.truth import Truth
 
 LOOK_AGAIN = timedelta(seconds=30)
+"""Interval at which a rule that is held back without a known end is considered again."""
 NAME_LENGTH, DIGEST_LENGTH = 63, 10
+"""Lengths in the name of a job, in characters."""
 
 
 class WaitReason(StrEnum):
-    """Why a rule that matches makes no job now, or one that waits before it begins."""
+    """Why a matching rule creates no job now, or a job that waits before it begins."""
 
     OPEN_JOB = "OpenJob"
     GUARD = "Guard"
@@ -43,12 +45,12 @@ class WaitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A rule whose evidence is plain true, in the order of choice.
+    """A rule with known true evidence, in the order of choice.
 
-    since   when its evidence became true: the start of the fault as we know it
-    asking  a guard is unknown until the host has answered, or has failed to
-    events_at  stamp of the Event without which the evidence would not be true; None: it needs none
-    crowded  the rule acts without a permit, and too many nodes match it at once
+    since: when its evidence became true: the start of the fault as far as known
+    asking: a guard is unknown until the host has answered, or failed to
+    events_at: timestamp of the oldest Event that the evidence needs to be true; None: it needs none
+    crowded: the rule acts without a permit, and too many nodes match it at once
     """
 
     rule_id: str
@@ -67,9 +69,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The node. first_match: when any rule first matched without a break; None: none does.
+    """The node of a decision.
 
-    booted_at  when it last booted, as far as we know
+    booted_at: when it last booted, as far as known
+    first_match: since when some rule has matched without a break; None: none matches
     """
 
     name: str
@@ -81,9 +84,12 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """A job to be made. `others` are the rules that matched too, and why they lost; `supersedes`
-    names the weaker rule's job that waits for it. `failed_healing`: the job before it seemed to
-    have healed the node and is still on probation. `wait`: it begins later; None: at once.
+    """A job to create.
+
+    others: rules that matched too, and why they were not chosen
+    supersedes: job of a weaker rule that waits for this one; "" for none
+    failed_healing: the previous job seemed to have healed the node and is still on probation
+    wait: initial wait of the job; None: it begins at once
     """
 
     name: str
@@ -98,8 +104,8 @@ class JobOrder:
 
 @dataclass(frozen=True, slots=True)
 class RuleWait:
-    """A rule that matches, why it acts on nothing now, and until when at least; `until` None: until
-    something changes.
+    """A matching rule that does not act now, and why. `until` is the earliest end of the wait;
+    None: until something changes.
     """
 
     rule: str
@@ -109,10 +115,11 @@ class RuleWait:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do now. `at` None: nothing to wait for but a change.
+    """What to do now.
 
-    stronger  the node's open job, and the rule that would supersede it
-    dry_runs  what rules in DryRun would order: for the node's record, no job is made of them
+    at: when to decide again; None: only after a change
+    stronger: the node's open job, and the rule that would supersede it; None: no rule would
+    dry_runs: what rules in DryRun would order: for the node record, without a job
     """
 
     orders: tuple[JobOrder, ...] = ()
@@ -123,14 +130,14 @@ class Decision:
 
     @property
     def waits(self) -> tuple[tuple[str, WaitReason], ...]:
-        """By rule why it waits."""
+        """Return the waiting rules with their reasons."""
         return tuple((each.rule, each.why) for each in self.waiting)
 
 
 def decide(
     node: Subject, candidates: Sequence[Candidate], past: Sequence[Past], now: datetime
 ) -> Decision:
-    """`past` holds the open jobs of the node, and what its record tells of closed ones."""
+    """Decide for one node. `past`: its open jobs, and closed ones from its node record."""
     real = [c for c in candidates if c.rule.spec.mode in (Mode.ENFORCE, Mode.APPROVE)]
     shadow = [c for c in candidates if c.rule.spec.mode is Mode.DRY_RUN]
     acting = [p for p in past if not p.shadow]
@@ -154,8 +161,8 @@ Outcome = tuple[list[JobOrder], list[RuleWait], list[datetime]]
 def _choose(
     node: Subject, candidates: Sequence[Candidate], past: Sequence[Past], now: datetime
 ) -> Outcome:
-    """The first rule that may act gets the job; if startupGrace alone keeps all back, the first of
-    them.
+    """Choose the first rule that may act; if only startupGrace holds rules back, the first of
+    those.
     """
     waits: list[RuleWait] = []
     chosen = None
@@ -171,7 +178,7 @@ def _choose(
     times = [wait.until for wait in waits if wait.until is not None]
     if chosen is None:
         return [], waits, times
-    if now < _grace_ends(node, chosen):  # so are all others, and the strongest comes first
+    if now < _grace_ends(node, chosen):  # all others wait too, and the strongest comes first
         waits = [wait for wait in waits if wait.why is not WaitReason.STARTUP]
     why = {wait.rule: str(wait.why) for wait in waits}
     losers = tuple(
@@ -187,8 +194,8 @@ def _beside(
     open_: Sequence[Past],
     now: datetime,
 ) -> tuple[Outcome, tuple[str, str] | None]:
-    """Beside an open job only a stronger rule may act: the job gives way first. For one that has
-    begun the stronger rule waits out its own groupWait and startupGrace before that.
+    """Decide beside an open job: only a stronger rule may act, and the open job ends first. If the
+    job has begun, the stronger rule first waits out its own groupWait and startupGrace.
     """
     job = open_[0]
     waits = [_waits_beside(c, job) for c in candidates]
@@ -220,7 +227,7 @@ def _waits_beside(candidate: Candidate, job: Past) -> RuleWait:
 
 
 def _with_times(waits: Sequence[RuleWait], held: Sequence[RuleWait]) -> list[RuleWait]:
-    """`waits` beside a job, with what else is known of a rule that time alone keeps back."""
+    """Return `waits` with the end of startupGrace or groupWait where it is known."""
     until = {
         wait.rule: wait for wait in held if wait.why in (WaitReason.STARTUP, WaitReason.GROUP_WAIT)
     }
@@ -240,12 +247,12 @@ def _instead(
     held: Sequence[RuleWait],
     now: datetime,
 ) -> bool:
-    """Whether the rule takes the place of a job that has not begun.
+    """Report whether the rule replaces a job that has not begun.
 
     A rule of higher priority does, and until groupWait is over one that comes first in the order of
-    choice. A weaker one does where a guard, or startupGrace, keeps back the job alone: it may act
-    sooner. What startupGrace keeps back itself takes no place of a job that may begin sooner. So
-    two rules whose evidence flaps do not take the place of each other again and again.
+    choice. A weaker rule does if a guard, or startupGrace, holds back only the job: it may act
+    sooner. A rule in startupGrace never replaces a job that may begin sooner. So two rules with
+    flapping evidence do not replace each other again and again.
     """
     chosen = order.candidate
     if chosen.name == job.remedier or job.priority is None:
@@ -265,10 +272,11 @@ def _instead(
 
 
 _BARRED = (WaitReason.GUARD, WaitReason.DISAGREE)
+"""Reasons that hold back a job and let a weaker rule act."""
 
 
 def _grace_ends(node: Subject, candidate: Candidate) -> datetime:
-    """When startupGrace is over; DAWN where nobody knows when the node was created or booted."""
+    """Return when startupGrace is over; DAWN if neither creation nor boot of the node is known."""
     started = max((t for t in (node.created, node.booted_at) if t is not None), default=None)
     return DAWN if started is None else started + candidate.rule.spec.startup_grace
 
@@ -278,7 +286,9 @@ def _group_ends(node: Subject, candidate: Candidate, now: datetime) -> datetime:
 
 
 def _initial_wait(node: Subject, candidate: Candidate, now: datetime) -> InitialWait | None:
-    """The time that a job of the rule has to wait before it begins; None: it may begin at once."""
+    """Return the time that a job of the rule has to wait before it begins; None: it may begin at
+    once.
+    """
     grace, group = _grace_ends(node, candidate), _group_ends(node, candidate, now)
     if now >= max(grace, group):
         return None
@@ -294,7 +304,9 @@ def _initial_wait(node: Subject, candidate: Candidate, now: datetime) -> Initial
 def _held(
     node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime
 ) -> tuple[WaitReason, datetime] | None:
-    """Why this rule must make no job for this node now, and until when at least."""
+    """Return why this rule must not create a job for this node now, and its earliest end; None: it
+    may.
+    """
     spec = candidate.rule.spec
     if candidate.disputed:
         return WaitReason.DISAGREE, now + LOOK_AGAIN
@@ -302,7 +314,7 @@ def _held(
         return WaitReason.GUARD, now + LOOK_AGAIN
     if candidate.asking:
         return WaitReason.PROBE, now + LOOK_AGAIN
-    here = [p for p in past if p.node_uid == node.uid]  # not on a machine that had the name before
+    here = [p for p in past if p.node_uid == node.uid]  # not on an earlier machine of the same name
     if any(
         p.blocks(candidate.since, now) for p in here if p.reason in PERSONS or _same(p, candidate)
     ):
@@ -351,8 +363,9 @@ def _order(
 def _relapse(
     node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime
 ) -> tuple[int, Past | None]:
-    """Where to start on the ladder: one above the last that ran, if the fault came back so soon;
-    and the job that ran.
+    """Return the rung to start on, and the last job that ran for the same fault within
+    `relapse.within`: one rung above that job's if it was of this rule, else 0. (0, None) if there
+    is none.
     """
     spec = candidate.rule.spec
     ran = [
@@ -372,8 +385,8 @@ def _relapse(
 
 
 def _dry_run(node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime) -> Outcome:
-    """What a rule in DryRun would order: once for each incident, within its cooldown and its
-    attempts as if the order had been carried out. It counts for no other rule.
+    """Return what a rule in DryRun would order: once for each incident, within its cooldown and
+    attempts as if its orders had been executed. It has no effect on other rules.
     """
     mine = [p for p in past if p.shadow and p.closed is not None and _same(p, candidate)]
     if any(p.node_uid == node.uid and p.false_since is None for p in mine):
@@ -389,13 +402,13 @@ def _dry_run(node: Subject, candidate: Candidate, past: Sequence[Past], now: dat
 
 
 def latest_closed(past: Sequence[Past]) -> str:
-    """Name of the job that closed last, "" for none."""
+    """Return the name of the job that closed last; "" for none."""
     closed = [p for p in past if p.closed is not None]
     return max(closed, key=lambda p: (p.closed or p.created, p.name)).name if closed else ""
 
 
 def job_name(node: str, uid: str, latest: str, shadow_of: str = "") -> str:
-    """The same for the same incident, however often it is asked for.
+    """Return the name of the next job; it is the same for the same incident.
 
     A second open job of a node would have the same name, so it cannot be created.
     """

@@ -1,4 +1,4 @@
-"""What becomes of an order of a rule in DryRun: a result in the node's record, and no job."""
+"""Turns an order of a rule in DryRun into a result in the node record, without a job."""
 
 from datetime import datetime
 
@@ -20,7 +20,9 @@ WITHOUT_PERMIT = "would have run without a permit"
 def result_of(
     order: JobOrder, match: Match, node: Node, facts: FactSet, now: datetime
 ) -> tuple[WouldHave, Ask | None]:
-    """The result, and what Kube Defender would have been asked; None for what needs no permit."""
+    """Return the result, and the request that Kube Defender would have received; None if no permit
+    is needed.
+    """
     now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as times are stored
     rung = order.candidate.rule.spec.ladder[order.start_rung]  # type: ignore[index]
     disruption = rung.disruption_class

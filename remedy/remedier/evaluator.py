@@ -1,11 +1,11 @@
 """Asks the rule engine about nodes, many at a time.
 
-The engine is synchronous and has one worker thread. Whoever asks while it is busy waits together
-with the others and is answered by the next call: a storm of 500 nodes is some ten calls, a single
-node waits for nobody. FactSets are made right before the call, so that they are of that moment.
+The engine is synchronous and has one worker thread. Requests that arrive while it is busy wait
+together and are answered by the next call: a storm of 500 nodes needs some ten calls, a single node
+does not wait. FactSets are built right before the call, so that they are current.
 
-What fails for one node fails for that node alone: it is unknown, and the others of its batch are
-answered.
+A failure for one node affects that node alone: it is unknown, and the others of its batch get their
+results.
 """
 
 import asyncio
@@ -20,22 +20,25 @@ from rules.diagnose import Diagnosis
 from rules.facts import FactSet
 
 BATCH = 128
-"""Nodes per call: bounds how long one call may take, and so how long a new question waits."""
+"""Nodes per call: bounds how long one call may take, and so how long a new request waits."""
 
 
 _Future = asyncio.Future[tuple[FactSet, Diagnosis] | None]
 
 
 class Diagnose(Protocol):
+    """The rule engine."""
+
     async def diagnose(self, factsets: list[FactSet]) -> list[Diagnosis]:
-        """One answer for each FactSet, in order."""
+        """Return one Diagnosis for each FactSet, in order."""
         ...
 
 
 class Evaluator:
-    """A Part. `facts` gives the FactSet of a node now, None for one that is not in our cache.
+    """A Part that evaluates rules. `facts` returns the current FactSet of a node, None if it is not
+    in our cache.
 
-    unreadable  who is told of nodes for which the rules cannot be evaluated
+    unreadable: collects the nodes for which the rules cannot be evaluated
     """
 
     name = "rule evaluation"
@@ -54,7 +57,7 @@ class Evaluator:
         self._some = asyncio.Event()
 
     async def diagnose(self, node: str) -> tuple[FactSet, Diagnosis] | None:
-        """What the rules say of `node`, and on which facts; None for an unknown node."""
+        """Return the node's diagnosis and the facts it is based on; None for an unknown node."""
         future = self._asked.get(node)
         if future is None:
             future = self._asked[node] = asyncio.get_running_loop().create_future()
@@ -79,7 +82,7 @@ class Evaluator:
         for node in nodes:
             try:
                 facts = self._facts(node)
-            except Exception as error:  # noqa: BLE001  of one node: the others are answered
+            except Exception as error:  # noqa: BLE001  fails one node, not the batch
                 self._unreadable.failed(node, FACTS, error)
                 _fail(batch.pop(node), error)
                 continue
@@ -97,14 +100,14 @@ class Evaluator:
             for future in batch.values():
                 future.cancel()
             raise
-        except Exception as error:  # noqa: BLE001  handed on to everyone who asked, as it is
+        except Exception as error:  # noqa: BLE001  passed on to every caller as it is
             for future in batch.values():
                 _fail(future, error)
 
     async def _ask(self, asked: Sequence[FactSet], batch: dict[str, _Future]) -> None:
         try:
             answers = await self._engine.diagnose(list(asked))
-        except Exception:  # noqa: BLE001  whose facts it is shows when each is asked alone
+        except Exception:  # noqa: BLE001  each node alone shows the cause
             for facts in asked:
                 _answer(batch[facts.node], await self._ask_alone(facts))
             return
@@ -113,9 +116,9 @@ class Evaluator:
             _answer(batch[facts.node], (facts, diagnosis))
 
     async def _ask_alone(self, facts: FactSet) -> tuple[FactSet, Diagnosis]:
-        """What the rules say of one node, of unknown facts if they cannot be evaluated on its own.
+        """Evaluate one node, with unknown facts if its own facts make the engine fail.
 
-        Raises what the engine raises when it answers of no facts at all.
+        Raises what the engine raises if it fails without any known facts too.
         """
         try:
             (diagnosis,) = await self._engine.diagnose([facts])

@@ -1,4 +1,4 @@
-"""Which HostEvents a rule has read as its evidence, and by when they want the node empty. Pure."""
+"""Finds the HostEvents that are a rule's evidence, and when they require an empty node. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from rules.facts import HostEventFact
 from rules.leaves.hostevent import CLOSED, counts_at, fits
 
 MOST = 16
-"""HostEvents of one job."""
+"""Most HostEvents of one job."""
 CLASSES = frozenset(str(c) for c in HostEventClass)
 PHASES = frozenset(str(p) for p in HostEventPhase)
 
@@ -19,14 +19,16 @@ PHASES = frozenset(str(p) for p in HostEventPhase)
 def evidence_events(
     when: Expression, events: Sequence[HostEventFact], now: datetime
 ) -> list[HostEventFact]:
-    """Those that a leaf `hostEvent` of `when` counts now, the most urgent first."""
+    """Return the events that a leaf `hostEvent` of `when` counts now, the most urgent first."""
     leaves = [leaf for leaf in when.leaves() if isinstance(leaf, HostEventLeaf)]
     counted = [e for e in events if any(_counts(leaf, e, now) for leaf in leaves)]
     return sorted(counted, key=lambda e: (_due(e) or e.last_seen, e.name))[:MOST]
 
 
 def deadline(events: Sequence[HostEventFact]) -> datetime | None:
-    """When the first planned one begins; None: none is planned, or none says when."""
+    """Return when the first planned event begins; None: none is planned, or none has a
+    start time.
+    """
     planned = [e for e in events if e.class_ in CLASSES and HostEventClass(e.class_) in PLANNED]
     return min((at for e in planned if (at := _due(e)) is not None), default=None)
 

@@ -1,8 +1,9 @@
-"""When an Event occurred, by our clock. Pure.
+"""Determines when an Event occurred, by our clock. Pure.
 
-Its reporter stamps it by the host's clock, which may be wrong by hours. By a right clock are the
-API server's creationTimestamp, at which the Event occurred for the first time, and the moment at
-which we see it change. Between two stamps of the reporter lies as much time as they say.
+Its reporter uses the host's clock, which may be wrong by hours. Two times come from a right clock:
+the API server's creationTimestamp, at which the Event occurred for the first time, and the moment
+at which we see the Event change. The difference between two timestamps of the reporter is right
+too.
 """
 
 from datetime import datetime, timedelta
@@ -14,10 +15,10 @@ from kubenode.runtime.kube.objects import Event
 def occurrences(
     event: Event, now: datetime, live: bool = False
 ) -> tuple[datetime | None, datetime]:
-    """Its first and its last occurrence; only the last is certain without the first.
+    """Return the first and the last occurrence; the first is None if unknown.
 
-    live  we saw it occur once more just now. Else an Event that is seen for the first time, as
-          after a restart, is no younger than its object and no older than its stamps let it be
+    live: we just saw it occur once more. Otherwise an Event seen for the first time, as after a
+        restart, is no younger than its timestamps allow and no older than its object
     """
     first, last = event.first_timestamp or event.event_time, _last(event)
     span = max(last - first, timedelta(0)) if first is not None and last is not None else None

@@ -1,13 +1,12 @@
-"""One FactSet per node, from what the informers hold and what only time tells.
+"""Builds one FactSet per node from the caches and from what is remembered over time.
 
-Kept per node, bounded: what no object tells (remedy.remedier.kept), and the events of the last
-windows. Kept of the whole fleet: what HostEvents and HostProbes
-say, on how many nodes a fault is, and what was inferred of a group. Everything else is read from
-the cache at the moment of asking.
+Remembered per node, bounded: what no object holds (remedy.remedier.kept), and the Events of the
+last windows. Remembered of the whole fleet: HostEvents and HostProbes, on how many nodes a fault
+is, and inferred facts of groups. Everything else is read from the cache on demand.
 
-Handlers call in with each change, in any order of kinds, and learn whether the rules must look
-again. Whoever has asked the rules about a node tells what they said (`learned`): other nodes may
-have to look again then, or this one.
+Handlers pass in each change, in any order of kinds, and return which nodes must be evaluated again.
+After an evaluation `learned` takes the diagnosis: other nodes, or the same one, may have to be
+evaluated again then.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,19 +49,23 @@ from rules.sources import EVENTS, HOST_EVENTS
 
 _NOTHING: frozenset[str] = frozenset()
 RELISTED = timedelta(seconds=10)
-"""After a time in which we heard nobody: what comes now may have happened at any time in it."""
+"""After a gap, changes within this time may have happened at any moment of the gap."""
 MOST_STRANGERS = 1024
-"""Names of which we heard events but know no Node: it may be listed after its events."""
+"""Names with Events but without a known Node that are remembered: Events may be listed before
+Nodes.
+"""
 
 
 class CacheState(Protocol):
     """A cache that knows whether it is current."""
 
-    def fresh(self) -> bool: ...
+    def fresh(self) -> bool:
+        """Report whether the cache is current."""
+        ...
 
 
 class CombinedCache:
-    """Several caches as one source: it is current while all of them are."""
+    """Combines several caches into one source, which is current while all of them are."""
 
     def __init__(self, *caches: CacheState) -> None:
         self._caches = caches
@@ -72,42 +75,46 @@ class CombinedCache:
 
 
 class NodeSource(CacheState, Protocol):
-    """The Nodes; kubenode.runtime.kube.informer.Informer is one."""
+    """The cache of Nodes; kubenode.runtime.kube.informer.Informer is one."""
 
     def get(self, key: str) -> Node | None: ...
 
     def readable(self, key: str) -> bool:
-        """False while the newest version of the object could not be decoded."""
+        """Report whether the newest version of the object could be decoded."""
         ...
 
     def unheard(self) -> Sequence[tuple[float, float]]:
-        """The last gaps in which nothing was heard, by the monotonic clock; one may last."""
+        """Return the last gaps without updates, in monotonic seconds; the last one may still be
+        open.
+        """
         ...
 
 
 class EventMemories(Protocol):
-    """What the records of nodes remember of Events."""
+    """Events stored in node records."""
 
     def ready(self) -> bool: ...
 
     def past_events(self) -> Mapping[str, EventMemory]:
-        """By node, of those of which anything is remembered."""
+        """Return the stored Events by node."""
         ...
 
 
 class FactStore:
-    """nodes    the cache of Nodes
-    past     gives the open jobs of a node, and what its record tells of closed ones
-    sources  the caches of Events and of HostEvents: what reads a stale one is unknown
-    one_engine_is_enough  the operator's policy `reference`
-    unanswered  fields of probes that nobody is there to answer: unknown at once, not after a wait
-    leases   how long ago kubelets renewed their Leases; None: nobody follows them
-    boots    which boot hosts run; None: the one that their Nodes tell
-    clock_offset  seconds by which a host's clock is ahead, None: unknown
-    is_silent  whether a node's agent is known to be: what it would answer is unknown at once
-    memories   what outlives this process of Events; None: nothing does
-    restored   why a restore of etcd freezes, "" if none does: what a Node showed at first sight
-               is unknown then until its reporter repeats it
+    """Builds FactSets and remembers what they need.
+
+    nodes: cache of Nodes
+    past: returns the open jobs of a node, and closed ones from its node record
+    sources: caches of Events and of HostEvents: leaves that read a stale one are unknown
+    one_engine_is_enough: the operator's policy `reference`
+    unanswered: fields of probes without anybody to answer: unknown at once, not after a wait
+    leases: time since kubelets renewed their Leases; None: not followed
+    boots: which boot a host runs; None: the one in its Node
+    clock_offset: returns by how many seconds a host's clock is ahead; None: unknown
+    is_silent: whether a node's agent is known to be silent: its answers are unknown at once
+    memories: Events that outlive this process; None: none do
+    restored: returns why a restore of etcd stops acts, "" if none does: conditions as first seen
+        are unknown then until their reporter repeats them
     """
 
     def __init__(
@@ -127,7 +134,7 @@ class FactStore:
     ) -> None:
         self._memories, self._recalled = memories, memories is None
         self._long: tuple[EventLeaf, ...] | None = None
-        """What rules count in windows of over a day; None: no rules were loaded yet."""
+        """Event leaves of rules with windows of over a day; None: no rules were loaded yet."""
         self._restored = restored
         self._leases, self._boots, self._clock_offset = leases, boots, clock_offset
         self._is_silent = is_silent
@@ -138,7 +145,9 @@ class FactStore:
         self._windows: dict[str, EventWindow] = {}
         self._pod_windows: dict[str, EventWindow] = {}
         self._pod_reasons: frozenset[str] | None = None
-        """What loaded rules name: other Events about pods do not count. None: no rules yet."""
+        """Reasons that loaded rules name: other Events about pods are ignored. None: no rules were
+        loaded yet.
+        """
         self._strangers: dict[str, EventWindow] = {}
         self._woken: set[str] = set()
         self._steps = ClockSteps()
@@ -153,24 +162,28 @@ class FactStore:
         self.same_faults = SameFaults(self.fleet)
         self.wide = WideFacts(self.fleet, one_engine_is_enough)
         self.shortest_max_age = timedelta(minutes=15)
-        """The shortest `maxAge` that a loaded rule asks for: a report after such a silence counts.
+        """The shortest `maxAge` of a loaded rule: a report after a silence of this length is a
+        change.
         """
 
     def fresh(self) -> bool:
-        """Whether the cache of Nodes is current."""
+        """Report whether the cache of Nodes is current."""
         return self._nodes.fresh()
 
     def stale(self) -> frozenset[str]:
-        """The names of further caches that are not current."""
+        """Return the names of the other caches that are not current."""
         late = [name for name, source in self._sources.items() if not source.fresh()]
         return frozenset(late) if late else _NOTHING
 
     def booted_at(self, node: str) -> datetime | None:
+        """Return when the node last booted, from its Node alone; None if unknown."""
         kept = self._kept.get(node)
         return kept.booted_at if kept is not None else None
 
     def boot(self, name: str, agent: str) -> tuple[str, datetime | None]:
-        """What jobs go by. Rules go by what the Node tells alone (`booted_at`)."""
+        """Return boot ID and boot time as jobs use them, from kubelet and agent; ("", None) if
+        unknown. Rules use the Node alone (`booted_at`).
+        """
         node, kept = self._nodes.get(name), self._kept.get(name)
         if node is None or kept is None:
             return "", None
@@ -186,7 +199,9 @@ class FactStore:
     # -- what changes ----------------------------------------------------------------------------
 
     def node_changed(self, name: str, old: Node | None, new: Node | None) -> bool:
-        """Whether the rules must look at the node again. An unchanged one is a resync: yes."""
+        """Report whether the rules must evaluate the node again. An unchanged Node is a resync:
+        yes.
+        """
         if new is None:
             self.unreadable.forget(name)
         try:
@@ -222,7 +237,9 @@ class FactStore:
         return moved or old is None or old is new or differs(old, new, self.shortest_max_age)
 
     def event_changed(self, old: Event | None, new: Event | None) -> str | None:
-        """The node to look at again, if any. Deleted Events stay in their window until it ends."""
+        """Return the node to evaluate again; None for none. Deleted Events stay in their window
+        until it ends.
+        """
         event = new or old
         name = node_of(event) if event is not None else ""
         if event is None or not name:
@@ -260,8 +277,8 @@ class FactStore:
         )
 
     def host_event_changed(self, old: HostEvent | None, new: HostEvent | None) -> Collection[str]:
-        """The nodes to look at again: an event may move from one to another, and all have to when
-        the source of alerts was silent and is heard again.
+        """Return the nodes to evaluate again: an event may move between nodes, and all nodes count
+        when a silent source of alerts reports again.
         """
         events = [event for event in (old, new) if event is not None]
         told = {event.spec.node.name for event in events}
@@ -279,7 +296,7 @@ class FactStore:
         return tuple(name for name in told if name in self._kept)
 
     def _host_event_changed(self, old: HostEvent | None, new: HostEvent | None) -> bool:
-        """Whether every node has to look again."""
+        """Report whether every node must be evaluated again."""
         now = self._now()
         if self.host_events.changed(old, new, now):
             return True
@@ -291,11 +308,11 @@ class FactStore:
         return False
 
     def probe_changed(self, old: HostProbe | None, new: HostProbe | None) -> str | None:
-        """The node to look at again, if any: one about which something was answered."""
+        """Return the node with a new answer, to be evaluated again; None for none."""
         return self.answers.changed(old, new)
 
     def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
-        """All that are loaded, by the ids that a Diagnosis gives them."""
+        """Take in all loaded rules, by rule id."""
         leaves = tuple(_event_leaves(rules.values()))
         self._long = tuple(leaf for leaf in leaves if leaf.within > ONE_DAY)
         reasons = frozenset(leaf.reason for leaf in leaves if leaf.reason is not None)
@@ -313,13 +330,16 @@ class FactStore:
 
     @property
     def unjudged(self) -> int:
-        """Rules whose counts and facts of groups are unknown: they have not judged every node."""
+        """Number of rules with unknown counts or group facts, because they have not evaluated every
+        node yet.
+        """
         return self.same_faults.unjudged + self.wide.unjudged
 
     def learned(self, name: str, diagnosis: Diagnosis) -> Collection[str]:
-        """What the rules said of a node; which nodes must look again, perhaps this one too.
+        """Take in the diagnosis of a node; return the nodes to evaluate again, perhaps the same one
+        too.
 
-        Of a node that is gone an empty Diagnosis is told.
+        For a node that is gone, pass an empty Diagnosis.
         """
         matches = {match.rule_id: match for match in diagnosis.matches}
         now = self._now()
@@ -332,27 +352,31 @@ class FactStore:
     def events_until(
         self, node: str, when: Expression | None, closed: datetime | None
     ) -> datetime | None:
-        """The stamp of the youngest Event that a job, which has closed, was made for."""
+        """Return the timestamp of the youngest Event that a closed job was made for;
+        None for none.
+        """
         self._recall()
         window = self._windows.get(node)
         return None if window is None else events_until(when, window.facts(self._now()), closed)
 
     def past_events(self, name: str) -> EventMemory | None:
-        """What the record of the node has to remember of its Events; None: nothing."""
+        """Return what the node record must remember of the node's Events; None: nothing."""
         window, kept = self._windows.get(name), self._kept.get(name)
         if window is None or kept is None:
             return None
         return to_stored(window.lasting(self._now()), kept.lived)
 
     def record_deleted(self, name: str) -> None:
-        """A person made us forget the node's past."""
+        """Forget the node's remembered Events, because a person deleted its record."""
         if (window := self._windows.get(name)) is not None:
             window.forget_lasting()
 
     # -- what is known ---------------------------------------------------------------------------
 
     def facts(self, name: str) -> FactSet | None:
-        """None for a node that is not known; of one that cannot be read all is unknown."""
+        """Return the node's facts; None for an unknown node. If something cannot be read, all facts
+        are unknown.
+        """
         node, kept = self._nodes.get(name), self._kept.get(name)
         if node is None:
             return None
@@ -408,8 +432,9 @@ class FactStore:
         )
 
     def changes_at(self, name: str) -> datetime | None:
-        """When the facts of a node change next with nothing but time, leaves aside (those know it
-        themselves): a HostEvent expires, a maintenance begins, an inferred fact is kept no longer.
+        """Return when the facts of a node next change by time alone, apart from leaves, which know
+        it themselves: a HostEvent expires, a maintenance begins, an inferred fact ends. None:
+        never.
         """
         node = self._nodes.get(name)
         if node is None:
@@ -425,7 +450,9 @@ class FactStore:
     # -- inside ----------------------------------------------------------------------------------
 
     def _now(self) -> datetime:
-        """What is remembered keeps its age when the wall clock was set."""
+        """Return the current time. After a step of the wall clock, remembered times
+        keep their age.
+        """
         now = self._clock.now()
         step = self._steps.step(now, self._clock.monotonic())
         if step:
@@ -440,7 +467,9 @@ class FactStore:
         return now
 
     def _unheard(self, now: datetime) -> Sequence[Gap]:
-        """The same ones while nothing changes: whoever compares need not read anything again."""
+        """Return the gaps by the wall clock; the same object while nothing changes, so comparing is
+        cheap.
+        """
         deaf = self._nodes.unheard()
         if deaf != self._deaf:
             start = now - timedelta(seconds=self._clock.monotonic())
@@ -452,7 +481,9 @@ class FactStore:
         return self._gaps
 
     def _deaf_until(self, now: datetime) -> datetime | None:
-        """When the last gap ended in which no reporter could be heard; now, if it lasts."""
+        """Return when the last gap without updates ended; now, if it is still open. None: there was
+        none.
+        """
         gaps = self._unheard(now)
         return gaps[-1][1] if gaps else None
 
@@ -480,7 +511,7 @@ class FactStore:
         return self._recalled and any(fits(leaf, event) for leaf in self._long or ())
 
     def _recall(self) -> None:
-        """Once, when this process begins to decide: what the last leader stored."""
+        """Load what the last leader stored, once, when this process begins to decide."""
         if self._recalled or self._long is None:
             return
         if self._memories is None or not self._memories.ready():
@@ -504,9 +535,10 @@ class FactStore:
         return window
 
     def _pod_window(self, name: str, event: Event) -> EventWindow | None:
-        """Where the kubelet's Event about a pod of the node counts; None: no rule names its reason.
+        """Return the window for a kubelet's Event about a pod of the node; None: no rule names its
+        reason.
 
-        Pods have a window of their own, so that many of them displace no Event about the Node.
+        Pods have their own window, so that many of them displace no Event about the Node.
         """
         if self._pod_reasons is not None and event.reason not in self._pod_reasons:
             return None
@@ -516,8 +548,8 @@ class FactStore:
         return window
 
     def _unlearn(self, name: str) -> None:
-        """Nothing that was said of the node counts any more; who has to look again is told by the
-        next `learned`.
+        """Remove the node from all counts; the next `learned` returns the nodes to
+        evaluate again.
         """
         now = self._now()
         self._woken |= self.same_faults.learned(name, {}) | self.wide.learned(name, {}, now)

@@ -1,12 +1,12 @@
-"""How many nodes of a zone, rack, pool, host of virtual machines and of the cluster are unhealthy:
-counted, never scanned.
+"""Counts unhealthy nodes of zones, racks, pools, virtual machine hosts and the cluster as they
+change.
 
-A node counts as unhealthy while its Ready condition is anything but True; a node that is being
-deleted counts in no group. A node without a group's label belongs to no such group, and a group of
-nobody is not unhealthy: its ratio is 0.
+A node counts as unhealthy while its Ready condition is not True; a node that is being deleted
+counts in no group. A node without a group's label belongs to no such group, and the ratio of an
+empty group is 0.
 
-Nodes that run the same kernel, the same image or the same revision of our components are groups
-too: by them a common cause is told from chance.
+Nodes with the same kernel, image or component revision are groups too, which distinguish a common
+cause from chance.
 """
 
 from collections.abc import Collection, Iterator
@@ -24,13 +24,15 @@ GROUP_LABELS = {
 COMPONENT_REVISION = "kubenode.io/component-revision"
 """Annotation on a Node: the revision of the components that run on it."""
 Group = tuple[str, str]
-"""Scope and value, such as ("zone", "b"); ("cluster", "") is everything."""
+"""Scope and value, such as ("zone", "b"); ("cluster", "") is the whole cluster."""
 CLUSTER: Group = ("cluster", "")
 LONGEST_VALUE = 253
 
 
 @dataclass(slots=True)
 class GroupCount:
+    """Nodes of a group: how many, how many are unhealthy, and their names."""
+
     nodes: int = 0
     unhealthy: int = 0
     names: set[str] = field(default_factory=set)
@@ -40,18 +42,21 @@ NOBODY = GroupCount()
 
 
 def figures(count: GroupCount) -> dict[str, int | float]:
-    """The facts of a group, by their names after the dot."""
+    """Return the facts of a group, by the part of their names after the dot."""
     ratio = count.unhealthy / count.nodes if count.nodes else 0.0
     return {"nodes": count.nodes, "unhealthy": count.unhealthy, "unhealthyRatio": ratio}
 
 
 def is_ready(node: Node) -> bool | None:
-    """None when there is no Ready condition or nobody heard from it: neither yes nor no."""
+    """Return whether the node is Ready; None if it has no Ready condition or its status
+    is Unknown.
+    """
     ready = node.ready_condition
     return {"True": True, "False": False}.get(ready.status) if ready is not None else None
 
 
 def groups_of(node: Node) -> Iterator[Group]:
+    """Yield the groups of a node."""
     yield CLUSTER
     labels, info = node.metadata.labels, node.status.node_info
     for scope, label in GROUP_LABELS.items():
@@ -67,7 +72,7 @@ def groups_of(node: Node) -> Iterator[Group]:
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Where a node counts, and whether as unhealthy."""
+    """The groups that count a node, and whether as unhealthy."""
 
     groups: tuple[Group, ...] = ()
     unhealthy: bool = False
@@ -77,12 +82,14 @@ NOWHERE = NodePlace()
 
 
 class NodeGroups:
+    """Counts of all groups."""
+
     def __init__(self) -> None:
         self._counts: dict[Group, GroupCount] = {}
         self._places: dict[str, NodePlace] = {}
 
     def changed(self, old: Node | None, new: Node | None) -> bool:
-        """Count a change; whether any figure moved."""
+        """Count a change; report whether any figure changed."""
         node = new or old
         if node is None:
             return False
@@ -103,11 +110,13 @@ class NodeGroups:
         return self._counts.keys()
 
     def members(self, group: Group) -> Collection[str]:
-        """Names of the nodes of a group. Not to be kept: it changes with the group."""
+        """Return the names of a group's nodes. Callers must not keep the collection: it changes
+        with the group.
+        """
         return self.count(group).names
 
     def groups(self, node: str) -> tuple[Group, ...]:
-        """In which groups the node counts; none for one that is unknown or being deleted."""
+        """Return the groups that count the node; none for one that is unknown or being deleted."""
         return self._places.get(node, NOWHERE).groups
 
     def _count(self, name: str, place: NodePlace, by: int) -> None:
@@ -128,5 +137,5 @@ def _place(node: Node | None) -> NodePlace:
 
 @lru_cache(maxsize=4096)
 def _place_in(groups: tuple[Group, ...], unhealthy: bool) -> NodePlace:
-    """One object for all nodes of the same groups."""
+    """Return one shared object for all nodes of the same groups."""
     return NodePlace(groups, unhealthy)

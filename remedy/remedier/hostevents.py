@@ -1,8 +1,8 @@
-"""What HostEvents say of each node: events, alerts, and whether the source of alerts lives.
+"""Facts from HostEvents of each node: events, alerts, and whether the source of alerts is alive.
 
-The objects are level-based: what an object says now counts, not how often it was written. Two
-things happen with nothing but time, so nobody has to write them: an event expires past its
-`notAfter`, and a mere advice (a rebalance hint) an hour after it came.
+The objects are level-based: their current content counts, not how often they were written. Two
+changes come with time alone, without a write: an event expires past its `notAfter`, and an advisory
+event (a rebalance hint) an hour after it came.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,21 +22,27 @@ from rules.history import EventWindow
 from rules.leaves.alert import SILENCE
 
 ADVISORY = frozenset({HostEventClass.REBALANCE})
+"""Classes of events that are only hints."""
 ADVICE_LASTS = timedelta(hours=1)
 ALERT_NAME = "alertname"
 WATCHDOG = "Watchdog"
-"""The alert that always fires: the one proof that its sender lives (kube-prometheus' name)."""
+"""The alert that always fires: the only proof that its sender is alive (the name in
+kube-prometheus).
+"""
 WATCHDOG_GONE = timedelta(hours=24)
-"""A Watchdog that was silent for longer belongs to a sender that was taken down."""
+"""After this much silence a Watchdog belongs to a sender that was removed."""
 SOON = timedelta(minutes=30)
 """A planned maintenance counts as begun this long before it begins."""
 MOST = 128
-"""HostEvents of one node that are read: open ones first, then those heard of last."""
+"""HostEvents of one node that are read: open ones first, then the most recent."""
 
 
 @dataclass(slots=True)
 class _AlertTimes:
-    """since  when the alert of this object began to fire or was resolved, by our own clock"""
+    """A HostEvent and its alert state.
+
+    since: when the alert began to fire or was resolved, by our own clock
+    """
 
     event: HostEvent
     firing: bool
@@ -44,13 +50,17 @@ class _AlertTimes:
 
 
 class HostEvents:
+    """HostEvents by node, and Watchdogs."""
+
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, _AlertTimes]] = {}
         self._watchdogs: dict[str, HostEvent] = {}
         self._heard: dict[str, datetime] = {}
 
     def changed(self, old: HostEvent | None, new: HostEvent | None, now: datetime) -> bool:
-        """Take it in; whether alerts can be believed again, which concerns every node."""
+        """Take in a change; report whether alerts became reliable again, which concerns
+        every node.
+        """
         event = new or old
         if new is not None and (last := new.status.last_seen) is not None:
             source = str(new.spec.source)
@@ -66,7 +76,9 @@ class HostEvents:
         return False
 
     def heard(self, now: datetime) -> datetime | None:
-        """When the source of alerts was last known to be alive; of several the most silent one."""
+        """Return when the source of alerts was last known to be alive, of several the most silent
+        one; None if never.
+        """
         times = [
             event.status.last_seen
             for event in self._watchdogs.values()
@@ -77,13 +89,13 @@ class HostEvents:
         return min((min(at, now) for at in times), default=None)
 
     def stepped(self, step: timedelta) -> None:
-        """Our wall clock was set: alerts keep their age."""
+        """Move the start times after a step of our wall clock, so that alerts keep their age."""
         for events in self._by_node.values():
             for kept in events.values():
                 kept.since += step
 
     def sources_heard(self, now: datetime) -> Mapping[str, datetime]:
-        """When each source was last known to be alive: it went on reporting something then."""
+        """Return when each source last reported, so was known to be alive."""
         found = {source: min(at, now) for source, at in self._heard.items()}
         alerts = self.heard(now)
         return found if alerts is None else {**found, HostEventSource.ALERTMANAGER.value: alerts}
@@ -104,7 +116,7 @@ class HostEvents:
         ]
 
     def changes_at(self, node: Node, now: datetime) -> datetime | None:
-        """When the next event of the node changes with nothing but time."""
+        """Return when the next event of the node changes by time alone; None: none does."""
         times = [
             at
             for kept in self._of(node, now)
@@ -131,7 +143,7 @@ class HostEvents:
         return found
 
     def _is_back(self, name: str, new: HostEvent | None, now: datetime) -> bool:
-        """Note what a Watchdog says; whether the source of alerts was silent until now."""
+        """Take in a Watchdog; report whether the source of alerts was silent until now."""
         before = self.heard(now)
         self._watchdogs.pop(name, None)
         if new is not None:
@@ -142,7 +154,9 @@ class HostEvents:
 
 
 def phase_at(event: HostEvent, now: datetime) -> HostEventPhase | None:
-    """As written, or Expired where time alone ended it. None: nobody has written any."""
+    """Return the phase as written, or Expired if time alone ended it. None: no phase
+    was written.
+    """
     phase = event.status.phase
     if phase is not None and not phase.open:
         return phase
@@ -151,6 +165,7 @@ def phase_at(event: HostEvent, now: datetime) -> HostEventPhase | None:
 
 
 def expires_at(event: HostEvent) -> datetime | None:
+    """Return when the event expires by time alone; None: never."""
     times = [event.spec.not_after]
     came = event.status.first_seen or event.metadata.creation_timestamp
     if event.spec.class_ in ADVISORY and came is not None:
@@ -159,7 +174,9 @@ def expires_at(event: HostEvent) -> datetime | None:
 
 
 def maintenance(events: Sequence[HostEventFact], now: datetime) -> bool:
-    """Whether a maintenance is under way or about to begin; one without a phase is."""
+    """Report whether a maintenance is active or about to begin; one without a phase
+    counts as such.
+    """
     return any(
         e.class_ == HostEventClass.MAINTENANCE
         and e.phase in ("", *(p for p in HostEventPhase if p.open))
@@ -169,7 +186,9 @@ def maintenance(events: Sequence[HostEventFact], now: datetime) -> bool:
 
 
 def hear(window: EventWindow, event: HostEvent, now: datetime) -> bool:
-    """Take the HostEvent for an event of the node, as often as it was seen; whether it is news."""
+    """Count the HostEvent in the node's event window, as often as it was seen; report whether it is
+    new.
+    """
     spec, status = event.spec, event.status
     return window.hear(
         f"hostevent/{event.metadata.uid or event.metadata.name}",
@@ -209,7 +228,9 @@ def _is_watchdog(event: HostEvent) -> bool:
 
 
 def is_about(event: HostEvent, node: Node) -> bool:
-    """Not about another machine that had the same name."""
+    """Report whether the event is about this Node, and not about another machine of the
+    same name.
+    """
     told = event.spec.node
     if told.uid and node.metadata.uid and told.uid != node.metadata.uid:
         return False
@@ -218,7 +239,9 @@ def is_about(event: HostEvent, node: Node) -> bool:
 
 
 def _kept(before: _AlertTimes | None, new: HostEvent, now: datetime) -> _AlertTimes:
-    """At first sight an alert is as old as its reporter says, and never older."""
+    """Return the alert state after a change. At first an alert is as old as its reporter says, and
+    never older.
+    """
     firing = new.status.phase is not None and new.status.phase.open
     if before is not None:
         return _AlertTimes(new, firing, before.since if before.firing == firing else now)

@@ -1,13 +1,14 @@
-"""Derived facts of a rack, a zone, the cluster: inferred on one node, read by all of the group.
+"""Inferred facts of a rack, a zone or the cluster: concluded on one node, read by all of the group.
 
-A rule with `infer` and a scope wider than Node says of each node whether its evidence is there.
-The fact holds for the group while it is there on any node, and for the rule's `for` after it last
-was. It is known not to hold when the evidence is known false on all nodes: not before each was
-judged once by the rule, and not while on one of them the evidence is unknown or the engines do not
-agree about it. A fact of a single node that is kept with `for` is one of a group of one.
+A rule with `infer` and a scope wider than Node evaluates its evidence on each node. The fact holds
+for the group while the evidence is true on any node, and for the rule's `for` afterwards. It is
+known not to hold when the evidence is known false on all nodes: not before the rule has evaluated
+each of them once, and not while the evidence is unknown or disputed on one. A fact of a single node
+with `for` counts as one of a group of one.
 
-What is kept for a time outlives a restart in the status of the rule (`entries`, `rules_loaded`).
-An entry changes when evidence comes, goes or has been gone for long enough, never with the clock.
+A fact that lasts for a time outlives a restart in the status of the rule (`entries`,
+`rules_loaded`). An entry changes when evidence comes, goes or has been gone for long enough, never
+with the clock.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -36,23 +37,28 @@ GROUP_OF = {
 }
 NODE = "node"
 MOST_ENTRIES = 64
+"""Most entries in the status of a rule."""
 MOST_WITNESSES = 8
-"""Nodes named as evidence: the first of them, so that a storm does not write for every node."""
+"""Most nodes named as evidence, first come first: in a storm not every node causes a write."""
 
 MOST_TOLD = 1024
-"""Different answers that nodes share."""
+"""Most distinct results that are cached for nodes to share."""
 
 Place = tuple[Group, bool]
-"""A group to which a node matters: there is evidence on it, or (False) there may be."""
+"""A group and whether there is evidence on a node of it; False: the evidence is unknown or
+disputed.
+"""
 
 
 def is_stored(infer: Infer | None) -> bool:
-    """Whether the fact outlives one evaluation of one node; others the engines chain themselves."""
+    """Report whether the fact outlives one evaluation of one node; the engines chain the others
+    themselves.
+    """
     return infer is not None and (infer.scope is not Scope.NODE or bool(infer.for_))
 
 
 class Inferring:
-    """One rule. `waiting`: nodes that it has not judged yet."""
+    """State of one rule that infers. `waiting`: nodes that it has not evaluated yet."""
 
     def __init__(self, rule: NodeRemedier, waiting: Iterable[str]) -> None:
         assert rule.spec.infer is not None
@@ -61,18 +67,21 @@ class Inferring:
         self.scope = GROUP_OF[self.infer.scope]
         self.waiting = set(waiting)
         self.until: dict[Group, datetime] = {}
-        """How long the fact is kept for a group although its evidence is gone."""
+        """End of the time for which the fact still holds after its evidence is gone, by group."""
         self.unsure_until: datetime | None = None
-        """What an earlier run of us kept may be more than its status had room for."""
+        """Until when an earlier process may have known of more groups than its status
+        had room for.
+        """
         self.version = 0
         """Grows with each change of `entries`."""
         self._ends: list[tuple[datetime, Group]] = []
-        """A heap of what is or was in `until`."""
+        """Heap of the values that are or were in `until`."""
         self._there: dict[Place, dict[str, None]] = {}
-        """In the order in which they came."""
+        """Nodes by place, in the order in which they came."""
         self._of: dict[str, Place] = {}
 
     def truth(self, group: Group, now: datetime) -> Truth:
+        """Return whether the fact holds for the group."""
         if (group, True) in self._there or now < self.until.get(group, now):
             return Truth.TRUE
         waited = group[1] in self.waiting if self.scope == NODE else bool(self.waiting)
@@ -81,7 +90,7 @@ class Inferring:
         return Truth.UNKNOWN if perhaps or unsure else Truth.FALSE
 
     def count(self, node: str, place: Place | None, now: datetime) -> set[Group]:
-        """The node is evidence there and nowhere else; groups of which the truth changed."""
+        """Count the node in this place and no other; return the groups with a changed truth."""
         before = self._of.get(node)
         if before == place:
             return set()
@@ -94,11 +103,11 @@ class Inferring:
         return {group for group in groups if self.truth(group, now) is not was[group]}
 
     def place(self, node: str) -> Place | None:
-        """Where it counts the node."""
+        """Return the place that counts the node; None for none."""
         return self._of.get(node)
 
     def judged(self, node: str) -> bool:
-        """Whether a group is known now that was not: this was the last node waited for."""
+        """Record that the rule evaluated the node; report whether a group became known by it."""
         if node not in self.waiting:
             return False
         self.waiting.discard(node)
@@ -107,6 +116,7 @@ class Inferring:
         return self.scope == NODE or not self.waiting
 
     def expired(self, now: datetime) -> set[Group]:
+        """Remove expired facts; return their groups."""
         over: set[Group] = set()
         while self._ends and self._ends[0][0] <= now:
             at, group = heappop(self._ends)
@@ -117,12 +127,12 @@ class Inferring:
         return over
 
     def keep(self, until: Mapping[Group, datetime]) -> None:
-        """What an earlier version or an earlier run of us had found."""
+        """Take over facts of an earlier version of the rule or an earlier process."""
         for group, at in until.items():
             self._keep(group, at)
 
     def stepped(self, step: timedelta) -> None:
-        """Our wall clock was set: what is kept is kept for as long as before."""
+        """Move the ends after a step of the wall clock, so that facts last as long as before."""
         ends = {group: at + step for group, at in self.until.items()}
         self._ends.clear()
         self.keep(ends)
@@ -132,15 +142,18 @@ class Inferring:
 
     @property
     def holding(self) -> int:
+        """Number of groups for which the fact holds."""
         return len(self.until) + sum(sure for _, sure in self._there)
 
     def kept(self, now: datetime) -> dict[Group, datetime]:
-        """By group until when the fact holds if no evidence comes any more."""
+        """Return by group until when the fact holds if no more evidence comes."""
         there = {group: now + self.infer.for_ for group, sure in self._there if sure}
         return {**self.until, **there} if self.infer.for_ else {}
 
     def entries(self) -> list[InferredFact]:
-        """Evidence that is there has no end; those kept longest come first."""
+        """Return the entries for the rule's status: first those with current evidence, which have
+        no end, then those that last longest.
+        """
         if not self.infer.for_:
             return []
         found: list[tuple[str, datetime | None, list[str]]]
@@ -181,8 +194,10 @@ class Inferring:
 
 
 class WideFacts:
-    """one_engine_is_enough  the operator's policy `reference`
-    changed  called with the name of a rule whose `entries` are others now
+    """Inferred facts of all rules.
+
+    one_engine_is_enough: the operator's policy `reference`
+    changed: called with the name of a rule after its `entries` changed
     """
 
     def __init__(self, fleet: NodeGroups, one_engine_is_enough: bool = False) -> None:
@@ -190,16 +205,16 @@ class WideFacts:
         self._enough = one_engine_is_enough
         self._rules: dict[str, Inferring] = {}
         self._started: set[str] = set()
-        """Names of the rules that were loaded before: their status tells us nothing new."""
+        """Names of rules that were loaded before: their status adds nothing."""
         self.changed: Callable[[str], None] = lambda name: None
         self._told = lru_cache(maxsize=MOST_TOLD)(self._valued)
-        """By the truths of the rules: nodes of which the same is true share one mapping."""
+        """Facts by the truths of the rules: nodes with the same truths share one mapping."""
 
     def rules_loaded(
         self, rules: Mapping[str, NodeRemedier], nodes: Iterable[str], now: datetime
     ) -> None:
-        """A version that stays keeps what it knows; a new one keeps what was to be kept, and so do
-        we after a restart.
+        """Take in the loaded rules. An unchanged version keeps its state; a new one keeps facts
+        whose time is not over, and so does a new process from the rule's status.
         """
         names, before, self._rules = set(nodes), self._rules, {}
         self._told.cache_clear()
@@ -214,7 +229,7 @@ class WideFacts:
         return sum(bool(rule.waiting) for rule in self._rules.values())
 
     def learned(self, node: str, matches: Mapping[str, Match], now: datetime) -> set[str]:
-        """What each rule says of a node; which nodes have to look again."""
+        """Take in the diagnosis of a node; return the nodes to evaluate again."""
         woken: set[str] = set()
         for id_, rule in self._rules.items():
             version, before = rule.version, rule.place(node)
@@ -237,8 +252,8 @@ class WideFacts:
                 self.changed(rule.name)
 
     def values(self, node: str, now: datetime) -> Mapping[str, Value | None]:
-        """None: unknown. A fact that does not hold is False, also of a node in no group. Not to be
-        changed: others have it.
+        """Return the inferred facts of a node; None: unknown. A fact that does not hold is False,
+        also for a node without a group. Callers must not change the mapping, which is shared.
         """
         groups = ((rule, self._group(node, rule.scope)) for rule in self._rules.values())
         truths = tuple(
@@ -259,7 +274,7 @@ class WideFacts:
         return found
 
     def changes_at(self, node: str, now: datetime) -> datetime | None:
-        """When the next fact of the node's groups is kept no longer."""
+        """Return when the next inferred fact of the node's groups ends; None: none does."""
         times = [
             rule.until.get(group)
             for rule in self._rules.values()
@@ -270,16 +285,16 @@ class WideFacts:
         return min((at for at in times if at is not None), default=None)
 
     def loaded(self, name: str) -> bool:
-        """Whether a rule of this name infers a fact of a group."""
+        """Report whether a rule of this name infers a fact of a group."""
         return name in self._started
 
     @property
     def holding(self) -> int:
-        """Groups of which a fact holds, also of those that are kept without evidence."""
+        """Number of groups for which a fact holds, with or without current evidence."""
         return sum(rule.holding for rule in self._rules.values())
 
     def entries(self, name: str) -> list[InferredFact]:
-        """What the status of this rule has to say."""
+        """Return the entries for the status of this rule."""
         return [e for rule in self._rules.values() if rule.name == name for e in rule.entries()]
 
     def _begun(
@@ -298,7 +313,9 @@ class WideFacts:
         return made
 
     def _timekeeper(self, group: Group, node: str) -> set[str]:
-        """Who notices the end of what is kept for a group that this node has left."""
+        """Return a node that notices when the group's fact ends, if this node has left
+        the group.
+        """
         members = self._members(group)
         return set() if node in members else set(islice(members, 1))
 

@@ -1,7 +1,7 @@
-"""What the loaded program says of the fault that a job is about.
+"""Assesses the fault of a job with the loaded rules.
 
-A job is judged by the rule as it was when the job was made: that version stays loaded under its
-own id, `name@generation`, so both engines speak about it as about any other rule.
+A job uses its rule as it was when the job was created: that version stays loaded under its own id,
+`name@generation`, so both engines evaluate it like any other rule.
 """
 
 from datetime import datetime, timedelta
@@ -30,21 +30,23 @@ class RuleLookup(Protocol):
     def trouble(self) -> str: ...
     @property
     def one_engine_is_enough(self) -> bool:
-        """The operator's explicit policy `reference`."""
+        """Whether the operator's explicit policy is `reference`."""
         ...
 
 
 class FactSource(Protocol):
-    """What the judge asks the store of facts."""
+    """What the judge reads of the store of facts."""
 
     @property
     def unjudged(self) -> int:
-        """Rules whose counts and facts of groups are unknown: they have not judged every node."""
+        """Number of rules with unknown counts or group facts, because they have not evaluated every
+        node yet.
+        """
         ...
 
     def boot(self, name: str, agent: str) -> tuple[str, datetime | None]:
-        """The boot ID of a node's host and when it booted; "" and None are unknown. The same ID
-        that a job is told of its node, which it wrote down when it asked for an act.
+        """Return boot ID and boot time of a node's host; "" and None are unknown. It is the same
+        boot ID that a job reads from its node and records with a request.
         """
         ...
 
@@ -54,22 +56,25 @@ def rule_id(name: str, generation: int) -> str:
 
 
 def rule_id_of(job: Job) -> str:
-    """ "" for a job that follows no rule."""
+    """Return the id of the job's rule version; "" for a job without a rule."""
     rule = job.spec.remedier
     return rule_id(rule.name, rule.generation) if rule is not None else ""
 
 
 SECOND = timedelta(seconds=1)
+"""Resolution of creation times at the API server."""
 BRIEF = "the fault was taken back, and is not known to have gone: it may be there again"
 
 
 class Evaluates(Protocol):
     async def diagnose(self, node: str) -> tuple[FactSet, Diagnosis] | None:
-        """What the rules say of `node`, and on which facts; None for an unknown node."""
+        """Return the node's diagnosis and the facts it is based on; None for an unknown node."""
         ...
 
 
 class Judge:
+    """Assesses faults of jobs."""
+
     def __init__(
         self, evaluator: Evaluates, loaded: RuleLookup, known: FactSource, clock: Clock
     ) -> None:
@@ -77,6 +82,7 @@ class Judge:
         self._clock = clock
 
     async def fault(self, job: Job) -> FaultAssessment:
+        """Assess the job's fault with the current facts."""
         if job.spec.remedier is None:
             return await self._personal(job)
         wanted = rule_id_of(job)
@@ -114,7 +120,7 @@ class Judge:
         return personal.fault(job, facts, gone, self._known.unjudged, now)
 
     async def _diagnosed(self, job: Job) -> tuple[FactSet, Diagnosis] | FaultAssessment:
-        """What is known of the job's node, or why nothing is."""
+        """Return facts and diagnosis of the job's node, or an unknown fault with the reason."""
         answer = await self._evaluator.diagnose(job.spec.node_name)
         if answer is None:
             return FaultAssessment(why="the node is not in our cache")
@@ -123,12 +129,13 @@ class Judge:
         return answer
 
     def _guards(self, job: Job, match: Match, facts: FactSet, now: datetime) -> tuple[Truth, str]:
-        """The guards as they bind a job, and what is waited for.
+        """Return the guards as they bind a job, and what is waited for.
 
-        What is unknown for a moment alone holds back: a question to the host is open, or after our
-        start not every node was judged. What nobody can answer (a host that is silent too, a group
-        that the node has no label for) does not, while the evidence is plainly true; nor once the
-        rung has begun what it must end: no host is asked for a fault that its first step has ended.
+        A guard that is unknown only for a moment holds the job back: a probe is pending, or after
+        our start not every node was evaluated. A guard that cannot become known (a silent host, a
+        group without a label on the node) does not hold it back while the evidence is known true,
+        nor once the rung has begun an irreversible step: hosts are not probed for a fault that the
+        first step has ended.
         """
         guards, asking = guards_of(match, job.spec.unless, facts, now)
         if guards is not Truth.UNKNOWN or not facts.fresh:
@@ -156,7 +163,7 @@ class Judge:
         now, asked_of = self._clock.now(), job.status.owned.boot_id
         boot_id, booted = self._known.boot(job.spec.node_name, job.spec.agent)
         settled, rebooted = None, bool(asked_of) and boot_id != asked_of
-        # A creation is told in whole seconds: what lies in its second may be from before it.
+        # Creation times are whole seconds: a boot in the same second may be from before it.
         if rebooted or (booted is not None and booted >= job.created + SECOND):
             settled = (booted or now) + verify.settle
         reports = Since(began, acted, settled, verify.settle)
@@ -164,8 +171,8 @@ class Judge:
 
 
 def _plain(match: Match, job: Job, facts: FactSet, now: datetime) -> Truth:
-    """What a detector reports when it starts does not end a fault; nor does one that is back, and
-    has not lasted for as long as the rule asks.
+    """Return the evidence; FALSE becomes unknown while a detector has just started, or the fault is
+    back and has not lasted as long as the rule asks.
     """
     if match.evidence is not Truth.FALSE or job.spec.when is None:
         return match.evidence
@@ -174,7 +181,7 @@ def _plain(match: Match, job: Job, facts: FactSet, now: datetime) -> Truth:
 
 
 def _unknown(match: Match, job: Job, facts: FactSet, now: datetime) -> str:
-    """Which evidence is unknown; none of the sentences here holds a ticking value."""
+    """Return which evidence is unknown, "" if none is; the sentences hold no ticking value."""
     if match.evidence is not Truth.UNKNOWN:
         return ""
     leaves = job.spec.when.leaves() if job.spec.when is not None else ()

@@ -1,4 +1,4 @@
-"""Writes what was inferred of a group, and has to outlive us, into the status of its rule."""
+"""Writes inferred facts of groups that must outlive this process into the status of their rule."""
 
 from dataclasses import dataclass
 
@@ -13,20 +13,26 @@ from remedy.remedier.inferred import WideFacts
 
 PLURAL = NodeRemedier.resource.plural
 PAUSE_SECONDS = 1.0
-"""A rack that fails is many nodes: what is found of it within a second is written once."""
+"""A rack that fails is many nodes: changes within this time are written once."""
 
 
 @dataclass(slots=True)
 class Keeper:
+    """Reconciles the inferred facts in the status of rules."""
+
     kube: Kube
     remediers: Informer[NodeRemedier]
     facts: WideFacts
     fence: Fence
 
     def attach(self, queue: WorkQueue[str]) -> None:
+        """Requeue a rule whenever its inferred facts change."""
         self.facts.changed = lambda name: queue.add_after(name, PAUSE_SECONDS)
 
     async def reconcile(self, name: str) -> Result:
+        """Write the inferred facts of one rule. Raises Conflict if somebody wrote since it was
+        read.
+        """
         rule = self.remediers.get(name)
         if rule is None or not self.facts.loaded(name):
             return DONE

@@ -1,4 +1,6 @@
-"""What must be remembered of one node, since no object says it: since when, and what before."""
+"""What must be remembered of one node because no object holds it: start times and
+earlier values.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +13,10 @@ from rules.nodereports import node_reports
 
 @dataclass(slots=True)
 class NodeMemory:
-    """watched  since when we hear of the node without a gap
-    booted_at  by our clock; None: not known
+    """What is remembered of one node.
+
+    watched: since when we get updates of the node without a gap
+    booted_at: by our clock; None: not known
     """
 
     uid: str
@@ -25,7 +29,9 @@ class NodeMemory:
 
     @classmethod
     def at_first_sight(cls, node: Node, now: datetime) -> "NodeMemory":
-        """A node that became Ready lately may have booted then: we were not there to see."""
+        """Create the memory of a new node. A node that became Ready recently may have
+        booted then.
+        """
         kept = cls(
             uid=node.metadata.uid,
             created=node.metadata.creation_timestamp,
@@ -40,11 +46,11 @@ class NodeMemory:
         return kept
 
     def lived(self, at: datetime) -> bool:
-        """Whether this machine had the name then, not the one before it."""
+        """Report whether this machine, not an earlier one, had the name at that time."""
         return self.created is None or at >= self.created
 
     def see(self, node: Node, now: datetime, deaf_until: datetime | None = None) -> None:
-        """Take in what the node is now. deaf_until: when our last gap ended, see ConditionClock."""
+        """Take in the current Node. deaf_until: when our last gap ended, see ConditionClock."""
         boot_id = node.status.node_info.boot_id
         if boot_id and self.boot_id and boot_id != self.boot_id:
             self.booted_at = now
@@ -56,7 +62,7 @@ class NodeMemory:
         self.keys.take("taint", taints(node), now)
 
     def stepped(self, step: timedelta, now: datetime) -> None:
-        """Our wall clock was set by `step`: what is remembered keeps its age."""
+        """Move remembered times after a step of our wall clock, so that they keep their age."""
         self.watched += step
         if self.booted_at is not None:
             self.booted_at += step
@@ -69,8 +75,8 @@ def taints(node: Node) -> Mapping[str, str]:
 
 
 def differs(old: Node, new: Node, silence: timedelta) -> bool:
-    """Whether anything but a heartbeat changed, or by the host's own clock a heartbeat ended a
-    silence that matters.
+    """Report whether anything but a heartbeat changed, or a heartbeat ended a silence of at least
+    `silence`, by the host's own clock.
     """
     a, b = old.metadata, new.metadata
     if (a.labels, a.annotations, a.deletion_timestamp) != (

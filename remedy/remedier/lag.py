@@ -1,4 +1,4 @@
-"""How long signals took from their reporters to our cache. Pure."""
+"""Measures how long condition changes took from their reporters to our cache. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -8,8 +8,8 @@ from kubenode.runtime.kube.objects import Node
 
 
 def lags(old: Node, new: Node, now: datetime) -> Iterator[float]:
-    """Seconds since each condition turned, as its reporter dates it, of those that turned between
-    `old` and `new`. A reporter dates to the second, by its own clock: never below zero.
+    """Yield the lag in seconds of each condition that changed its status between `old` and `new`.
+    Reporters date transitions to the second by their own clock, so a negative lag counts as zero.
     """
     before = {condition.type: condition.status for condition in old.status.conditions}
     for condition in new.status.conditions:

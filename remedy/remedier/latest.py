@@ -1,7 +1,7 @@
-"""Which Events the evidence of a rule is made of, by the stamps of their reporter. Pure.
+"""Finds which Events the evidence of a rule consists of, by their reporter's timestamps. Pure.
 
-An Event stays in its window for hours after what it told of was repaired. Its stamp tells whether
-evidence is new: it is the same after a restart of ours, whenever we first heard of it.
+An Event stays in its window for hours after the repair of what it reports. Its timestamp tells
+whether evidence is new, and stays the same over our restarts.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from rules.truth import Truth
 def events_until(
     when: Expression | None, events: Sequence[EventFact], closed: datetime | None
 ) -> datetime | None:
-    """The stamp of the youngest Event that the expression names, up to when a job closed: the job
-    may be looked at long afterwards. If all are younger, the reporter's clock is ahead, and the
-    youngest counts. None: the expression names none of them.
+    """Return the timestamp of the youngest Event that the expression names, up to the closing of a
+    job, which may be evaluated long afterwards. If all are younger, the reporter's clock is ahead,
+    and the youngest counts. None: the expression names no Event.
     """
     stamps = _stamps(when, events)
     before = [at for at in stamps if closed is None or at <= closed]
@@ -30,8 +30,8 @@ def events_until(
 
 
 def needed_since(when: Expression, facts: FactSet, now: datetime) -> datetime | None:
-    """The stamp of the oldest Event of the shortest series, up to the youngest Event, that makes
-    the expression true. None: it is true without any Event, or nobody knows.
+    """Return the timestamp of the oldest Event in the shortest series up to the youngest Event that
+    makes the expression true. None: it is true without any Event, or not known true.
     """
     stamps = sorted(_stamps(when, facts.events), reverse=True)
     if not stamps or _holds(when, facts, (), now):

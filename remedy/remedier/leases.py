@@ -1,13 +1,13 @@
-"""How long ago a Lease was last seen to be renewed: the first witness of a host that hangs.
+"""Age of Leases: a Lease that is no longer renewed is the first sign of a host that hangs.
 
-Kubelets renew a Lease each, every ten seconds, and agents another. What counts is our own clock at
-the moment we saw a renewal change: the clocks of hosts do not matter. An age ends at the last
-moment at which our cache was known to be current, so while we hear nothing nobody grows older: our
-own blindness is no silence of a host. Nobody grows older either while our own loop is late. When
-most Leases fall silent at once the fault is on the way to us, and every age is unknown.
+Kubelets renew a Lease each every ten seconds, and agents another. An age counts by our own clock
+from the moment at which we saw a renewal, so host clocks do not matter. It ends at the last moment
+at which our cache was known to be current, so that a gap in our own cache ages no Lease. Nor does a
+delay of our own event loop. When most Leases go silent at once the fault is on our side, and every
+age is unknown.
 
-A renewal costs one number. A wheel has one deadline for each Lease; when it comes the age is looked
-at, and only one that has passed what some rule compares with wakes its node.
+A renewal costs one assignment. A timing wheel holds one deadline for each Lease; at the deadline
+the age is checked, and only an age that has passed a bound in some rule wakes its node.
 """
 
 import logging
@@ -28,34 +28,36 @@ from kubenode.runtime.loopdelay import Span, joined
 log = logging.getLogger(__name__)
 
 NODE_LEASES, AGENT_LEASES = "kube-node-lease", "kubenode-agents"
-"""Namespaces; a Lease has the name of its node, or of its agent."""
+"""Namespaces of Leases; a Lease has the name of its node or agent."""
 LEASE_AGE = "node.leaseAge"
 WATCH_SECONDS = 10.0
-"""Of one watch of Leases: the longest time without proof that a silent cache is current."""
+"""Length of one watch of Leases: the longest time without proof that a silent cache is current."""
 CURRENT_SECONDS = 20.0
-"""Without any proof for this long nothing is known."""
+"""Ages are unknown once the cache was not proven current for this long."""
 AGENT_SILENT = 18.0
-"""Seconds without a renewal of its Lease, due every 10 s or so, after which an agent is dead."""
+"""Seconds without a renewal, due about every 10 s, after which an agent counts as silent."""
 USUAL = 40
-"""leaseDurationSeconds of a kubelet's and of our agent's Lease, renewed four times in it."""
+"""leaseDurationSeconds of the Leases of kubelets and our agent, renewed four times in it."""
 SOON = 15.0
-"""Seconds at which a usual renewal is overdue: half an interval late."""
+"""Age in seconds at which a usual renewal is overdue: half an interval late."""
 RENEWED_WITHIN = 10.0
-"""Seconds in which every Lease of a host that is well is renewed once."""
+"""Seconds in which every Lease of a healthy host is renewed once."""
 FORGOTTEN = 300.0
-"""Seconds; who is silent for longer says nothing of what happens now."""
+"""Seconds of silence after which a Lease no longer counts for `blind`."""
 TICK_SECONDS = 1.0
 
 
 class RenewalSpec(msgspec.Struct, rename="camel", gc=False):
-    """`renew_time` is the host's clock: no age is made of it, another one is a renewal."""
+    """Spec of a Lease. `renew_time` comes from the host's clock: a changed value is a renewal, but
+    ages do not use it.
+    """
 
     renew_time: str | None = ""
     lease_duration_seconds: int | None = USUAL
 
 
 class AgentsWord(msgspec.Struct, gc=False):
-    """What an agent says in the annotations of its Lease."""
+    """What an agent writes in the annotations of its Lease."""
 
     boot_id: str = msgspec.field(default="", name="kubenode.io/boot-id")
     clock_offset: str | None = msgspec.field(default="", name="kubenode.io/clock-offset")
@@ -71,7 +73,7 @@ class LeaseMeta(HeadMeta, gc=False):
 
 
 class Renewal(msgspec.Struct, gc=False):
-    """A Lease as far as its renewals go."""
+    """The fields of a Lease that renewals need."""
 
     metadata: LeaseMeta
     spec: RenewalSpec = msgspec.field(default_factory=RenewalSpec)
@@ -81,24 +83,27 @@ decode_renewal = msgspec.json.Decoder(Renewal).decode
 
 
 class Proven(Protocol):
-    """A cache that knows since when it is not proven current, in seconds."""
+    """A cache that knows since when it is not proven current."""
 
-    def age(self) -> float: ...
+    def age(self) -> float:
+        """Return the seconds since the last proof."""
+        ...
+
     def fresh(self, limit: float) -> bool: ...
     def delays(self) -> Sequence[Span]:
-        """From when to when our own loop was late, by the monotonic clock."""
+        """Return the times in which our own event loop was late, in monotonic seconds."""
         ...
 
 
 class Ages(Protocol):
-    """What the store of facts asks."""
+    """Ages of Leases, as the store of facts uses them."""
 
     def age(self, name: str) -> float | None:
-        """Seconds since the Lease was renewed; None is unknown."""
+        """Return the seconds since the Lease was renewed; None if unknown."""
         ...
 
     def changes_at(self, name: str) -> datetime | None:
-        """When somebody has to look again; None: whoever has to is woken."""
+        """Return when the node must be evaluated again; None: it is woken when needed."""
         ...
 
     def rules_loaded(self, rules: Iterable[NodeRemedier]) -> None: ...
@@ -106,11 +111,13 @@ class Ages(Protocol):
 
 @dataclass(slots=True)
 class _Lease:
-    """seen     monotonic time at which we saw the last renewal
-    overdue  age at which the next renewal is late
-    moved    whether we saw it renewed at all, or only that it is there
-    passed   the age at the last deadline that came without a renewal; 0: none did
-    due      its place on the wheel, in seconds of the monotonic clock
+    """Renewals of one Lease.
+
+    seen: monotonic time at which we saw the last renewal
+    overdue: age at which the next renewal is late
+    moved: whether we saw a renewal at all, or only the Lease itself
+    passed: age at the last deadline without a renewal; 0: none passed
+    due: its slot in the wheel, in monotonic seconds
     """
 
     seen: float
@@ -121,11 +128,11 @@ class _Lease:
 
 
 class LeaseAges:
-    """A Part.
+    """A Part that follows the ages of all Leases.
 
-    wake      called with the name whose age passed a bound, or was renewed after that
-    expected  whether somebody is there to renew the Lease of that name, as far as is known: one
-              that stayed behind says nothing of whether we hear
+    wake: called with a name after its age passed a bound, or was renewed after that
+    expected: whether somebody is known to renew the Lease of that name: a left-behind Lease does
+        not count for `blind`
     """
 
     name = "lease ages"
@@ -149,9 +156,10 @@ class LeaseAges:
     # -- reading ----------------------------------------------------------------------------------
 
     def age(self, name: str) -> float | None:
-        """Seconds, by our clock. None: no such Lease, we are blind, or it is renewed more seldom
-        than usual and not overdue. Of a Lease that was never renewed before our eyes nothing is
-        known until it is overdue, and then how long we have watched it: it is that old at least.
+        """Return the age in seconds, by our clock. None: there is no such Lease, most Leases are
+        silent, the cache is not current, or the Lease is renewed less often than usual and not
+        overdue. A Lease without an observed renewal is unknown until it is overdue; then its age is
+        the time for which we have watched it, a lower bound.
         """
         lease = self._leases.get(name)
         if lease is None or not self._cache.fresh(CURRENT_SECONDS) or self.blind:
@@ -162,8 +170,8 @@ class LeaseAges:
         return age
 
     def unrenewed(self, name: str) -> float | None:
-        """Seconds for which we have watched the Lease without a renewal, also while we are blind;
-        None: there is none.
+        """Return the seconds for which we have watched the Lease without a renewal, also while ages
+        are unknown; None: there is no Lease.
         """
         lease = self._leases.get(name)
         return None if lease is None else self._age(lease)
@@ -173,7 +181,7 @@ class LeaseAges:
 
     @property
     def blind(self) -> bool:
-        """Whether so many fell silent lately that it is rather we who do not hear."""
+        """Whether so many Leases went silent lately that the fault is rather on our side."""
         late = len(self._late) - len(self._forgotten)
         return late > 1 and 2 * late > len(self._leases) - len(self._forgotten)
 
@@ -182,8 +190,8 @@ class LeaseAges:
         return max(proven - lease.seen - self._deaf(lease.seen, proven), 0.0)
 
     def _deaf(self, since: float, until: float) -> float:
-        """Seconds in which our own loop was late, or had just caught up: renewals of that time may
-        not have been read yet, and the next ones not been due.
+        """Return the seconds in which our own event loop was late or had just caught up: renewals
+        of that time may not have been read yet, and the next ones not been due.
         """
         delays = self._cache.delays()
         if not delays:
@@ -195,14 +203,14 @@ class LeaseAges:
     # -- what changes -----------------------------------------------------------------------------
 
     def rules_loaded(self, rules: Iterable[NodeRemedier]) -> None:
-        """Learn at which ages somebody has to look again."""
+        """Take the bounds from the rules: ages at which nodes must be evaluated again."""
         self._bounds = tuple(sorted(bounds(rules)))
         self._wheel.clear()
         for name, lease in self._leases.items():
             self._plan(name, lease)
 
     def changed(self, key: str, old: Renewal | None, new: Renewal | None) -> None:
-        """The handler of the informer of Leases."""
+        """Handle a change from the informer of Leases."""
         if new is None:
             if old is not None:
                 self._gone(old.metadata.name)
@@ -238,13 +246,13 @@ class LeaseAges:
     # -- the wheel --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Turn the wheel until cancelled."""
+        """Check the wheel every second until cancelled."""
         while True:
             await self._clock.sleep(TICK_SECONDS)
             self.turn()
 
     def turn(self) -> None:
-        """Look at every Lease whose deadline has come."""
+        """Check every Lease with a reached deadline."""
         now = floor(self._clock.monotonic())
         self._turned = max(now, self._turned)
         passed = [
@@ -267,7 +275,7 @@ class LeaseAges:
             log.info("leases are renewed again: ages are known")
 
     def _plan(self, name: str, lease: _Lease) -> None:
-        """Put it on the wheel for its next deadline, off it when there is none."""
+        """Put the Lease into the slot of its next deadline, or into none."""
         following = self._after(lease, lease.passed)
         if following is None:
             lease.due = 0
@@ -276,10 +284,10 @@ class LeaseAges:
         self._wheel.setdefault(lease.due, []).append(name)
 
     def _look(self, name: str, slot: int) -> bool:
-        """Whether the Lease has passed a deadline; it stands in the wheel for the next one."""
+        """Report whether the Lease has passed its deadline, and plan the next one."""
         lease = self._leases.get(name)
         if lease is None or lease.due != slot:
-            return False  # gone, or planned anew meanwhile
+            return False  # gone, or planned for another slot meanwhile
         age = self._age(lease)
         deadline = self._after(lease, lease.passed)
         passed = deadline is not None and age > deadline
@@ -296,14 +304,14 @@ class LeaseAges:
         return not lease.moved and not self._expected(name)
 
     def _after(self, lease: _Lease, age: float) -> float | None:
-        """The next deadline of a Lease of that age."""
-        seldom = lease.overdue > SOON  # then nothing is known before it is overdue
+        """Return the next deadline of a Lease of that age; None if there is none."""
+        seldom = lease.overdue > SOON  # its age is unknown until it is overdue
         ages = (max(b, lease.overdue) if seldom else b for b in (*self._bounds, FORGOTTEN))
         return min((at for at in (*ages, lease.overdue) if at > age), default=None)
 
 
 def bounds(rules: Iterable[NodeRemedier], fact: str = LEASE_AGE) -> set[float]:
-    """Every value of the fact that some rule compares with."""
+    """Return every value of the fact that some rule compares with."""
     found = set[float]()
     for rule in rules:
         for expression in (rule.spec.when, rule.spec.unless):

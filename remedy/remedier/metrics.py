@@ -78,7 +78,7 @@ class RemedierMetrics:
 
 
 class FactCollector(Collector):
-    """What is known of groups, read from the store of facts when somebody asks."""
+    """Collects facts of groups from the store of facts, read when the page is requested."""
 
     def __init__(self, facts: FactStore) -> None:
         self._facts = facts

@@ -1,7 +1,7 @@
-"""What earlier jobs of a node say to a new decision. Pure.
+"""What earlier jobs of a node mean for a new decision. Pure.
 
-Open jobs speak for themselves. What is known of closed ones stands in the node's record: which was
-the last, what it did, whether a person spoke, and since when the evidence has been known false.
+Open jobs are read themselves. Closed ones are read from the node record: which was the last, what
+it did, whether a person decided, and since when the evidence has been known false.
 """
 
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ from remedy.job.superseding import hands_over
 class Past:
     """One job of a node.
 
-    acted        whether a step of class Host or more ran
-    acted_at     when the last such step ended, or began
-    rung         the last rung that was reached
-    reason       why it closed; None for an open one
-    false_since  since when its evidence has been known false, written after it closed
-    priority     of its rule; None for a job of a person, which no rule supersedes
-    probation    a relapse so soon after it closed means that it did not heal
-    hands_over   it is superseded, and waits for its successor to be made
-    unbegun      it has an initial wait and has not begun since
-    waits        what it waits for before it begins; None: not for time
-    waits_until  when that is over
-    events_until  stamp of the youngest Event that its evidence was made of
+    acted: whether a step with a disruption class other than None ran
+    acted_at: when the last such step ended, or began
+    rung: the last rung that was reached
+    reason: why it closed; None for an open one
+    false_since: since when its evidence has been known false after it closed
+    priority: of its rule; None for a person's job, which no rule supersedes
+    probation: a relapse within this time after it closed means that it did not heal
+    hands_over: it is superseded and waits until its successor is created
+    unbegun: it has an initial wait and has not begun since
+    waits: what it waits for before it begins; None: it does not wait for time
+    waits_until: when that wait is over
+    events_until: timestamp of the youngest Event in its evidence
     """
 
     name: str
@@ -84,13 +84,17 @@ class Past:
         return not self.phase.closed
 
     def on_probation(self, now: datetime) -> bool:
-        """Whether it healed its node so lately that a relapse shows that it did not."""
+        """Report whether it succeeded so recently that a relapse means that it did not heal."""
         if self.phase is not JobPhase.SUCCEEDED or self.closed is None:
             return False
         return now < self.closed + self.probation
 
     def healed(self, events_at: datetime | None) -> bool:
-        """Whether it has healed what the Events up to `events_at`, all that there are, tell of."""
+        """Report whether this job already healed the evidence: without an Event from before its end
+        the evidence would not be true.
+
+        events_at: timestamp of the oldest Event that the evidence needs; None: it needs none
+        """
         if self.reason is not CloseReason.PROVEN or self.shadow:
             return False
         if self.events_until is None or events_at is None:
@@ -98,9 +102,9 @@ class Past:
         return events_at <= self.events_until
 
     def blocks(self, since: datetime | None, now: datetime) -> bool:
-        """Whether this closed job's incident still lasts, and forbids another job for it.
+        """Report whether this closed job's incident still lasts and prevents another job.
 
-        since   when the present evidence became true; None if it is not
+        since: when the current evidence became true; None if it is not true
         """
         if self.open or self.shadow or self.reason is None or not self.reason.outlasts_the_job:
             return False
@@ -110,7 +114,9 @@ class Past:
 
 
 def acts_of(job: Job) -> tuple[bool, datetime | None]:
-    """Whether a step of class Host or more ran, and when the last one ended, or began."""
+    """Return whether a step with a disruption class other than None ran, and when the last one
+    ended, or began.
+    """
     times = [
         record.finished_at or record.started_at
         for record in job.status.steps
@@ -131,4 +137,4 @@ PERSONS = frozenset(
         CloseReason.JOB_DELETED,
     }
 )
-"""Ends that a person chose: they speak for the node, not only for one rule."""
+"""Reasons that a person chose: they apply to the node, not only to one rule."""

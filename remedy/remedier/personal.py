@@ -1,8 +1,8 @@
-"""The fault of a job that a person started: their word stands in for the evidence. Pure.
+"""Assesses the fault of a job that a person started: their request replaces the evidence. Pure.
 
-No rule's match says that such a job may act, so no engine is asked. The guards of the rule whose
-ladder it climbs hold it back as they hold back every job. What is unknown of them does not, as with
-a job whose evidence is plainly true: a host that is sick often cannot answer.
+No match allows such a job to act, so no engine is asked. The guards of its rule hold it back as
+they do any job. Unknown guards do not, as for a job with known true evidence: a faulty host
+often cannot answer.
 """
 
 from datetime import datetime
@@ -16,8 +16,11 @@ from rules.truth import Truth
 
 
 def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -> FaultAssessment:
-    """gone      whether the rule's evidence is proven over since the last act
-    unjudged  rules that have not looked at every node since our start: groups are unknown
+    """Assess the fault.
+
+    gone: whether the rule's evidence is proven over since the last act
+    unjudged: number of rules that have not evaluated every node since our start: facts of groups
+        are unknown
     """
     unless = job.spec.unless
     guards = Truth.FALSE
@@ -37,14 +40,14 @@ def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -
 
 
 def _waits(job: Job, facts: FactSet) -> bool:
-    """Whether a guard reads a source that is stale: only for a moment nobody can answer."""
+    """Report whether a guard reads a stale source: the answer is unknown only for a moment."""
     unless = job.spec.unless
     return unless is not None and bool(waits_for_source(unless.leaves(), facts))
 
 
 def _evidence(job: Job, facts: FactSet, now: datetime) -> Truth:
-    """The person's word, until the job is over: then what is seen, for while its incident lasts no
-    rule may begin anew what a person has ended.
+    """Return TRUE until the job is closed, then the observed evidence: while the incident lasts, no
+    rule may restart what a person has ended.
     """
     if not job.phase.closed:
         return Truth.TRUE

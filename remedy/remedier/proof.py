@@ -1,8 +1,9 @@
-"""Whether a fault is proven gone: not merely unseen, but reported as over since the repair. Pure.
+"""Verifies that a fault is gone: reported as over since the repair, not merely no longer reported.
+Pure.
 
-The evidence is read again with two differences. A condition counts as it is now, however short:
-a fault that came back a second ago is there, although no rule would match it yet. And a report
-from before the repair proves nothing, so what it says is unknown.
+The evidence is read again with two differences. A condition counts at once, without the rule's
+`for`: a fault that returned a second ago is there, although no rule would match it yet. And a
+report from before the repair proves nothing, so what it reports is unknown.
 """
 
 from collections.abc import Callable
@@ -22,13 +23,13 @@ ReadLeaf = Callable[[Leaf | AbsentLeaf], Truth]
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """From when on reports count: any of them after the act, and one that says that all is well
-    only once host and detector have settled. A condition that became well while the act was under
-    way says so of itself: its next heartbeat may be minutes away.
+    """From when on reports count: all reports after the act, and a report that says healthy only
+    once host and detector have settled. A condition that became healthy during the act counts from
+    the begin of the act, since its next heartbeat may be minutes away.
 
-    began, acted  begin and end of the last act
-    settled       None: the host was not booted
-    settle        for so long after its start a detector finds nothing, whatever it reports
+    began, acted: begin and end of the last act
+    settled: when the host has settled after a boot; None: it was not booted
+    settle: for this long after its start a detector finds nothing, whatever it reports
     """
 
     began: datetime
@@ -40,12 +41,13 @@ class Since:
 def gone(
     when: Expression, cleared: Expression | None, facts: FactSet, now: datetime, since: Since
 ) -> Truth:
-    """TRUE: known to be over by reports that count. FALSE: known to be there.
+    """Return TRUE if the fault is known to be over by reports that count, FALSE if it is known to
+    be there.
 
-    cleared  proof of another kind, in place of the evidence known false
+    cleared: proof by another expression, instead of evidence known false
 
-    Of evidence about readiness the node must be Ready beside that: evidence for a silent kubelet is
-    false as soon as it says that the node is not ready.
+    If the evidence is about readiness, the node must also be Ready: evidence for a silent kubelet
+    is false as soon as the kubelet reports that the node is not ready.
     """
 
     def read_leaf(leaf: Leaf | AbsentLeaf, well: Truth) -> Truth:
@@ -59,14 +61,16 @@ def gone(
 
 
 def settled(when: Expression, facts: FactSet, now: datetime) -> bool:
-    """Whether no condition of the evidence is merely what its detector reports when it starts."""
+    """Report whether no condition of the evidence may come from a detector that has
+    just started.
+    """
     conditions = (leaf.type for leaf in when.leaves() if isinstance(leaf, ConditionLeaf))
     known = (facts.conditions.get(type_) for type_ in conditions)
     return not any(c is not None and c.settles is not None and now < c.settles for c in known)
 
 
 def back(when: Expression, facts: FactSet, now: datetime) -> bool:
-    """Whether the evidence is there, or unknown, if conditions count as they are, however short."""
+    """Report whether the evidence is true or unknown if conditions count at once, without `for`."""
 
     def read_leaf(leaf: Leaf | AbsentLeaf) -> Truth:
         return read(_at_once(leaf) if isinstance(leaf, ConditionLeaf) else leaf, facts, now).truth
@@ -79,14 +83,18 @@ def _at_once(leaf: ConditionLeaf) -> ConditionLeaf:
 
 
 def fold(expression: Expression, read_leaf: ReadLeaf) -> Truth:
-    """Three-valued: an unknown member leaves open what it would decide."""
+    """Evaluate the expression in three-valued logic: an unknown member leaves open what it would
+    decide.
+    """
     return _fold(expression, Truth.TRUE, lambda leaf, well: read_leaf(leaf))
 
 
 def _fold(
     expression: Expression, well: Truth, read_leaf: Callable[[Leaf | AbsentLeaf, Truth], Truth]
 ) -> Truth:
-    """`well` is what the expression says of a node that is well; under `not` it is the other."""
+    """Evaluate the expression. `well` is its value on a healthy node; under `not` it is
+    inverted.
+    """
     if (leaf := expression.leaf) is not None:
         return read_leaf(leaf, well)
     if expression.not_ is not None:
@@ -101,7 +109,7 @@ def _fold(
 def fresh(
     leaf: Leaf | AbsentLeaf, facts: FactSet, now: datetime, since: Since, well: Truth
 ) -> Truth:
-    """What the leaf says; `well` is what it says of a node that is well."""
+    """Return the truth of the leaf; `well` is its value on a healthy node."""
     if not isinstance(leaf, ConditionLeaf):
         return read(leaf, facts, now).truth
     at_once = _at_once(leaf)
@@ -119,12 +127,14 @@ def fresh(
 
 
 def _whole(at: datetime) -> datetime:
-    """Detectors write whole seconds: a report of the same second may be from after it."""
+    """Return the whole second: detectors write whole seconds, so a report of the same second may be
+    from after the act.
+    """
     return at.replace(microsecond=0)
 
 
 def _settling(facts: FactSet, leaf: ConditionLeaf, settled: datetime | None) -> FactSet:
-    """The facts, with a detector that settles as soon, or as late, as the rule says."""
+    """Return the facts with the settling time of the leaf's detector set as the rule says."""
     if settled is None:
         return facts
     fact = replace(facts.conditions[leaf.type], settles=settled)
@@ -132,7 +142,9 @@ def _settling(facts: FactSet, leaf: ConditionLeaf, settled: datetime | None) -> 
 
 
 def _settled(facts: FactSet, leaf: ConditionLeaf, settle: timedelta) -> datetime | None:
-    """When its detector, which has started lately, finds something; None: it has not."""
+    """Return when the leaf's detector, which started recently, has settled; None: it did not start
+    recently.
+    """
     fact = facts.conditions.get(leaf.type)
     if fact is None or fact.settles is None:
         return None
@@ -140,7 +152,9 @@ def _settled(facts: FactSet, leaf: ConditionLeaf, settle: timedelta) -> datetime
 
 
 def in_the_way(unless: Expression | None, guards: Truth, facts: FactSet, now: datetime) -> str:
-    """Which guard stands in the way; a leaf under `not` is named as it was read."""
+    """Return which guards hold the job back, "" for none; a leaf under `not` is named as it was
+    read.
+    """
     if guards is Truth.FALSE or unless is None:
         return ""
     readings = [read(leaf, facts, now) for leaf in unless.leaves()]

@@ -1,15 +1,14 @@
-"""How many nodes of a group have the fault that a rule describes: counted as nodes are judged.
+"""Counts the nodes of a group that have the fault of a rule, as nodes are evaluated.
 
-A node has the fault when all leaves of a rule's `when` but the counts themselves are plain true on
-it. One on which they are unknown, because its reports are stale, does not count. Nobody knows a
-count before every node was judged once by the rule, since a half counted group looks harmless.
+A node has the fault when all leaves of a rule's `when` except the counts themselves are known true
+on it. A node with unknown leaves, because its reports are stale, does not count. A count is unknown
+until the rule has evaluated every node once, since a half counted group looks harmless.
 
-A count matters to nobody until it passes a number that the rule compares it with. Only then the
-nodes of the group have to look again, and only those that have the fault: 500 nodes that fail at
-once wake each other once.
+A changed count matters only when it passes a number that the rule compares it with. Only then the
+nodes of the group that have the fault are evaluated again: 500 nodes that fail at once wake each
+other once.
 
-Nodes of the same groups are told one and the same mapping: whoever remembers what thousands of them
-were told holds it once.
+Nodes of the same groups share one mapping, so that thousands of fact sets hold it once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,15 +24,17 @@ from rules.diagnose import Match
 from rules.truth import Truth
 
 MOST_TOLD = 4096
-"""Different groups of nodes for which an answer is remembered."""
+"""Most combinations of groups for which a result is cached."""
 
 
 @dataclass(slots=True)
 class _Rule:
-    """leaves   by scope: how the rule compares the count
-    waiting  nodes that it has not judged yet
-    having   nodes that have the fault, with the groups that they were counted in
-    version  another one whenever some count is, or becomes known
+    """Counts of one rule.
+
+    leaves: by scope, how the rule compares the count
+    waiting: nodes that it has not evaluated yet
+    having: nodes that have the fault, with the groups that count them
+    version: changes whenever a count changes or becomes known
     """
 
     leaves: Mapping[str, tuple[FactLeaf, ...]]
@@ -46,7 +47,7 @@ class _Rule:
         return len(self.members.get(group, ()))
 
     def have(self, node: str, groups: tuple[Group, ...]) -> set[str]:
-        """Count the node in these groups and in no other; who has to look again."""
+        """Count the node in these groups and no other; return the nodes to evaluate again."""
         before = self.having.get(node, ())
         asked = tuple(group for group in groups if group[0] in self.leaves)
         if before == asked:
@@ -73,7 +74,9 @@ class _Rule:
         return set(members) if flips and not self.waiting else set()
 
     def judged(self, node: str) -> set[str]:
-        """The node needs no more waiting for; once nobody does, all counts are known."""
+        """Record that the rule evaluated the node; after the last one all counts are known. Return
+        the nodes to evaluate again.
+        """
         if node not in self.waiting:
             return set()
         self.waiting.discard(node)
@@ -85,14 +88,16 @@ class _Rule:
 
 
 class SameFaults:
+    """Counts of all rules that use them."""
+
     def __init__(self, fleet: NodeGroups) -> None:
         self._fleet = fleet
         self._rules: dict[str, _Rule] = {}
         self._told = lru_cache(maxsize=MOST_TOLD)(self._counted)
-        """What nodes of these groups are told, until a count changes."""
+        """Cached counts by groups, until a count changes."""
 
     def rules_loaded(self, rules: Mapping[str, NodeRemedier], nodes: Iterable[str]) -> None:
-        """What was counted for a version of a rule that stays loaded is kept."""
+        """Take in the loaded rules. A version that stays loaded keeps its counts."""
         names = set(nodes)
         kept = {id_: rule for id_, rule in self._rules.items() if id_ in rules}
         for id_, rule in rules.items():
@@ -106,7 +111,9 @@ class SameFaults:
         return sum(bool(rule.waiting) for rule in self._rules.values())
 
     def learned(self, node: str, matches: Mapping[str, Match]) -> set[str]:
-        """What each rule says of a node; which nodes have to look again, it may be one of them."""
+        """Take in the diagnosis of a node; return the nodes to evaluate again, perhaps the same one
+        too.
+        """
         woken: set[str] = set()
         groups = self._fleet.groups(node)
         for id_, rule in self._rules.items():
@@ -120,7 +127,9 @@ class SameFaults:
         return woken
 
     def counts(self, node: str) -> Mapping[str, Mapping[str, int]]:
-        """By rule id and scope, for the groups of the node. Not to be changed: others have it."""
+        """Return the counts by rule id and scope, for the groups of the node. Callers must not
+        change the mapping, which is shared.
+        """
         return self._told(self._fleet.groups(node))
 
     def _counted(self, groups: tuple[Group, ...]) -> Mapping[str, Mapping[str, int]]:
@@ -132,7 +141,7 @@ class SameFaults:
 
 
 def _counts(rule: NodeRemedier) -> dict[str, tuple[FactLeaf, ...]]:
-    """The comparisons of counts in the evidence or the guards of a rule, by scope."""
+    """Return the comparisons of counts in the evidence or the guards of a rule, by scope."""
     found: dict[str, tuple[FactLeaf, ...]] = {}
     for leaf in rule.spec.asked():
         if isinstance(leaf, FactLeaf) and leaf.name in SAME_FAULT:

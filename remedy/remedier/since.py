@@ -1,8 +1,9 @@
-"""Since when the evidence of a rule has been there. Pure, but for what its keeper remembers.
+"""Determines since when the evidence of a rule has been there. Pure, except for what Matched
+remembers.
 
-Conditions, HostEvents and alerts tell themselves when they began, over our restarts too. For all
-other evidence it is the moment at which we first saw the rule match, forgotten once the evidence is
-known false: unknown evidence ends nothing.
+Conditions, HostEvents and alerts hold their own start times, over our restarts too. Other evidence
+starts when we first saw the rule match, until the evidence is known false: unknown evidence ends
+nothing.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from rules.truth import Truth
 
 
 def began(rule: NodeRemedier, facts: FactSet) -> datetime | None:
-    """When the youngest of what the rule names began; None if nothing of it has a beginning."""
+    """Return when the youngest part of the rule's evidence began; None if no part has a
+    start time.
+    """
     return max(_beginnings(rule, facts), default=None)
 
 
@@ -45,10 +48,11 @@ def _beginnings(rule: NodeRemedier, facts: FactSet) -> Iterator[datetime]:
 
 
 OPEN = frozenset(str(phase) for phase in HostEventPhase if phase.open)
+"""Phases of HostEvents that are not over."""
 
 
 class Matched:
-    """Of one node: since when each rule has matched, as far as we were there to see."""
+    """Since when each rule has matched one node, as far as we observed."""
 
     __slots__ = ("_since",)
 
@@ -56,6 +60,7 @@ class Matched:
         self._since: dict[str, datetime] = {}
 
     def see(self, matches: tuple[Match, ...], now: datetime) -> None:
+        """Take in the current matches."""
         true = [match.rule_id for match in matches if match.evidence is Truth.TRUE]
         if self._since:
             open_ = {m.rule_id for m in matches if m.evidence is not Truth.FALSE}
@@ -64,4 +69,5 @@ class Matched:
             self._since.setdefault(rule_id, now)
 
     def since(self, rule_id: str, rule: NodeRemedier, facts: FactSet, now: datetime) -> datetime:
+        """Return since when the rule's evidence has been there, `now` if unknown."""
         return min(began(rule, facts) or self._since.get(rule_id, now), now)

@@ -1,7 +1,7 @@
-"""Which open jobs a stronger rule would supersede now.
+"""Open jobs that a stronger rule would supersede now.
 
-Told by whoever decides on nodes, asked by the jobs. In memory only: after a restart it is known
-again as soon as the node was looked at.
+The remedier writes them, the jobs read them. In memory only: after a restart they are known again
+once the node was reconciled.
 """
 
 from dataclasses import dataclass, field
@@ -9,11 +9,15 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Stronger:
+    """Open jobs and the rules that would supersede them."""
+
     _by_node: dict[str, tuple[str, str]] = field(default_factory=dict)
     _by_job: dict[str, str] = field(default_factory=dict)
 
     def told(self, node: str, found: tuple[str, str] | None) -> str:
-        """`found`: the node's open job and the rule that is stronger; the job to be woken or ""."""
+        """Store the node's open job and the stronger rule; return the job to wake, "" for none.
+        `found` None: there is no stronger rule.
+        """
         before = self._by_node.pop(node, None)
         if before is not None:
             self._by_job.pop(before[0], None)
@@ -24,5 +28,5 @@ class Stronger:
         return found[0] if found != before else ""
 
     def over(self, job: str) -> str:
-        """The rule that would supersede the job, "" for none."""
+        """Return the rule that would supersede the job; "" for none."""
         return self._by_job.get(job, "")

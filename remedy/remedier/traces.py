@@ -1,4 +1,4 @@
-"""The first part of a fault's way as spans: its signal, what was judged, and the job that came."""
+"""Emits the first spans of a fault: its signal, the diagnosis, and the creation of the job."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,9 +11,11 @@ from remedy.remedier.decide import JobOrder
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """turned  when a condition of the node last turned, by its reporter, and when we noticed;
-            None: we did not see one turn
-    asked   when the rule engine was asked, and `judged` when it had answered
+    """Times of one decision.
+
+    turned: when a condition of the node last changed its status, by its reporter, and when we
+        observed it; None: we observed no change
+    asked, judged: when the rule engine was asked, and when it had answered
     """
 
     turned: tuple[datetime, datetime] | None
@@ -22,14 +24,16 @@ class Decided:
 
 
 def fault_of(order: JobOrder, node: Node) -> SpanContext | None:
-    """The span of the fault that the order's job is for; None while nobody collects."""
+    """Return the span of the fault that the order's job is for; None while no traces
+    are collected.
+    """
     return place_of(node.metadata.uid, order.name) if on() else None
 
 
 def made(
     fault: SpanContext, order: JobOrder, node: Node, decided: Decided, sent: datetime, now: datetime
 ) -> None:
-    """The job was `sent` and is made."""
+    """Emit the spans of a created job; `sent` is when the create request was sent."""
     turned, noticed = decided.turned or (order.candidate.since, decided.asked)
     about: dict[str, Value] = {
         "kubenode.job": order.name,

@@ -1,8 +1,8 @@
-"""Faults that no rule acts on. Nobody else would tell of them, so people are told after a time.
+"""Finds faults that no rule acts on, so that people are notified after a time.
 
-A rule that does not select the node (it excludes control planes, say) may find its evidence on it,
-and a rule that selects it may be held for hours by a guard that hands over to the other one. Either
-is right not to act; but if no job is open, a person has to know.
+A rule that does not select the node, for example because it excludes control planes, may find its
+evidence on it, and a rule that selects it may be held for hours by a guard that relies on the other
+rule. Both are right not to act; but if no job is open, a person has to know.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -23,19 +23,24 @@ from rules.selection import MOST_KEPT, label_keys
 from rules.truth import Truth
 
 UNATTENDED = timedelta(hours=1)
-"""So long a fault may have nobody who acts on it before people are told."""
+"""Time for which a fault may be without a job before people are notified."""
 LOOK = timedelta(minutes=5)
-"""Between two looks at the rules that do not select a node."""
+"""Interval between two evaluations of the rules that do not select a node."""
 REASON = "FaultUnattended"
 TOLD_ELSEWHERE = frozenset({WaitReason.OPEN_JOB, WaitReason.ATTEMPTS, WaitReason.INCIDENT})
-"""Waits of which people know: there is a job, an Event said so, or a person spoke."""
+"""Waits that people know of: there is a job, an Event reported it, or a person decided."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _SIGNALS = (ConditionLeaf, EventLeaf, HostEventLeaf, AlertLeaf)
 
 
 @dataclass(slots=True)
 class _Fault:
-    """since  by the monotonic clock; told: people were told of it"""
+    """A fault without a job.
+
+    since: monotonic time in seconds
+    why: by rule name, why it does not act
+    told: whether people were notified
+    """
 
     since: float
     why: dict[str, str]
@@ -43,8 +48,8 @@ class _Fault:
 
 
 class Unattended:
-    """Per node since when it has a fault that nobody acts on. May be lost in a restart: people are
-    told later.
+    """Remembers per node since when it has a fault that no rule acts on. Losing it in a restart
+    only delays the notification.
     """
 
     def __init__(self) -> None:
@@ -54,7 +59,7 @@ class Unattended:
         self._looked: dict[str, tuple[float, Mapping[str, str]]] = {}
 
     def __len__(self) -> int:
-        """Nodes of which people were told."""
+        """Number of nodes that people were notified about."""
         return sum(fault.told for fault in self._faults.values())
 
     def forget(self, node: str) -> None:
@@ -69,10 +74,11 @@ class Unattended:
         now: datetime,
         monotonic: float,
     ) -> str:
-        """What to tell people now of a node that no job is open for; "" for nothing.
+        """Return the notification for a node without an open job; "" for none.
 
-        rules  by rule id, those that may make jobs
-        held   matching rules that act on the node, to what holds them
+        rules: by rule id, those that may create jobs
+        held: by name, matching rules that act on the node, and what holds them
+        monotonic: current monotonic time in seconds
         """
         if rules is not self._rules:
             self._rules, self._unselected = rules, UnselectedRules(rules.values())
@@ -95,15 +101,15 @@ class Unattended:
         return f"a fault lasts for over {lasts}, and nobody acts on it: {told}"[:1000]
 
     def attended(self, node: str) -> None:
-        """A job is open, or about to be."""
+        """Record that a job is open, or about to be."""
         self._faults.pop(node, None)
 
     def again(self, node: str) -> timedelta | None:
-        """When to look again at a node with such a fault."""
+        """Return when to evaluate a node with such a fault again; None for a node without one."""
         return LOOK if node in self._faults else None
 
     def _elsewhere(self, facts: FactSet, now: datetime, monotonic: float) -> Mapping[str, str]:
-        """Rules that do not select the node, although their evidence is true."""
+        """Return rules that do not select the node although their evidence is true, by name."""
         at, found = self._looked.get(facts.node, (None, _NONE))
         if at is not None and monotonic - at < LOOK.total_seconds():
             return found
@@ -121,7 +127,7 @@ class Unattended:
 
 
 def held_rules(decision: Decision, acting: Collection[str]) -> dict[str, str]:
-    """Matching rules among `acting` of whose wait nobody is told elsewhere."""
+    """Return the matching rules among `acting` with waits that people do not know of yet."""
     return {
         name: f"is held ({why})"
         for name, why in decision.waits
@@ -130,7 +136,7 @@ def held_rules(decision: Decision, acting: Collection[str]) -> dict[str, str]:
 
 
 class UnselectedRules:
-    """Rules that act and tell of a fault, by the nodes that they do not select."""
+    """Rules that act and report a fault, by the nodes that they do not select."""
 
     def __init__(self, rules: Iterable[NodeRemedier]) -> None:
         self._rules = [rule for rule in rules if _tells_of_a_fault(rule)]
@@ -138,6 +144,7 @@ class UnselectedRules:
         self._by_labels: dict[tuple[str | None, ...], tuple[NodeRemedier, ...]] = {}
 
     def of(self, labels: Mapping[str, str]) -> tuple[NodeRemedier, ...]:
+        """Return the rules that do not select a node with these labels."""
         key = tuple([labels.get(name) for name in self._keys])
         found = self._by_labels.get(key)
         if found is None:

@@ -1,8 +1,9 @@
-"""Nodes of which something cannot be read: nothing is known of them, and all others go on.
+"""Nodes with something that cannot be read: they are unknown, and all others continue.
 
-An object that its informer cannot decode, a handler that fails for it, facts that cannot be made
-of a node, and a rule evaluation that fails for its facts: each is one unreadable object. It is
-counted, logged once and told in an Event, and the node is unknown until the object changes.
+Each of these counts as one unreadable object: an object that its informer cannot decode, a handler
+that fails for it, facts that cannot be built for a node, and a rule evaluation that fails on its
+facts. It is counted, logged once and reported in an Event, and the node is unknown until the object
+changes.
 """
 
 import asyncio
@@ -19,15 +20,17 @@ log = logging.getLogger(__name__)
 REASON = "NodeUnreadable"
 OBJECT_REASON = "ObjectUnreadable"
 LOOK_SECONDS = 2.0
+"""Interval of reports."""
 MOST_REMEMBERED = 1024
-"""Objects of one node whose failure is remembered one by one."""
+"""Objects of one node with failures that are remembered one by one."""
 
 
 FACTS, RULES = "facts", "rules"
+"""What failed, if not an object: building the facts, or evaluating the rules."""
 
 
 class UnreadableNodes:
-    """Why nodes cannot be read, by what failed: an object such as `Event x`, FACTS or RULES."""
+    """Failures by node and by what failed: an object such as `Event x`, FACTS or RULES."""
 
     def __init__(self) -> None:
         self._why: dict[str, dict[str, str]] = {}
@@ -37,11 +40,13 @@ class UnreadableNodes:
         return len(self._why)
 
     def hides_facts(self, node: str) -> bool:
-        """Whether something that facts are made of cannot be read. Rules are asked every time."""
+        """Report whether an input of the facts cannot be read. A failed rule evaluation does not
+        count: it is repeated each time.
+        """
         return any(what != RULES for what in self._why.get(node, ()))
 
     def failed(self, node: str, what: str, error: Exception) -> None:
-        """Take note that `what` of `node` cannot be read."""
+        """Record that `what` of `node` cannot be read."""
         self.failures += 1
         why = self._why.setdefault(node, {})
         text = f"{what}: {type(error).__name__}: {error}"[:512]
@@ -59,7 +64,7 @@ class UnreadableNodes:
         self._why.pop(node, None)
 
     def why(self, node: str) -> str:
-        """A sentence; "" for a node that can be read."""
+        """Return the first failure as a sentence; "" for a node that can be read."""
         return next(iter(self._why.get(node, {}).values()), "")
 
     def all(self) -> Mapping[str, str]:
@@ -67,10 +72,10 @@ class UnreadableNodes:
 
 
 class UnreadableReporter:
-    """A Part: an Event about each object that came to be unreadable.
+    """A Part that emits an Event about each object that became unreadable.
 
-    kinds  informers with the kind and apiVersion of their objects
-    uid    of a node by its name
+    kinds: informers with the kind and apiVersion of their objects
+    uid: returns the uid of a node by its name
     """
 
     name = "unreadable objects"
@@ -88,7 +93,7 @@ class UnreadableReporter:
         self._told: dict[tuple[str, str], str] = {}
 
     async def run(self) -> None:
-        """Look every LOOK_SECONDS, until cancelled."""
+        """Report every LOOK_SECONDS, until cancelled."""
         while True:
             await self.report()
             await self._clock.sleep(LOOK_SECONDS)

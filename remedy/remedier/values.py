@@ -1,6 +1,7 @@
-"""The built-in facts of a node that need no detector: ages, readiness, owners, history. Pure.
+"""Computes the built-in facts of a node that need no detector: ages, readiness, owners, history.
+Pure.
 
-Ages and times are seconds. None is unknown, and unknown never matches.
+Ages and durations are seconds. None is unknown, and unknown never matches.
 """
 
 import math
@@ -36,11 +37,13 @@ def values(
     ready: ConditionFact | None = None,
     clock_offset: float | None = None,
 ) -> dict[str, Value | None]:
-    """booted_at  None: we saw no boot and know of none
-    lease_age  seconds, None is unknown
-    gaps     in which no reporter could be heard
-    ready    the condition Ready by our own clock; None: it was never reported
-    clock_offset  seconds by which the host's clock is ahead, None is unknown
+    """Return the built-in facts by name.
+
+    booted_at: None: no boot was observed or reported
+    lease_age: seconds; None is unknown
+    gaps: times in which no reporter could reach us
+    ready: the condition Ready by our own clock; None: it was never reported
+    clock_offset: seconds by which the host's clock is ahead; None is unknown
     """
     info = node.status.node_info
     facts: dict[str, Value | None] = {
@@ -99,7 +102,7 @@ OF_TIME = frozenset(
         "maintenance.active",
     }
 )
-"""Facts that change with nothing but time."""
+"""Facts that change by time alone."""
 
 
 def _since(at: datetime | None, now: datetime) -> float | None:
@@ -109,9 +112,9 @@ def _since(at: datetime | None, now: datetime) -> float | None:
 def not_ready_for(
     ready: ConditionFact | None, now: datetime, gaps: Sequence[Gap] = ()
 ) -> float | None:
-    """0 while Ready is True; unknown without a Ready condition, or while it is doubted. By our
-    clock: the host's may be wrong. Time in which no kubelet could be heard since this one was last
-    is not counted.
+    """Return for how many seconds Ready has not been True; 0 while it is True, None without a Ready
+    condition or while it is doubted. It uses our clock, since the host's may be wrong, and leaves
+    out gaps since the kubelet's last report.
     """
     if ready is None or ready.doubted:
         return None
@@ -121,7 +124,9 @@ def not_ready_for(
 
 
 def gpu_count(node: Node) -> int | None:
-    """GPUs that may be given to pods; one that its device plugin took out does not count."""
+    """Return the GPUs that pods may get, without those that their device plugin removed; None if
+    unknown.
+    """
     devices = node.status.allocatable
     if devices is None:
         return None
@@ -131,14 +136,14 @@ def gpu_count(node: Node) -> int | None:
 
 
 def cordoned_by(node: Node) -> str:
-    """Our job's name, SOMEBODY, or "" for a schedulable node."""
+    """Return the name of our job, SOMEBODY, or "" for a schedulable node."""
     if not node.spec.unschedulable:
         return ""
     return node.metadata.annotations.get(CORDONED_BY) or SOMEBODY
 
 
 def foreign_owner(node: Node) -> bool:
-    """Whether somebody else is about to take the node down or is at work on it."""
+    """Report whether somebody else is about to take the node down or works on it."""
     if node.metadata.deletion_timestamp is not None:
         return True
     meta = node.metadata
@@ -146,7 +151,9 @@ def foreign_owner(node: Node) -> bool:
 
 
 def maintenance(node: Node, now: datetime) -> bool:
-    """A time that cannot be read counts as lasting: who wrote it meant hands off."""
+    """Report whether the node's annotation declares maintenance now. An invalid time counts as
+    lasting, since its author wanted no repairs.
+    """
     text = node.metadata.annotations.get(MAINTENANCE_UNTIL)
     if text is None:
         return False
@@ -158,6 +165,8 @@ def maintenance(node: Node, now: datetime) -> bool:
 
 
 def last_repair_ago(past: Sequence[Past], now: datetime) -> float:
-    """Infinite for a node that was never repaired, so that `above` holds."""
+    """Return the seconds since the last repair; infinite for a node that was never repaired, so
+    that `above` holds.
+    """
     ended = [p.closed or p.created for p in past if p.acted]
     return max((now - max(ended)).total_seconds(), 0.0) if ended else math.inf

@@ -1,4 +1,4 @@
-"""Why a rule that matches acts on nothing now, in words for people. Pure."""
+"""Messages for people: why a matching rule does not act now. Pure."""
 
 from collections.abc import Mapping
 
@@ -28,11 +28,13 @@ WORDS: Mapping[WaitReason, str] = {
 TIMED = frozenset(
     {WaitReason.STARTUP, WaitReason.GROUP_WAIT, WaitReason.COOLDOWN, WaitReason.ATTEMPTS}
 )
-"""What ends at a known time; all else is merely looked at again."""
+"""Waits with a known end; the others are only considered again."""
 
 
 def sentence(waiting: RuleWait) -> str:
-    """Such as `GroupWait until 2026-01-05T12:00:10Z: it waits a moment for ...`."""
+    """Return a sentence such as `GroupWait until 2026-01-05T12:00:10Z: it waits a
+    moment for ...`.
+    """
     timed = waiting.until is not None and waiting.why in TIMED
     until = f" until {format_time(waiting.until)}" if timed and waiting.until else ""
     return f"{waiting.why}{until}: {WORDS[waiting.why]}"

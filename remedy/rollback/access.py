@@ -1,5 +1,5 @@
-"""A component of a node's machine is taken back by its MachineComponentSet, which is asked through
-an annotation of the Machine.
+"""Requests the rollback of a component of a node's machine, by an annotation of the Machine that
+its MachineComponentSet reads.
 """
 
 from typing import Any
@@ -25,9 +25,9 @@ UP_TO = {
     Disruption.PODS: ChangeClass.DRAIN,
     Disruption.NODE: ChangeClass.REBOOT,
 }
-"""What a permit of this class lets a host do."""
+"""Change class that a permit of this disruption class allows on a host."""
 FROM, TO = "from", "to"
-"""Keys of the step's output."""
+"""Keys of the step's output: the revisions."""
 _UNDONE = (ComponentState.FAILED, ComponentState.ROLLED_BACK, ComponentState.UNHEALTHY)
 
 
@@ -48,7 +48,7 @@ class Rollbacks:
         return far(job, machine, set_)
 
     async def ask(self, job: Job) -> JobActResult:
-        """Writes the annotation, under the version of the Machine that was judged."""
+        """Write the annotation, with the resourceVersion of the Machine that was evaluated."""
         record, permit = job.record, job.status.permit
         if record is None or permit is None:
             return JobActResult(
@@ -76,7 +76,7 @@ class Rollbacks:
         return JobActResult(JobAct.ROLL_BACK, outcome=RequestOutcome.TAKEN)
 
     async def _machine(self, job: Job) -> Machine | None:
-        """The Machine that says it is this node's."""
+        """Return the Machine of this node; None for none."""
         found = await machines_named(self._kube, job.spec.node_name)
         return next((machine for machine in found if _is_of(machine, job)), None)
 
@@ -88,7 +88,9 @@ class Rollbacks:
 
 
 def far(job: Job, machine: Machine, set_: MachineComponentSet | None) -> RollbackSeen:
-    """set_: the one that assigned the component, None where nothing did. Pure."""
+    """Return the progress of the rollback. `set_`: the set that assigned the component, None for
+    none. Pure.
+    """
     name, family = machine.metadata.name, _family(job)
 
     def no(why: str) -> RollbackSeen:
@@ -119,8 +121,8 @@ def far(job: Job, machine: Machine, set_: MachineComponentSet | None) -> Rollbac
 
 
 def before(status: MachineComponentSetStatus, revision: str) -> str:
-    """The revision before this one, "" where there is none: while it goes out the set's current
-    one, else the newest of those made earlier that was not rejected.
+    """Return the revision before this one, "" for none: during its rollout the set's current
+    revision, else the newest earlier one that was not rejected.
     """
     known = {r.name: r.number for r in status.revisions}
     current = status.current_revision

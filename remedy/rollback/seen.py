@@ -1,15 +1,17 @@
-"""How far it is that a component of a node's machine is taken back. Pure."""
+"""Observation of the rollback of a component of a node's machine. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Back(StrEnum):
-    """UNKNOWN  it could not be read: `why` says so
-    READY    it can be taken back, and nobody was asked yet
-    GOING    asked for by this job, and not done
-    DONE     the machine has the revision before, and is well with it
-    FAILED   there is nothing to go back to, or the host did not take it: `why` says so
+    """State of the rollback.
+
+    UNKNOWN: it could not be read: `why` has the reason
+    READY: a rollback is possible, and not requested yet
+    GOING: requested by this job, and not done
+    DONE: the machine has the previous revision, and is healthy with it
+    FAILED: there is no previous revision, or the host did not accept it: `why` has the reason
     """
 
     UNKNOWN = "Unknown"
@@ -21,9 +23,11 @@ class Back(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RollbackSeen:
-    """machine  name of the Machine, "" where it is not known
-    from_    the revision that it has, or had when it was asked for
-    to       the one before
+    """Observation of the rollback.
+
+    machine: name of the Machine, "" if unknown
+    from_: the revision that it has, or had at the request
+    to: the previous revision
     """
 
     state: Back

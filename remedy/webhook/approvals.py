@@ -1,7 +1,7 @@
-"""What people write into a job, signed: who said it and when is set here, whatever they wrote.
+"""Signs what people write into a job: author and time are set here, whatever they wrote.
 
-    spec.approvals      new entries get `by` and `at`; those that are there stay as they are
-    kubenode.io/started-by    annotation: who made a job that no rule did
+    spec.approvals      new entries get `by` and `at`; existing ones stay as they are
+    kubenode.io/started-by    annotation: who made a job that no rule made
     kubenode.io/cancelled-by  annotation: who set spec.cancel
 
 Pure. The webhook of a cluster and the API server of the demo call the same function.
@@ -23,8 +23,10 @@ ANONYMOUS = "anonymous"
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCaller:
-    """name    as the API server knows them; "" only where it knows nobody, as the demo's does
-    speaks  whether they may say for whom they speak, as a chat bot may
+    """Author of a request.
+
+    name: as the API server authenticated it; "" only without authentication, as in the demo
+    speaks: whether it may name the person it speaks for, as a chat bot may
     """
 
     name: str
@@ -39,9 +41,11 @@ class ApprovalCaller:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """patch      operations of a JSON patch that make the object what it shall be
-    words      the new entries of spec.approvals
-    started    who has just made it by hand, "" if nobody has; `cancelled` alike
+    """Result of signing.
+
+    patch: JSON patch operations that sign the object
+    words: new entries of spec.approvals
+    started: who has just made the job by hand, "" if nobody; `cancelled` in the same way
     """
 
     patch: tuple[Mapping[str, Any], ...] = ()
@@ -51,7 +55,9 @@ class Signed:
 
 
 def signed(new: Obj, old: Obj | None, caller: ApprovalCaller, now: datetime) -> Signed:
-    """`old` is None when the job is created. Raises ValueError naming field, value and remedy."""
+    """Sign the object. `old` is None when the job is created. Raises ValueError that names field,
+    value and fix.
+    """
     if not caller.name and not caller.speaks:
         raise ValueError("request.userInfo.username: empty: what is written must have an author")
     entries, words = _entries(new, old, caller, now)
@@ -75,7 +81,7 @@ def signed(new: Obj, old: Obj | None, caller: ApprovalCaller, now: datetime) -> 
 def _entries(
     new: Obj, old: Obj | None, caller: ApprovalCaller, now: datetime
 ) -> tuple[list[Any] | None, tuple[ApprovalDecision, ...]]:
-    """The list as it shall be, None where it is that already, and its new entries."""
+    """Return the signed list, None if nothing is new, and its new entries."""
     before, after = _list(old or {}), _list(new)
     _unchanged(before, after)
     words: list[ApprovalDecision] = []
@@ -117,7 +123,9 @@ def _dumped(word: ApprovalDecision) -> dict[str, Any]:
 
 
 def _list(job: Obj) -> list[Any]:
-    """What is no list is refused by the schema, which the API server asks after us."""
+    """Return the entries; the schema, which the API server checks after us, rejects
+    another type.
+    """
     found = _spec(job).get("approvals")
     return found if isinstance(found, list) else []
 
@@ -130,7 +138,7 @@ def _spec(job: Obj) -> Obj:
 
 
 def _marks(new: Obj, old: Obj | None, caller: ApprovalCaller) -> dict[str, str]:
-    """Our two annotations as they shall be; "" for none."""
+    """Return our two annotations where they must change; "" removes one."""
     given, before = annotations(new), annotations(old or {})
     marks = {key: before.get(key, "") for key in (STARTED_BY, CANCELLED_BY)}
     spec = _spec(new)

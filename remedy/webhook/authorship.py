@@ -1,7 +1,7 @@
-"""Signs rules at admission: who changed the spec last, and who accepted the blast radius.
+"""Signs rules at admission: who last changed the spec, and who accepted the blast radius.
 
-The webhook only writes names. What refuses a wrong or a missing one are the admission policies of
-the chart (remedy/words.yaml, remedy/authors.yaml), also while no replica answers.
+The webhook only writes names. The admission policies of the chart (remedy/words.yaml,
+remedy/authors.yaml) reject a wrong or missing name, also while no replica answers.
 """
 
 from typing import Any
@@ -40,7 +40,9 @@ def sign_rule(new: Obj, old: Obj | None, user: str) -> tuple[Obj, ...]:
 
 
 def _author(new: Obj, old: Obj | None, given: Obj, before: Obj, user: str) -> str:
-    """Whoever changes more than the mode; a rule of before this record may be claimed by one."""
+    """Return the author: who changes more than the mode. A rule without a recorded author may be
+    claimed by one.
+    """
     if old is None or _content(new) != _content(old):
         return user
     if recorded := str(before.get(AUTHOR, "")):

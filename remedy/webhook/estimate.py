@@ -1,7 +1,8 @@
-"""How many nodes a rule would match if it were loaded now: asked of the operator's own caches.
+"""Estimates how many nodes a rule would match if it were loaded now, from the operator's own
+caches.
 
-The reference engine alone is asked: it is the specification, and needs no child. The loop keeps
-its turns: FactSets are made some dozens at a time, and the engine runs in a thread.
+Only the reference engine is used: it is the specification, and needs no child process. The event
+loop keeps running: FactSets are built some dozens at a time, and the engine runs in a thread.
 """
 
 import asyncio
@@ -17,9 +18,9 @@ from rules.program import RuleVersion
 from rules.truth import Truth
 
 TURN = 32
-"""FactSets made before the loop has its turn."""
+"""FactSets that are built before yielding to the event loop."""
 BATCH = 256
-"""Nodes per call of the engine. Without a second one it remembers none of them."""
+"""Nodes per call of the engine. Without a second engine it remembers none of them."""
 
 
 class FleetReader(Protocol):
@@ -27,22 +28,22 @@ class FleetReader(Protocol):
 
     def nodes(self) -> Collection[str]: ...
     def facts(self, node: str) -> FactSet | None:
-        """None for a node that is not in the cache."""
+        """Return the node's facts; None for a node that is not in the cache."""
         ...
 
     def fresh(self) -> bool:
-        """Whether what is cached may be believed."""
+        """Report whether the caches are current."""
         ...
 
 
 @dataclass(slots=True)
 class RuleEstimate:
-    """Nodes of one rule.
+    """Node counts of one rule.
 
-    selected   that its selector means
-    matching   on which its evidence is true; where only the count of such nodes is missing, taken
-               for true: a rule above the limit must not pass because it was never loaded
-    undecided  on which its evidence is unknown
+    selected: nodes that its selector matches
+    matching: nodes with true evidence; evidence that only lacks the count of such nodes counts as
+        true: a rule above the limit must not pass because it was never loaded
+    undecided: nodes with unknown evidence
     """
 
     selected: int = 0
@@ -52,7 +53,7 @@ class RuleEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """By rule id; `nodes` are all of the fleet."""
+    """Estimates by rule id; `nodes` is the number of all nodes."""
 
     nodes: int
     counts: Mapping[str, RuleEstimate]
@@ -65,7 +66,7 @@ async def estimate(
     clock: Clock,
     threads: Executor,
 ) -> Estimate:
-    """`rules` are loaded together; those with an id in `asked` are counted."""
+    """Estimate the rules with an id in `asked`; all `rules` are loaded together."""
     loop = asyncio.get_running_loop()
     counts = {id_: RuleEstimate() for id_ in asked}
     nodes = list(fleet.nodes())

@@ -1,6 +1,7 @@
-"""Finds out about a candidate what the verdict needs: from the rules and nodes in our caches.
+"""Examines a candidate rule for the verdict, with the rules and nodes in our caches.
 
-Nothing is asked of the API server and nothing is written, so a dry run is a run.
+It sends no request to the API server and writes nothing, so a server-side dry run needs no special
+case.
 """
 
 import asyncio
@@ -22,18 +23,20 @@ from rules.nodekeys import NodeKeys, key_fault
 from rules.program import RuleVersion, compile_program
 
 AT_ONCE = 2
-"""Estimates that run at a time; others wait for their turn, as long as their time lasts."""
+"""Concurrent estimates; others wait as long as their time lasts."""
 
 
 class ConditionReader(estimate.FleetReader, Protocol):
     def conditions(self) -> Collection[str]:
-        """Types of condition that nodes of the fleet report."""
+        """Return the types of conditions that nodes of the fleet report."""
         ...
 
 
 class Examiner:
-    """rules  every NodeRemedier that there is, whatever its mode
-    threads  for what would keep the loop from its turns
+    """Examines rules.
+
+    rules: returns every NodeRemedier, in any mode
+    threads: executor for what would block the event loop
     """
 
     def __init__(
@@ -49,9 +52,10 @@ class Examiner:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def examine(self, rule: NodeRemedier, seconds: float) -> Examination:
-        """Within about `seconds`; what is not known by then is missing from the answer.
+        """Examine the rule within about `seconds`; what is unknown by then is missing in the
+        result.
 
-        Raises TimeoutError when not even the rule's text could be judged.
+        Raises TimeoutError if not even the rule's text could be checked.
         """
         loop = asyncio.get_running_loop()
         ends = loop.time() + seconds
@@ -91,7 +95,9 @@ def read(
     conditions: Collection[str],
     node_keys: NodeKeys,
 ) -> Examination:
-    """What the rules' texts alone say. `old` is the version that is stored now. Pure."""
+    """Return the findings from the rules' texts alone. `old` is the version that is stored now.
+    Pure.
+    """
     near = [RuleVersion(id_of(other), other) for other in chained(rule, others)]
     mine = RuleVersion(id_of(rule), rule)
     before = _refusals(
@@ -106,7 +112,7 @@ def read(
     return Examination(
         rule,
         refused=own,
-        # A cycle is blamed on one of its rules: without the candidate there would be none.
+        # The compiler rejects one rule of a cycle; without the candidate there would be no cycle.
         breaks=breaks,
         findings=findings,
         affected={name: reader for name, reader in affected.items() if name not in breaks},
@@ -114,7 +120,7 @@ def read(
 
 
 def _no_room(old: NodeRemedier | None, others: Sequence[NodeRemedier]) -> str:
-    """Why one more rule cannot be loaded beside so many, "" if it can; a changed one can."""
+    """Return why one more rule cannot be loaded, "" if it can; a changed rule always can."""
     if old is not None or sum(1 for _ in loadable(others)) < MOST_RULES:
         return ""
     return f"spec: more than {MOST_RULES} rules cannot be loaded: delete some, or join some"
@@ -126,7 +132,7 @@ def _refusals(rules: Sequence[RuleVersion]) -> dict[str, str]:
 
 
 def orphans(rule: NodeRemedier, others: Iterable[NodeRemedier]) -> Mapping[str, str]:
-    """Rules that cannot be loaded any more once `rule` is gone, by name, with why."""
+    """Return the rules that can no longer be loaded without `rule`, by name with the reason."""
     rest = [other for other in others if other.metadata.name != rule.metadata.name]
     near = [RuleVersion(id_of(other), other) for other in chained(rule, rest)]
     before = _refusals([*near, RuleVersion(id_of(rule), rule)])

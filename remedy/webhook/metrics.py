@@ -33,7 +33,7 @@ class RuleWebhookMetrics:
 
 
 class SigningMetrics:
-    """What people write into jobs."""
+    """Metrics of what people write into jobs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._words = Counter(

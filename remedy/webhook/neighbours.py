@@ -1,7 +1,7 @@
-"""Which loaded rules a candidate has to do with: those that chain with it through derived facts.
+"""Finds the loaded rules that chain with a candidate through inferred facts.
 
-All others neither change what it means nor are changed by it, so compiling ten thousand rules to
-judge one is not needed. Pure.
+Other rules neither affect the candidate nor are affected, so checking one rule does not need the
+compilation of ten thousand. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,12 +11,12 @@ from kubenode.api.v1alpha1.leaves import FactLeaf
 
 
 def facts_asked(rule: NodeRemedier) -> frozenset[str]:
-    """Names of all facts in its evidence and guards, built-in and derived."""
+    """Return the names of all facts in its evidence and guards, built-in and inferred."""
     return frozenset(leaf.name for leaf in rule.spec.asked() if isinstance(leaf, FactLeaf))
 
 
 def inferred(rule: NodeRemedier) -> str:
-    """The fact that it infers; "" for a rule with a ladder."""
+    """Return the fact that it infers; "" for a rule with a ladder."""
     return rule.spec.infer.fact if rule.spec.infer is not None else ""
 
 
@@ -27,7 +27,7 @@ def loadable(rules: Iterable[NodeRemedier]) -> Iterator[NodeRemedier]:
 
 
 def chained(candidate: NodeRemedier, others: Iterable[NodeRemedier]) -> list[NodeRemedier]:
-    """Of `others`, what can be on one chain or cycle with the candidate, in their order."""
+    """Return the rules that can be on one chain or cycle with the candidate, in their order."""
     known = list(loadable(others))
     facts = {fact for rule in known if (fact := inferred(rule))}
     if fact := inferred(candidate):
@@ -37,14 +37,16 @@ def chained(candidate: NodeRemedier, others: Iterable[NodeRemedier]) -> list[Nod
 
 
 def upstream(rules: Iterable[NodeRemedier], others: Iterable[NodeRemedier]) -> list[NodeRemedier]:
-    """Of `others`, those that infer what `rules` read, on and on: what it takes to judge them."""
+    """Return the rules that infer what `rules` read, transitively: all that their
+    evaluation needs.
+    """
     by_fact: dict[str, list[NodeRemedier]] = {}
     for rule in loadable(others):
         if fact := inferred(rule):
             by_fact.setdefault(fact, []).append(rule)
     found: dict[str, NodeRemedier] = {}
     seen: set[str] = set()
-    # All rules that infer one fact belong together, so also those beside one of `rules`.
+    # Rules that infer the same fact belong together, so those of `rules` are included too.
     wanted = {fact for rule in rules for fact in (*facts_asked(rule), inferred(rule))}
     while wanted := (wanted & by_fact.keys()) - seen:
         seen |= wanted
@@ -55,7 +57,7 @@ def upstream(rules: Iterable[NodeRemedier], others: Iterable[NodeRemedier]) -> l
 
 
 def readers(candidate: NodeRemedier, others: Iterable[NodeRemedier]) -> Mapping[str, NodeRemedier]:
-    """By name, the rules whose matches follow from the candidate's: through its fact, on and on."""
+    """Return by name the rules that depend on the candidate's fact, transitively."""
     found: dict[str, NodeRemedier] = {}
     facts = {fact} if (fact := inferred(candidate)) else set()
     rules = list(others)

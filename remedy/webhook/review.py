@@ -1,4 +1,4 @@
-"""The answer about a rule: what every admission webhook answers, and what is told beside it."""
+"""The answer to a review of a rule, with the fields that every admission webhook has."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,6 @@ from kubenode.runtime.admission import review
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict(review.AdmissionVerdict):
-    """accepted  why a rule above the limit was let through, "" where nothing was"""
+    """Verdict on a rule. `accepted`: why a rule above the limit was admitted, "" if none was."""
 
     accepted: str = ""

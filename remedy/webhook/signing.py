@@ -1,10 +1,11 @@
-"""Answers AdmissionReviews about what people write into jobs: signs it, or refuses it.
+"""Answers AdmissionReviews about what people write into jobs: signs it, or rejects it.
 
-failurePolicy is Fail for words (charts/kubenode/remedy/webhook.yaml): a word without an author must
-not be stored. It reads nothing but the review, so every replica answers as soon as it listens.
+failurePolicy is Fail for decisions (charts/kubenode/remedy/webhook.yaml): a decision without an
+author must not be stored. It reads nothing but the review, so every replica answers as soon as it
+listens.
 
-Whoever reaches the port may post a review, in any user's name. So a review is no evidence: what was
-said is audited by the job controller, from the stored job (remedy/job/audit.py).
+Any client that reaches the port may post a review with any user name. So a review is no evidence:
+the job controller audits decisions from the stored job (remedy/job/audit.py).
 """
 
 import logging
@@ -26,11 +27,13 @@ PATH = "/mutate/remedyoperationjobs"
 RESOURCE = "remedyoperationjobs.kubenode.io"
 YES = AdmissionVerdict(True)
 ODD_SHAPE = (AttributeError, IndexError, KeyError, TypeError)
-"""What reading a job raises that the schema would have refused: no API server sends one."""
+"""Exceptions from a job that the schema would have rejected: no API server sends one."""
 
 
 class Signer:
-    """spokesmen  users that may say for whom they speak: their `by` is kept, with their name"""
+    """Signs reviews. `spokesmen`: users that may name the person they speak for; that `by` is kept,
+    with the user's own name added.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class Signer:
         self._spokesmen = frozenset(spokesmen)
 
     async def answer(self, raw: bytes, seconds: float) -> dict[str, Any]:
-        """The body of the reply. Raises BadReview."""
+        """Return the body of the reply. Raises BadReview."""
         review = read(raw)
         if review.resource != RESOURCE:
             raise BadReview(f"request.resource: {review.resource!r} is not {RESOURCE}")

@@ -1,10 +1,11 @@
 """Answers AdmissionReviews about NodeRemediers.
 
-Always answered with yes: a write that leaves the spec as it is, a deletion, a rule that is
-switched off. The stop of a rule must never wait for its examination.
+A write that does not change the spec, a deletion and a rule in mode Off are always allowed:
+stopping a rule must never wait for its examination.
 
-Whoever reaches the port may post a review, in any user's name. So a review is no evidence, and is
-told to nobody: an accepted blast radius is told of the stored rule (remedy/registry/registry.py).
+Any client that reaches the port may post a review with any user name. So a review is no evidence
+and is not reported: an accepted blast radius is reported from the stored rule
+(remedy/registry/registry.py).
 """
 
 import asyncio
@@ -29,12 +30,12 @@ log = logging.getLogger(__name__)
 PATH = "/validate/noderemediers"
 RESOURCE = "noderemediers.kubenode.io"
 LEAVE_SECONDS = 0.5
-"""Of the time that the API server gives: for the way back."""
+"""Part of the API server's timeout that is reserved for the reply."""
 YES = RuleVerdict(True)
 
 
 class RuleValidator:
-    """most  nodes that a rule in Enforce may match when it is written"""
+    """Validates rules. `most`: nodes that a rule in Enforce may match when it is written."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class RuleValidator:
         self._threads, self._metrics, self._most = threads, metrics, most
 
     async def answer(self, raw: bytes, seconds: float) -> dict[str, Any]:
-        """The body of the reply, within `seconds`. Raises BadReview."""
+        """Return the body of the reply, within `seconds`. Raises BadReview."""
         with self._metrics.seconds.time():
             review = await self._in_thread(read, raw)
             if review.resource != RESOURCE:

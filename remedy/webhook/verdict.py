@@ -1,9 +1,9 @@
-"""Whether a rule may be written, and what its author is told. Pure.
+"""Decides whether a rule may be written, and what its author is told. Pure.
 
-Refused in every mode but Off: what does not compile, alone or with the rules that are there, and
-what lint calls an error. Refused in Enforce: a rule with a ladder, of whatever class, that would
-match more than a share of the fleet at this moment, unless its author says how many nodes that may
-be. All else is told, not refused: Defender's limits hold whatever a rule matches.
+Rejected in every mode but Off: rules that do not compile, alone or with the existing rules, and
+lint errors. Rejected in Enforce: a rule with a ladder, of any class, that would match more than a
+share of the fleet now, unless its author accepts a number of nodes. Everything else is a warning:
+Kube Defender's limits apply whatever a rule matches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ from rules.lint import LintFinding, LintSeverity
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What was found out about a candidate.
+    """Findings about a candidate.
 
-    refused   why it does not compile, "" if it does
-    breaks    other rules that would be refused because of it, by name, with why
-    findings  of lint, about the candidate
-    nodes     of the fleet; None: not known now, `unknown` says why
-    counts    of the candidate and of rules that read its fact, by name
-    affected  those other rules, by name
+    refused: why it does not compile, "" if it does
+    breaks: other rules that would be rejected because of it, by name, with the reason
+    findings: lint findings about the candidate
+    nodes: number of nodes in the fleet; None: unknown now, and `unknown` has the reason
+    counts: estimates for the candidate and for rules that read its fact, by name
+    affected: those other rules, by name
     """
 
     rule: NodeRemedier
@@ -39,7 +39,9 @@ class Examination:
 
 
 def judged(seen: Examination, most: int | str, user: str) -> RuleVerdict:
-    """most  nodes that a rule in Enforce may match now: a count or a share"""
+    """Return the verdict. `most`: nodes that a rule in Enforce may match now: a count or a
+    percentage.
+    """
     faults = _faults(seen)
     if seen.rule.spec.mode is Mode.OFF:
         switched_on = [f"switched on it would be refused: {fault}" for fault in faults]
@@ -107,7 +109,7 @@ def _matching(seen: Examination) -> int:
 
 
 def _worst(seen: Examination) -> tuple[str, int] | None:
-    """The rule that would act on most nodes at once, and their number."""
+    """Return the rule that would act on most nodes at once, and their number."""
     rules = {seen.rule.metadata.name: seen.rule, **seen.affected}
     acting = [
         (count.matching, name)
@@ -138,7 +140,7 @@ def _too_many(
 
 
 def _unknown_size(seen: Examination, told: Sequence[str]) -> RuleVerdict:
-    """What cannot be estimated may be written only where nothing is done without a person."""
+    """Return the verdict without an estimate: allowed only if nothing acts without a person."""
     rules = [seen.rule, *seen.affected.values()]
     enforced = any(rule.spec.mode is Mode.ENFORCE and acts(rule) for rule in rules)
     why = f"how many nodes it would match is not known now: {seen.unknown}"

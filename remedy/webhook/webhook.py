@@ -1,6 +1,7 @@
-"""The admission webhooks of a running remedy operator: caches in, two parts out.
+"""Admission webhooks of a running remedy operator: from its caches to two parts.
 
-They run on every replica, leader or not: the caches that they read are current on all of them.
+They run on every replica, leader or not, since the caches that they read are current on all of
+them.
 """
 
 from collections.abc import Collection
@@ -31,15 +32,17 @@ from remedy.webhook.validator import PATH, RuleValidator
 from rules.facts import FactSet
 
 SAMPLE = 200
-"""Nodes whose condition types stand for those of the fleet."""
+"""Nodes with condition types that represent the fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWebhookSettings(WebhookPlace):
-    """hook     names the validating and the mutating configuration
-    most     nodes that a rule in Enforce may match when it is written
-    spokesmen  users that may say for whom they speak when they write into a job
-    files    the certificate, if others make it and publish its authority
+    """Settings of the webhooks.
+
+    hook: name of the validating and the mutating configuration
+    most: nodes that a rule in Enforce may match when it is written
+    spokesmen: users that may name the person they speak for when they write into a job
+    files: the certificate, if others create it and publish its authority
     """
 
     service: str = "kubenode-remedy-webhook"
@@ -51,7 +54,7 @@ class RuleWebhookSettings(WebhookPlace):
 
 
 class RuleWebhook:
-    """`close` ends the threads after what is under way."""
+    """The webhooks. `close` ends their threads after the current calls."""
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class RuleWebhook:
 
 
 class CachedFleet:
-    """The nodes as the operator's caches have them."""
+    """The nodes in the operator's caches."""
 
     def __init__(self, operator: RemedyOperator) -> None:
         self._operator = operator

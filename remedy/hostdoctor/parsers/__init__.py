@@ -1,11 +1,11 @@
-"""What arrives, by the transport it arrives over: a table of pure functions.
+"""Parsers of external events by transport: a table of pure functions.
 
-A parser is given the payload as it was decoded (a JSON value, or the text of a transport that is no
-JSON) and the time it came at. It raises ParseError for what cannot be that transport's, and passes
-over, in `ReportedEvents.ignored`, what it understands and is of no concern.
+A parser gets the decoded payload (a JSON value, or the text of a transport without JSON) and the
+time of its arrival. It raises ParseError for input that does not have the form of the transport,
+and lists in `ReportedEvents.ignored` what it understands and is not relevant.
 
-An event whose `host` is None is about no machine. One whose `host` is an empty `Host()` is about
-the machine that was asked: the server, which knows which agent speaks, fills it in.
+An event with `host` None is about no machine. One with an empty `ReportedHost()` is about the
+machine that was queried: the server, which knows the calling agent, fills it in.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ PARSERS: Mapping[str, Parser] = {
     gcp.PREEMPTED: gcp.parse_preempted,
     gcp.UPCOMING: gcp.parse_upcoming,
 }
-"""Transport to parser. The names are those of the payloads' forms, not of who sends them."""
+"""Parser by transport. Transports are named after the form of the payload, not after its sender."""
 
 FROM_AGENTS: frozenset[str] = frozenset(
     {
@@ -66,4 +66,4 @@ FROM_AGENTS: frozenset[str] = frozenset(
         gcp.UPCOMING,
     }
 )
-"""Transports that an agent may tell of for its own machine: the metadata services of clouds."""
+"""Transports that an agent may use for its own machine: the metadata services of clouds."""

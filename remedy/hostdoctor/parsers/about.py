@@ -1,12 +1,12 @@
-"""What an alert is about, by its labels and its words: for rules that know no list of names. Pure.
+"""Classifies alerts by their labels and names, for rules without a list of alert names. Pure.
 
     gpu       an accelerator: DCGM exporter, NVIDIA's and AMD's exporters
-    disk      a disk's own word: smartctl exporter
+    disk      a disk reports about itself: smartctl exporter
     detector  a condition or an Event of node-problem-detector, by its metrics problem_gauge and
               problem_counter, which carry `type` and `reason`
-    known     rules of the library ask for it by its name
-    workload  pods and what makes them, the control plane, monitoring itself: no node's fault
-    other     none of these: a firing one about a node is told to people
+    known     rules of the library use it by its name
+    workload  pods and their controllers, the control plane, monitoring itself: no node's fault
+    other     none of these: people are notified of a firing one about a node
 
 Sources: kubernetes-monitoring/kubernetes-mixin alerts/*.libsonnet, prometheus/node_exporter
 docs/node-mixin, NVIDIA/dcgm-exporter (labels UUID, modelName, Hostname, metrics DCGM_FI_*),
@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 
 ABOUT = "kubenode_about"
-"""Attribute beside the labels of an alert."""
+"""Attribute of an alert, beside its labels, with its class."""
 GPU, DISK, DETECTOR, KNOWN, WORKLOAD, OTHER = (
     "gpu",
     "disk",
@@ -61,7 +61,7 @@ NAMES = frozenset(
         "NodeSystemdServiceFailed",
     }
 )
-"""Alerts that rules of the library ask for by name: those of kubernetes-mixin and node-mixin."""
+"""Alerts that rules of the library use by name: those of kubernetes-mixin and node-mixin."""
 _ACCELERATOR = re.compile(
     r"(?i)dcgm|nvidia|nvlink|nvswitch|\bxid|xid\b|Xid|(?-i:GPU|Gpu)|\bgpu|rocm|amdgpu|neuron|gaudi"
 )
@@ -87,18 +87,20 @@ _OF_HOSTS = re.compile(
     r"(?i)node.?exporter|dcgm|smartctl|problem.?detector|\bnpd\b|ipmi|gpu|nvidia|mdadm|edac"
     r"|redfish|hwmon"
 )
-"""Exporters that run in a pod and speak of its host, by the name of their job or pod: that `pod` is
-not what the alert is about, nor is the pod of kube-state-metrics itself."""
+"""Exporters, by name of their job or pod, that run in a pod and report about its host: the label
+`pod` is not the subject of the alert then, nor is the pod of kube-state-metrics itself.
+"""
 
 
 def _pod_of(labels: Mapping[str, str], job: str) -> bool:
-    """Whether it is about a pod, and not only told by one."""
+    """Report whether the alert is about a pod, and not only reported by one."""
     pod = labels.get("pod", "")
     exporter = _OF_HOSTS.search(job) or _OF_HOSTS.search(pod) or "kube-state-metrics" in pod
     return bool(pod) and not exporter
 
 
 def about(labels: Mapping[str, str]) -> str:
+    """Return the class of an alert."""
     name = labels.get("alertname", "")
     if name in NAMES:
         return KNOWN

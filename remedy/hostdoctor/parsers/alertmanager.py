@@ -1,4 +1,4 @@
-"""Alertmanager's webhook, version 4, and version 3, whose alerts have no fingerprint."""
+"""Parses Alertmanager's webhook, version 4, and version 3, whose alerts have no fingerprint."""
 
 from datetime import datetime
 from typing import Any
@@ -9,6 +9,6 @@ from remedy.hostdoctor.reported import ReportedEvents
 
 
 def parse(payload: Any, now: datetime) -> ReportedEvents:
-    """Raises ParseError."""
+    """Parse a delivery. Raises ParseError."""
     one_of(fields(payload, ""), "version", ("4", "3"))
     return told(payload, "")

@@ -1,15 +1,15 @@
-"""What the webhooks of Alertmanager and Grafana have in common: groups of alerts with labels.
+"""Common part of the webhooks of Alertmanager and Grafana: groups of alerts with labels.
 
-What an alert is about, and its traps:
+How to read an alert, and what to watch out for:
 
-    label node               the node, whatever else is said: kube-state-metrics' own `instance` is
-                             the address of its pod, which has nothing to do with the fault
-    label instance           host:port of what was scraped, where that runs on the host itself
+    label node               the node, whatever else is present: `instance` of kube-state-metrics is
+                             the address of its own pod, which is unrelated to the fault
+    label instance           host:port of the scrape target, if that runs on the host itself
     neither                  about no machine, and never a node's fault
-    startsAt .. endsAt       one time that it fired; `endsAt` of a firing one says nothing
-    fingerprint              the alert: the same one fires again and is the same
+    startsAt .. endsAt       one firing; `endsAt` of a firing alert has no meaning
+    fingerprint              identifies the alert, which stays the same when it fires again
 
-A group is sent again and again, in no promised order, and may be cut by `max_alerts`.
+A group is sent repeatedly, in no guaranteed order, and may be cut by `max_alerts`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,15 +31,18 @@ NODE_LABELS = (
     "k8s_node_name",
     "kubernetes_io_hostname",
 )
-"""Prometheus renames a label of the metric to exported_... where the target has one of that name:
-then `node` is where the exporter runs."""
+"""Labels with a node name. Prometheus renames a metric's label to exported_... if the target has
+one of that name: then `node` is where the exporter runs.
+"""
 HOST_LABELS = ("instance", "hostname", "Hostname", "host", "host_name")
-"""Hostname is DCGM exporter's, host_name OpenTelemetry's."""
+"""Further labels with a host: Hostname comes from the DCGM exporter, host_name from
+OpenTelemetry.
+"""
 NOT_OF_A_HOST = frozenset({"kube-state-metrics"})
-"""Jobs whose `instance` is the exporter's own address: they tell of others."""
+"""Jobs whose `instance` is the exporter's own address: they report about others."""
 MESSAGE_KEYS = ("description", "message", "summary")
 MOST_ALERTS = 10_000
-"""In one delivery."""
+"""Most alerts in one delivery."""
 SEVERITIES = {
     "critical": Severity.CRITICAL,
     "page": Severity.CRITICAL,
@@ -50,14 +53,14 @@ SEVERITIES = {
 _OFFSET, _PRIME, _MASK, _SEPARATOR = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1, 0xFF
 
 More = Callable[[Fields, str], Mapping[str, str]]
-"""Further attributes of an alert, by its fields and its path in errors."""
+"""Returns further attributes of an alert, from its fields and its path in errors."""
 
 
 def told(payload: Any, prefix: str, more: More = lambda alert, path: {}) -> ReportedEvents:
-    """The alerts of a group; one that makes no sense is passed over, the others count.
+    """Return the alerts of a group; an invalid alert is ignored, the others count.
 
-    prefix  before the fingerprint in the external ID
-    more    what this transport says beside the labels; a label of the same name counts
+    prefix: prefix of the fingerprint in the external ID
+    more: returns attributes of this transport beside the labels; a label of the same name wins
 
     Raises ParseError.
     """
@@ -122,7 +125,9 @@ def host_of(labels: Mapping[str, str]) -> ReportedHost | None:
 
 
 def fingerprint(labels: Mapping[str, str]) -> str:
-    """As Prometheus makes it (FNV-1a over the sorted labels), where a sender leaves it out."""
+    """Return the fingerprint as Prometheus computes it (FNV-1a over the sorted labels), for senders
+    without it.
+    """
     sum_ = _OFFSET
     for name in sorted(labels):
         for part in (name, labels[name]):
@@ -132,7 +137,7 @@ def fingerprint(labels: Mapping[str, str]) -> str:
 
 
 def _later(one: Reported, other: Reported) -> Reported:
-    """Of two that name the same alert in one delivery: the one about the later time."""
+    """Return the report about the later time, of two about the same alert in one delivery."""
     return max((one, other), key=_moment)
 
 
@@ -147,7 +152,7 @@ def _truncated(body: Fields) -> int:
 
 
 def one_of(body: Fields, name: str, wanted: Sequence[str]) -> None:
-    """Raises ParseError unless the field is absent or one of these."""
+    """Check a field: raise ParseError unless it is absent or has one of these values."""
     value = body.get(name)
     if value is not None and str(value) not in wanted:
         raise wrong(name, value, " or ".join(wanted))

@@ -1,7 +1,7 @@
-"""System events of ECS: their types and statuses, the same in every transport. Pure.
+"""Types and statuses of ECS system events, the same in every transport. Pure.
 
-Names: "System events" of ECS' documentation. A type keeps its name when its event was avoided or is
-over: what counts is the status, and a time at which it finished.
+Names: "System events" of the ECS documentation. A type keeps its name when its event was avoided or
+is over: the status counts, and a time at which it finished.
 """
 
 from datetime import datetime
@@ -33,10 +33,11 @@ CLASSES = {
     "PreemptibleInstanceInterruption": C.SPOT_INTERRUPTION,
     "LiveMigrationAcrossDDH": C.FREEZE,
 }
-"""What the events do. A failed host is HardwareFault where the cloud brings the instance back by
-itself; a move that loses local disks is Redeploy, whatever its cause."""
+"""Classes of event types. A failed host is HardwareFault if the cloud restarts the instance by
+itself; a move that loses local disks is Redeploy, whatever its cause.
+"""
 CONDITIONS = ("Degraded", "SeverelyDegraded", "Stalled", "ErrorDetected")
-"""Types of disks, and of instances; their class is whose they are."""
+"""Types that occur for disks and for instances; the subject decides the class."""
 PHASES = {
     "Inquiring": P.AWAITING_APPROVAL,
     "Scheduled": P.SCHEDULED,
@@ -47,7 +48,7 @@ PHASES = {
     "Rejected": P.CANCELLED,
     "Failed": P.COMPLETED,
 }
-"""A failed one has had its try: nothing more comes of it."""
+"""Phases of statuses. A failed event counts as completed: the cloud does not retry it."""
 SEVERITIES = {
     C.FREEZE: Severity.INFO,
     C.HARDWARE_FAULT: Severity.CRITICAL,
@@ -56,14 +57,14 @@ SEVERITIES = {
 
 
 def class_of(kind: str, *, disk: bool) -> HostEventClass:
-    """Of a type that nobody has read yet people are told."""
+    """Return the class of an event type; OTHER for an unknown one, so that people are notified."""
     if kind in CONDITIONS:
         return C.DISK_FAULT if disk else C.HARDWARE_FAULT
     return CLASSES.get(kind, C.OTHER)
 
 
 def phase_of(status: str) -> HostEventPhase | None:
-    """None: a status that nobody knows."""
+    """Return the phase of a status; None for an unknown one."""
     return PHASES.get(status) or meant(status)
 
 

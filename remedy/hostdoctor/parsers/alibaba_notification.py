@@ -1,8 +1,8 @@
-"""An event notification of ECS, by way of CloudMonitor or the message service. Pure.
+"""Parses an event notification of ECS from CloudMonitor or the message service. Pure.
 
-Shape: "Instance event notification", "Disk event notification" of ECS' documentation. `name` is
-`<Instance|Disk>:<type>[:<status>]`; the instance's ID stands in one of three places. EventBridge
-tells the same as a CloudEvent: the name is its type after `ecs:`, the content its data.
+Form: "Instance event notification", "Disk event notification" of the ECS documentation. `name` is
+`<Instance|Disk>:<type>[:<status>]`; the instance's ID is in one of three places. EventBridge sends
+the same as a CloudEvent: its type is the name after `ecs:`, its data the content.
 """
 
 from datetime import datetime, timedelta
@@ -22,11 +22,11 @@ from remedy.hostdoctor.reported import ReportedEvents, ReportedHost
 TRANSPORT = "alibaba_notification"
 STATE_CHANGE = "StateChange"
 ECS = "ecs:"
-"""Start of the types of its CloudEvents."""
+"""Prefix of the types of its CloudEvents."""
 NOTICES = ("Completed", "Succeeded", "Success")
-"""Ends of types that tell of an operation of the owner's own."""
+"""Suffixes of types that report an operation of the owner."""
 PREEMPTION = timedelta(minutes=5)
-"""Between the notice and the release of a preemptible instance."""
+"""Time between the notice and the release of a preemptible instance."""
 
 
 def parse(payload: object, now: datetime) -> ReportedEvents:
@@ -81,7 +81,7 @@ def _of_cloud_event(body: Fields, name: str) -> Fields:
 
 
 def _name(body: Fields) -> tuple[str, str, str]:
-    """Subject, type, and a status or ""."""
+    """Return subject, type and status; the status is "" if absent."""
     name = body.needed("name")
     parts = name.split(":")
     if parts[0] not in ("Instance", "Disk") or len(parts) not in (2, 3) or not parts[1]:
@@ -90,8 +90,8 @@ def _name(body: Fields) -> tuple[str, str, str]:
 
 
 def _phase(content: Fields, class_: HostEventClass, named: str) -> HostEventPhase | None:
-    """One without a status is news of what happens now, but a preemption, which is announced. None:
-    a status that nobody knows.
+    """Return the phase; None for an unknown status. Without a status the event is active, except
+    for a preemption, which is announced.
     """
     status = content.text("eventStatus") or named
     if not status:
@@ -113,8 +113,8 @@ def _due(body: Fields, content: Fields, class_: HostEventClass) -> datetime | No
 
 
 def _instance(body: Fields, content: Fields) -> str:
-    """Of instance events `instanceId`, of state changes `resourceId`, of disk events
-    `ecsInstanceId`; else the end of the whole resource's name.
+    """Return the instance's ID: `instanceId` of instance events, `resourceId` of state changes,
+    `ecsInstanceId` of disk events; else the end of the resource name.
     """
     for name in ("instanceId", "ecsInstanceId", "resourceId"):
         if content.has(name):

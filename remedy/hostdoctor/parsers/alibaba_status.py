@@ -1,7 +1,7 @@
-"""Answers of ECS that list events: DescribeInstancesFullStatus, DescribeDisksFullStatus and
-DescribeInstanceHistoryEvents, a page or all pages put together. Pure.
+"""Parses ECS responses that list events: DescribeInstancesFullStatus, DescribeDisksFullStatus and
+DescribeInstanceHistoryEvents, one page or all pages combined. Pure.
 
-Shapes: ECS' API reference. A list is whole if it has as many entries as `TotalCount` says.
+Form: ECS API reference. A list is complete if it has as many entries as `TotalCount` says.
 """
 
 from collections.abc import Iterator
@@ -43,8 +43,8 @@ def parse_disks(payload: object, now: datetime) -> ReportedEvents:
 
 
 def parse_history(payload: object, now: datetime) -> ReportedEvents:
-    """What was: it closes events that are open here and opens none of its own, unless asked for
-    statuses that are.
+    """Parse past events: they end open events and, unless open statuses were requested,
+    begin none.
     """
     body = fields(decoded(payload))
     found = _list(body, "InstanceSystemEventSet", "InstanceSystemEventType")
@@ -53,14 +53,14 @@ def parse_history(payload: object, now: datetime) -> ReportedEvents:
 
 
 def _list(body: Fields, outer: str, inner: str) -> list[Fields]:
-    """XML's lists as JSON: an object that holds the list."""
+    """Return a list that was converted from XML to JSON: an object that holds the list."""
     if outer not in body.values:
         raise wrong(outer, None, "the list, empty if there is nothing")
     return list(body.inside(outer).each(inner))
 
 
 def _of(found: list[Fields], *names: str) -> Iterator[Fields]:
-    """The events of each entry, with the entry's IDs."""
+    """Yield the events of each entry, with the entry's IDs."""
     owner, kind, *more = names
     for entry in found:
         about = {name: entry.values.get(name) for name in (owner, *more)}
@@ -69,7 +69,9 @@ def _of(found: list[Fields], *names: str) -> Iterator[Fields]:
 
 
 def _without(found: list[Fields], name: str) -> tuple[str, ...]:
-    """A sentence if entries lack their set of events: they say nothing, not that there are none."""
+    """Return a sentence if entries lack their set of events: such entries are unknown,
+    not empty.
+    """
     count = sum(name not in entry.values for entry in found)
     return (f"{count} entries have no {name}: the list is not whole",) if count else ()
 
@@ -105,7 +107,9 @@ def _instance_event(event: Fields) -> tuple[Reported, ...] | str:
 
 
 def _disk_event(event: Fields) -> tuple[Reported, ...] | str:
-    """The type's code is text here and a number for instances; nobody needs it."""
+    """Parse a disk event. The type's code is text here and a number for instances, and
+    is not used.
+    """
     kind = event.inside("EventType").needed("Name")
     class_ = class_of(kind, disk=True)
     event.instant("EventTime")

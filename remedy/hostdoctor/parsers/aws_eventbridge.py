@@ -1,6 +1,6 @@
-"""Events of EC2, Auto Scaling and AWS Health as EventBridge delivers them. Pure.
+"""Parses events of EC2, Auto Scaling and AWS Health as EventBridge delivers them. Pure.
 
-Shapes: the event references of EC2, Auto Scaling and AWS Health. One source, three date formats.
+Forms: the event references of EC2, Auto Scaling and AWS Health, which use three date formats.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,11 @@ from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "aws_eventbridge"
 NOTICE = timedelta(minutes=2)
-"""Between a spot warning and the interruption."""
+"""Time between a spot warning and the interruption."""
 STOPPING = timedelta(minutes=15)
-"""For which a stop is believed to be under way if its end is never told."""
+"""Time for which a stop counts as active if its end is never reported."""
 LIFECYCLE_LASTS = timedelta(hours=48)
-"""Longest that Auto Scaling holds an instance in a wait state."""
+"""Longest time for which Auto Scaling holds an instance in a wait state."""
 TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
 TEST = "autoscaling:TEST_NOTIFICATION"
 STATES = {
@@ -37,10 +37,12 @@ STATES = {
     "stopped": HostEventPhase.COMPLETED,
     "terminated": HostEventPhase.COMPLETED,
 }
-"""States that end the instance; the others are its coming back."""
+"""States that end the instance; other states belong to its return."""
 EC2 = "aws.ec2"
 CATEGORIES = ("scheduledChange", "issue", "investigation")
-"""Of AWS Health: of a change people and rules are told, of trouble people. The rest is news."""
+"""Categories of AWS Health: a change concerns people and rules, the others people. Further
+categories are ignored.
+"""
 KINDS = (
     ("RETIREMENT", HostEventClass.RETIRE),
     ("TERMINATION", HostEventClass.RETIRE),
@@ -48,7 +50,7 @@ KINDS = (
     ("REBOOT", HostEventClass.REBOOT),
     ("MAINTENANCE", HostEventClass.MAINTENANCE),
 )
-"""What an event type code of AWS Health has in it, the harder first."""
+"""Parts of event type codes of AWS Health, the more severe first."""
 
 
 def parse(payload: object, now: datetime) -> ReportedEvents:
@@ -66,14 +68,14 @@ def parse(payload: object, now: datetime) -> ReportedEvents:
 
 
 def _spot(event: Fields, detail: Fields) -> tuple[Reported, ...]:
-    """The warning says when it was sent, not when the instance ends."""
+    """Parse a spot warning, which holds the time of sending, not of the interruption."""
     at, ends = _sent(event), detail.instant("instance-termination-time")
     due = ends if ends is not None else at + NOTICE
     return (interruption(_host(detail), detail.needed("instance-action"), due, at),)
 
 
 def _unread(event: Fields, detail: Fields, kind: str) -> Reported:
-    """An event of EC2 about an instance, of a kind that nobody has described."""
+    """Return an unknown kind of EC2 event about an instance."""
     name = event.identity("id")
     return other(HostEventSource.AWS, name, _host(detail), kind, advisory=True)
 
@@ -107,8 +109,8 @@ def _lifecycle(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
 
 
 def lifecycle(detail: Fields, at: datetime) -> tuple[Reported, ...] | str:
-    """An instance that its group is about to end, and that waits for our word until its hook's
-    time is up. `externalID` has what the answer needs: hook and token.
+    """Parse a lifecycle action: the instance waits for our answer until the timeout of its hook,
+    before its group ends it. `externalID` holds what the answer needs: hook and token.
     """
     if detail.text("Event") == TEST:
         return "test notification of Auto Scaling"
@@ -139,7 +141,7 @@ def lifecycle_id(hook: str, token: str) -> str:
 
 
 def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
-    """Changes that AWS has scheduled for instances; issues and notices end no machine."""
+    """Parse changes that AWS has scheduled for instances; issues and notices end no machine."""
     service, category = detail.needed("service"), detail.needed("eventTypeCategory")
     code = detail.needed("eventTypeCode")
     if service != "EC2" or category not in CATEGORIES:
@@ -182,7 +184,7 @@ def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
 
 
 def _instance(entity: Fields) -> str:
-    """An instance's ID, or the end of its ARN."""
+    """Return an instance's ID, or the end of its ARN."""
     return entity.identity("entityValue").rpartition("/")[2] or entity.identity("entityValue")
 
 

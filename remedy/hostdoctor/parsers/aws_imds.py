@@ -1,8 +1,8 @@
-"""What an EC2 instance reads of itself in its metadata service. Pure.
+"""Parses what an EC2 instance reads about itself from its metadata service. Pure.
 
-Paths and shapes: "Retrieve instance metadata" of EC2's user guide: events/maintenance/scheduled,
-spot/instance-action, events/recommendations/rebalance. None of them names the instance: it is the
-one that was asked (`ReportedHost()`).
+Paths and forms: "Retrieve instance metadata" of the EC2 user guide: events/maintenance/scheduled,
+spot/instance-action, events/recommendations/rebalance. None names the instance: it is the one that
+was queried (`ReportedHost()`).
 """
 
 import re
@@ -34,24 +34,26 @@ CLASSES = {
     "instance-stop": HostEventClass.STOP,
 }
 _ENDING = re.compile(r"\s*\[([A-Za-z -]{4,24})\]")
-"""How a description begins of an event that is over; where events have no state, its only sign."""
+"""Start of the description of an event that is over; the only sign where events have no state."""
 INTERRUPTION = "spot-interruption"
-"""An instance has one at a time: metadata service and EventBridge tell of the same."""
+"""External ID: an instance has one interruption at a time, which the metadata service and
+EventBridge both report.
+"""
 REBALANCING = "rebalance-recommendation"
 SPOT_ENDS = timedelta(minutes=30)
-"""After its time an interruption is over: what was stopped or hibernated may come back."""
+"""An interruption is over this long after its time: a stopped or hibernated instance may return."""
 
 
 def parse_scheduled(payload: object, now: datetime) -> ReportedEvents:
-    """`active` events: the list is whole, and what it lacks is over."""
+    """Parse `active` events: the list is complete, so events that it lacks are over."""
     found = items(decoded(payload), "the body")
     read = understood(found, "", lambda event: scheduled(event, ReportedHost(), "EventId"))
     return ReportedEvents(read.events, SCHEDULED, complete=read.whole, ignored=read.ignored)
 
 
 def scheduled(event: Fields, host: ReportedHost, identity: str) -> tuple[Reported, ...] | str:
-    """One scheduled event; the metadata service and DescribeInstanceStatus differ in its ID's name
-    and in `State`, which the latter lacks.
+    """Parse one scheduled event. The metadata service and DescribeInstanceStatus differ in the name
+    of its ID and in `State`, which the latter lacks.
     """
     code, told = event.needed("Code"), event.text("Description", most=LONGEST_MESSAGE)
     name = event.identity(identity)
@@ -91,7 +93,7 @@ def scheduled(event: Fields, host: ReportedHost, identity: str) -> tuple[Reporte
 
 
 def _phase(event: Fields, told: str) -> tuple[HostEventPhase | None, str]:
-    """The phase, None for one that is open: its time says which. And a state that nobody knows."""
+    """Return the phase, None for an open one, whose time decides; and a state if it is unknown."""
     if found := _ENDING.match(told):
         over = meant(found[1])
         if over is not None and not over.open:
@@ -104,7 +106,7 @@ def _phase(event: Fields, told: str) -> tuple[HostEventPhase | None, str]:
 
 
 def parse_spot(payload: object, now: datetime) -> ReportedEvents:
-    """No body, or an empty one, is the service's 404: no interruption."""
+    """Parse the spot notice. No body, or an empty one, is the service's 404: no interruption."""
     if payload in (None, "", b""):
         return ReportedEvents((), SPOT, complete=True)
     body = fields(decoded(payload))
@@ -117,7 +119,9 @@ def parse_spot(payload: object, now: datetime) -> ReportedEvents:
 def interruption(
     host: ReportedHost, action: str, due: datetime | None, told_at: datetime | None
 ) -> Reported:
-    """`action` is terminate, stop or hibernate: what runs on the instance ends with each."""
+    """Return an interruption. `action` is terminate, stop or hibernate: each ends what runs on the
+    instance.
+    """
     return Reported(
         HostEventSource.AWS,
         INTERRUPTION,

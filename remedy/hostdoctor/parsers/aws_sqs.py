@@ -1,5 +1,5 @@
-"""The body of an SQS message: an EventBridge event, one by way of SNS, or a message that Auto
-Scaling sends straight to the queue. Pure.
+"""Parses the body of an SQS message: an EventBridge event, one through SNS, or a message that Auto
+Scaling sends directly to the queue. Pure.
 """
 
 from datetime import datetime
@@ -21,8 +21,8 @@ def parse(payload: object, now: datetime) -> ReportedEvents:
 
 
 def _autoscaling(body: Fields) -> ReportedEvents:
-    """Its test message has the look of a real one, but for `Event`; its news of what has happened
-    already (`Event` without `LifecycleTransition`) ask for nothing.
+    """Parse a message of Auto Scaling. Its test message differs from a real one only by `Event`; a
+    report of what has happened (`Event` without `LifecycleTransition`) needs nothing.
     """
     if body.text("Event") == aws_eventbridge.TEST:
         return ReportedEvents((), ignored=("test notification of Auto Scaling",))

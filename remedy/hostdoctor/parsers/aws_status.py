@@ -1,7 +1,8 @@
-"""Answers of EC2's DescribeInstanceStatus, all pages put together. Pure.
+"""Parses EC2's DescribeInstanceStatus, all pages combined. Pure.
 
-Shape: "DescribeInstanceStatus" of EC2's API reference, as the SDK decodes it. Its events have no
-state: an event that is over says so at the start of its description for a week, and then goes.
+Form: "DescribeInstanceStatus" of the EC2 API reference, as the SDK decodes it. Its events have no
+state: the description of an event that is over says so at its start for a week, then the event
+disappears.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ IMPAIRED = "system-status-impaired"
 
 
 def parse(payload: object, now: datetime) -> ReportedEvents:
-    """Whole unless it has a NextToken: then more is to come."""
+    """Parse the response, which is complete unless it has a NextToken."""
     body = fields(decoded(payload))
     read = understood(list(_parts(body)), "", _part)
     complete = read.whole and not body.has("NextToken")
@@ -26,7 +27,7 @@ def parse(payload: object, now: datetime) -> ReportedEvents:
 
 
 def _parts(body: Fields) -> Iterator[Fields]:
-    """Every event with the instance it belongs to, and every instance for its own status."""
+    """Yield every event with the instance it belongs to, and every instance for its own status."""
     for instance in body.each("InstanceStatuses"):
         yield instance
         name = instance.values.get("InstanceId")
@@ -40,7 +41,7 @@ def _part(part: Fields) -> tuple[Reported, ...] | str:
 
 
 def _status(instance: Fields, host: ReportedHost) -> tuple[Reported, ...]:
-    """EC2's own check of the host below; the check of the guest is the kubelet's to tell."""
+    """Parse EC2's own check of the host; the kubelet reports about the guest."""
     status = instance.inside("SystemStatus")
     if status.text("Status") != "impaired":
         return ()

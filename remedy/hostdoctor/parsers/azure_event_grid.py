@@ -1,15 +1,16 @@
-"""Health of virtual machines as Azure's Event Grid delivers it, straight or by a Service Bus queue
-that somebody forwards. Pure.
+"""Parses the health of virtual machines from Azure's Event Grid, directly or forwarded from a
+Service Bus queue. Pure.
 
-Shape: "Azure Resource Notifications - Health Resources events", in the schema of CloudEvents and in
-Event Grid's own. A message says how one machine is now: it is the whole list of that machine.
+Form: "Azure Resource Notifications - Health Resources events", in the schemas of CloudEvents and of
+Event Grid. A message holds the current state of one machine: it is the complete list of that
+machine.
 
-    AvailabilityStatusChanged   says no reason, and a machine that its owner stopped is unavailable
-                                too: people are told
-    ResourceAnnotated           says who did it and whether it was planned, and is never taken back:
+    AvailabilityStatusChanged   has no reason, and a machine that its owner stopped is unavailable
+                                too: people are notified
+    ResourceAnnotated           says who acted and whether it was planned, and is never withdrawn:
                                 it ends after an hour
 
-It comes over a webhook, whose word never opens Kube Defender's limits: its source is Webhook.
+It comes from a webhook, whose events never open Kube Defender's limits: its source is Webhook.
 """
 
 from collections.abc import Sequence
@@ -33,12 +34,12 @@ TYPES = "Microsoft.ResourceNotifications.HealthResources."
 CHANGED, ANNOTATED = TYPES + "AvailabilityStatusChanged", TYPES + "ResourceAnnotated"
 MACHINES = "/virtualmachines/"
 SOUND = ("available", "unknown")
-"""Unknown is the lack of news: no fault by itself, and no end of one."""
+"""Unknown means a lack of data: neither a fault by itself, nor the end of one."""
 SEVERITIES = {"unavailable": Severity.CRITICAL}
 
 
 def parse(payload: object, now: datetime) -> ReportedEvents:
-    """One event, or a list with one: Event Grid batches only where it was told to."""
+    """Parse one event, or a list with one: Event Grid batches only if configured to."""
     body = decoded(payload)
     if isinstance(body, Sequence) and not isinstance(body, str | bytes):
         found = items(body, "the body")
@@ -72,7 +73,9 @@ def _changed(about: Fields, machine: str) -> ReportedEvents:
 
 
 def _annotated(about: Fields, machine: str) -> ReportedEvents:
-    """Who did it: the platform, or the machine's owner, whose own act asks for nothing."""
+    """Parse an annotation: the platform acted, or the machine's owner, whose own act
+    needs nothing.
+    """
     context = _words(about.text("context"))
     if context in ("customerinitiated", "userinitiated"):
         return ReportedEvents((), ignored=("a person acted on the machine",))

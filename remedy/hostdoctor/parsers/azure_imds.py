@@ -1,7 +1,7 @@
-"""Azure's Scheduled Events, as a virtual machine reads them in its metadata service. Pure.
+"""Parses Azure's Scheduled Events, as a virtual machine reads them from its metadata service. Pure.
 
-Shape: "Scheduled Events for Linux VMs". The document lists the events of the whole scale set or
-availability set, whoever asks: `Resources` names the machines. An event that is over disappears
+Form: "Scheduled Events for Linux VMs". The document lists the events of the whole scale set or
+availability set for every caller: `Resources` names the machines. An event that is over disappears
 from it, cancelled or not. Dates are RFC 1123 in the documentation and ISO 8601 elsewhere.
 """
 
@@ -37,9 +37,9 @@ SEVERITIES = {
     HostEventClass.SPOT_INTERRUPTION: Severity.CRITICAL,
 }
 FAILURE = "encountered a failure"
-"""In the description of what Azure does because the hardware failed, not because it was planned."""
+"""Part of the description of an act that Azure takes after a hardware failure, not as planned."""
 RESOURCES = "resources"
-"""Attribute: every machine of the event, since one approval counts for all of them."""
+"""Attribute: every machine of the event, since one approval applies to all of them."""
 
 
 def parse(payload: object, now: datetime) -> ReportedEvents:
@@ -95,7 +95,7 @@ def _event(event: Fields) -> tuple[Reported, ...] | str:
 
 
 def _class(kind: str, phase: HostEventPhase, told: str) -> HostEventClass:
-    """A reboot that was not announced is the cloud's recovery of a host that failed."""
+    """Return the class. A reboot without announcement is the cloud's recovery of a failed host."""
     if kind == "Reboot" and phase is HostEventPhase.ACTIVE and FAILURE in told:
         return HostEventClass.HARDWARE_FAULT
     return CLASSES[kind]
@@ -108,7 +108,7 @@ def _name(event: Fields, value: object) -> str:
 
 
 def _notes(event: Fields, names: list[str]) -> dict[str, str]:
-    """A duration of -1 is unknown, which is not 0: no attribute then."""
+    """Return the attributes. A duration of -1 is unknown, not 0: no attribute then."""
     notes = event.notes(type="EventType", by="EventSource")
     seconds = event.number("DurationInSeconds")
     if seconds is not None and seconds >= 0:

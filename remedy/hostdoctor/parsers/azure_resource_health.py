@@ -1,7 +1,7 @@
-"""Availability of virtual machines as Azure Resource Health states it, all pages together. Pure.
+"""Parses the availability of virtual machines from Azure Resource Health, all pages combined. Pure.
 
-Shape: "Availability Statuses - List By Subscription Id". A machine that is available is in the list
-too and says that whatever was is over.
+Form: "Availability Statuses - List By Subscription Id". An available machine is listed too, which
+ends any earlier event.
 """
 
 from datetime import datetime
@@ -20,7 +20,7 @@ TRANSPORT = "azure_resource_health"
 SUFFIX = "/providers/microsoft.resourcehealth/availabilitystatuses/"
 MACHINES = "/virtualmachines/"
 SOUND = ("Available", "Unknown")
-"""Unknown is the lack of news: no fault by itself."""
+"""Unknown means a lack of data: no fault by itself."""
 STATES = {"Unavailable": Severity.CRITICAL, "Degraded": Severity.WARNING}
 
 
@@ -72,7 +72,7 @@ def _reported(about: Fields, machine: str, state: str, *, planned: bool) -> Repo
 
 
 def _machine(identity: str) -> str:
-    """The machine's own resource ID; "" for what is none."""
+    """Return the machine's own resource ID; "" for another resource."""
     head, found, _ = _split(identity, SUFFIX)
     return head if found and MACHINES in head.lower() else ""
 

@@ -1,4 +1,4 @@
-"""CloudEvents of type `io.kubenode.hostevent`: for whoever knows of a host what no source tells.
+"""Parses CloudEvents of type `io.kubenode.hostevent`, the generic input for custom senders.
 
     {"specversion": "1.0", "id": "42", "source": "/dc1/pdu", "type": "io.kubenode.hostevent",
      "subject": "worker-17",
@@ -7,8 +7,8 @@
               "notAfter": "...", "message": "...", "advisory": false, "attributes": {},
               "host": {"providerID": "", "instance": "", "names": [], "addresses": []}}}
 
-Every message has an id of its own, so `externalID` says which event it is about; without one the
-message is the event. `subject` names the host where `host` does not. Other types are of no concern.
+Every message has its own id, so `externalID` identifies the event; without it the message is the
+event. `subject` names the host if `host` does not. Other types are ignored.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 
 def parse(payload: Any, now: datetime) -> ReportedEvents:
-    """One CloudEvent in its JSON form, or a batch of them. Raises ParseError."""
+    """Parse one CloudEvent in its JSON form, or a batch of them. Raises ParseError."""
     batch = isinstance(payload, list)
     if not batch and str(fields(payload, "").get("type", "")).startswith(azure_event_grid.TYPES):
         return azure_event_grid.parse(payload, now)
@@ -74,7 +74,7 @@ def parse(payload: Any, now: datetime) -> ReportedEvents:
 
 
 def checked(event: Fields, path: str) -> Fields:
-    """The event, if CloudEvents 1.0 calls it one. Raises ParseError."""
+    """Return the event if it is valid by CloudEvents 1.0. Raises ParseError."""
     attributes = {key: value for key, value in event.items() if key not in _CONTENT}
     if "time" in attributes:
         attributes["time"] = time(event, "time", path)

@@ -1,4 +1,4 @@
-"""Reading fields of what arrived: errors name the field, what it holds and what it should hold."""
+"""Reads fields of a payload: errors name the field, its value and the expected value."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,14 +12,14 @@ Fields = Mapping[str, Any]
 
 
 def fields(value: Any, path: str) -> Fields:
-    """Raises ParseError."""
+    """Return `value` as an object. Raises ParseError."""
     if not isinstance(value, Mapping):
         raise wrong(path, value, "a JSON object")
     return value
 
 
 def items(value: Any, path: str) -> Sequence[Any]:
-    """Raises ParseError."""
+    """Return `value` as a list. Raises ParseError."""
     if not isinstance(value, list | tuple):
         raise wrong(path, value, "a JSON list")
     return value
@@ -29,7 +29,7 @@ EARLIEST_YEAR = 1990
 
 
 def text(of: Fields, name: str, path: str = "") -> str:
-    """ "" where it is absent. Raises ParseError for what is no text."""
+    """Return a text field, "" if absent. Raises ParseError for another type."""
     value = of.get(name)
     if value is None:
         return ""
@@ -39,14 +39,16 @@ def text(of: Fields, name: str, path: str = "") -> str:
 
 
 def required(of: Fields, name: str, path: str = "") -> str:
-    """Raises ParseError."""
+    """Return a text field. Raises ParseError if it is absent or empty."""
     if value := text(of, name, path):
         return value
     raise ParseError(f"{under(path, name)}: is missing or empty; it must be text")
 
 
 def texts(of: Fields, name: str, path: str = "") -> dict[str, str]:
-    """A map of texts, empty where it is absent; numbers are taken as they are written."""
+    """Return a map of texts, empty if absent; other values are converted to text. Raises ParseError
+    if it is no object.
+    """
     value = of.get(name)
     if value is None:
         return {}
@@ -61,8 +63,8 @@ def plain(value: Any) -> str:
 
 
 def time(of: Fields, name: str, path: str = "") -> datetime | None:
-    """RFC 3339, in UTC; None where it is absent, empty, or so early that it stands for "none", as
-    Go's year 1 and Unix' 1970 do.
+    """Parse RFC 3339 to UTC; return None if it is absent, empty, or so early that it means "none",
+    as Go's year 1 and Unix' 1970 do.
 
     Raises ParseError.
     """

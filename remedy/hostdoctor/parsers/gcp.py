@@ -1,8 +1,8 @@
-"""Maintenance and preemption of Compute Engine, from the metadata server or the API. Pure.
+"""Parses maintenance and preemption of Compute Engine, from the metadata server or the API. Pure.
 
-Shapes: "Monitor and plan for a host maintenance event", "About live migration", "Preemptible VM
-instances" of Google Cloud's documentation, and `instances` of the Compute Engine API. The metadata
-server writes snake_case, the API camelCase. Nothing of it has an ID: an instance has at most one
+Forms: "Monitor and plan for a host maintenance event", "About live migration", "Preemptible VM
+instances" of the Google Cloud documentation, and `instances` of the Compute Engine API. The
+metadata server uses snake_case, the API camelCase. Nothing has an ID: an instance has at most one
 maintenance and one preemption at a time.
 """
 
@@ -43,12 +43,14 @@ TEXTS = {
     ),
 }
 _KIND = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
-"""How the server writes a kind of maintenance."""
+"""Form in which the server writes a kind of maintenance."""
 _LINK = re.compile(r"projects/([^/]+)/zones/([^/]+)/instances/([^/]+)$")
 
 
 def parse_upcoming(payload: object, now: datetime) -> ReportedEvents:
-    """`{}`, and the server's 404 as no body, say that there is none."""
+    """Parse upcoming maintenance. `{}`, and the server's 404 as an empty body, mean that there is
+    none.
+    """
     if payload in (None, "", b""):
         return ReportedEvents((), UPCOMING, complete=True)
     found = _upcoming(fields(decoded(payload)), ReportedHost())
@@ -57,7 +59,7 @@ def parse_upcoming(payload: object, now: datetime) -> ReportedEvents:
 
 
 def parse_instances(payload: object, now: datetime) -> ReportedEvents:
-    """`items`: instances of the API, all pages together; each names itself by `selfLink`."""
+    """Parse `items`: instances of the API, all pages combined; `selfLink` names each."""
     instances = "the list of instances"
     return listed(INSTANCES, payload, "items", instances, _instance, more="nextPageToken")
 
@@ -97,7 +99,7 @@ def _upcoming(body: Fields, host: ReportedHost) -> tuple[Reported, ...]:
 
 
 def _notes(body: Fields) -> dict[str, str]:
-    """`can_reschedule` was seen as text and as a truth value."""
+    """Return the attributes. `can_reschedule` occurs as text and as a boolean."""
     notes = body.notes(
         type="type",
         latest="latest_window_start_time",
@@ -113,7 +115,9 @@ def _notes(body: Fields) -> dict[str, str]:
 
 
 def parse_maintenance(payload: object, now: datetime) -> ReportedEvents:
-    """Plain text, which changes a minute before the act (an hour for some machine types)."""
+    """Parse plain text, which changes a minute before the event (an hour for some
+    machine types).
+    """
     text = _plain(payload)
     if text in ("NONE", ""):
         return ReportedEvents((), MAINTENANCE, complete=True)
@@ -146,7 +150,7 @@ def parse_maintenance(payload: object, now: datetime) -> ReportedEvents:
 
 
 def parse_preempted(payload: object, now: datetime) -> ReportedEvents:
-    """`TRUE` from the notice on: 30 s are left."""
+    """Parse plain text: `TRUE` from the notice on, 30 s before the end."""
     text = _plain(payload).upper()
     if text in ("FALSE", ""):
         return ReportedEvents((), PREEMPTED, complete=True)

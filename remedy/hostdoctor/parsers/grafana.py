@@ -1,7 +1,7 @@
-"""Grafana's webhook: Alertmanager's form with the organization, the values and links beside it.
+"""Parses Grafana's webhook: Alertmanager's form with organization, values and links.
 
-Grafana's alerts are of source Alertmanager too: rules ask what fires, not which program says so.
-Fingerprints are of an organization, so two of them do not name the same alert.
+Grafana's alerts have the source Alertmanager too: rules ask which alert fires, not which program
+sent it. Fingerprints are unique within an organization only, so the external ID includes it.
 """
 
 import json
@@ -17,7 +17,7 @@ LINKS = ("dashboardURL", "panelURL", "silenceURL")
 
 
 def parse(payload: Any, now: datetime) -> ReportedEvents:
-    """Raises ParseError."""
+    """Parse a delivery. Raises ParseError."""
     body = fields(payload, "")
     if "alerts" not in body and "ruleName" in body:
         raise ParseError(

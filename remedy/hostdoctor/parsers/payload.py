@@ -1,6 +1,6 @@
-"""A cloud's payload, read by the names of its fields and never trusted. Pure.
+"""Reads a cloud's payload by its field names, without trust in its form. Pure.
 
-Whatever does not fit is a ParseError that names the field, what it holds and what belongs there.
+An invalid field is a ParseError that names the field, its value and the expected value.
 """
 
 import json
@@ -13,19 +13,21 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, Host
 from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
 
 LONGEST_ID = 512
-"""Of a HostEvent's externalID."""
+"""Longest externalID of a HostEvent, in characters."""
 LONGEST_NOTE = 1024
-"""Of one attribute of a HostEvent."""
+"""Longest attribute of a HostEvent, in characters."""
 LONGEST_MESSAGE = 4096
 MOST_ITEMS = 10_000
-"""Events, instances or resources in one list."""
+"""Most events, instances or resources in one list."""
 SHOWN, LONGEST_WAY = 80, 200
-"""Characters of a wrong value, and of the way to it, in an error."""
+"""Characters of a wrong value, and of its path, in an error."""
 YEARS = range(1990, 2200)
 
 
 UNKNOWN_STATUS = "unknownStatus"
-"""Attribute of what is told beside an event whose status nobody knows: that one stays as it is."""
+"""Attribute of the extra event that is reported for an unknown status; the original event stays as
+it is.
+"""
 _MEANT = {
     HostEventPhase.SCHEDULED: "scheduled planned pending upcoming announced postponed rescheduled"
     " deferred delayed queued notstarted waiting",
@@ -41,14 +43,12 @@ _PHASES = {word: phase for phase, words in _MEANT.items() for word in words.spli
 
 
 def meant(status: str) -> HostEventPhase | None:
-    """What a word for a status means, whatever cloud uses it and however it writes it; None: nobody
-    knows.
-    """
+    """Return the phase that a status means, in any cloud's spelling; None if unknown."""
     return _PHASES.get("".join(letter for letter in status.lower() if letter.isalpha()))
 
 
 def decoded(payload: object) -> object:
-    """The payload itself, or what its JSON says."""
+    """Return the payload itself, or its decoded JSON."""
     if not isinstance(payload, bytes | bytearray | str):
         return payload
     try:
@@ -59,7 +59,7 @@ def decoded(payload: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """An object of the payload; `at` is the way to it, for errors."""
+    """An object of the payload; `at` is its path, for errors."""
 
     values: Mapping[str, object]
     at: str = ""
@@ -71,7 +71,7 @@ class Fields:
         return self.values.get(name) not in (None, "")
 
     def text(self, name: str, *, most: int = LONGEST_NOTE) -> str:
-        """Empty if it is not there; cut at `most` characters."""
+        """Return the text, "" if absent; cut at `most` characters."""
         value = self.values.get(name)
         if value is None:
             return ""
@@ -80,13 +80,16 @@ class Fields:
         return clean(value, most)
 
     def needed(self, name: str) -> str:
+        """Return the text. Raises ParseError if it is absent or empty."""
         text = self.text(name)
         if not text:
             raise wrong(self.path(name), self.values.get(name), "text that is not empty")
         return text
 
     def identity(self, name: str) -> str:
-        """What tells one event or machine from another: never cut."""
+        """Return an ID of an event or machine, which is never cut. Raises ParseError if it is empty
+        or too long.
+        """
         text = self.text(name, most=LONGEST_ID + 1)
         if not 0 < len(text) <= LONGEST_ID:
             wanted = f"an ID of 1 to {LONGEST_ID} characters"
@@ -94,9 +97,9 @@ class Fields:
         return text
 
     def instant(self, name: str) -> datetime | None:
-        """In UTC; None if it is not there or empty, or of a year that stands for "none".
+        """Return a time in UTC; None if it is absent, empty, or of a year that means "none".
 
-        Raises ParseError for what is no time.
+        Raises ParseError if it is no time.
         """
         value = self.values.get(name)
         if value in (None, ""):
@@ -113,7 +116,7 @@ class Fields:
         return value
 
     def inside(self, name: str) -> "Fields":
-        """The object under `name`; an empty one if it is not there."""
+        """Return the object under `name`; an empty one if it is absent."""
         value = self.values.get(name)
         return Fields({}, self.path(name)) if value is None else fields(value, self.path(name))
 
@@ -126,7 +129,7 @@ class Fields:
             yield fields(value, f"{self.path(name)}[{number}]")
 
     def notes(self, **names: str) -> dict[str, str]:
-        """Attributes of those fields that are there: attribute = field."""
+        """Return attributes from the fields that exist: attribute = field."""
         found = {note: self.values.get(name) for note, name in names.items()}
         return {
             note: clean(value, LONGEST_NOTE)
@@ -150,7 +153,9 @@ def items(value: object, at: str) -> Sequence[object]:
 
 
 def instant(at: str, value: object) -> datetime:
-    """RFC 3339, RFC 1123, `2 Jan 2006 15:04:05 GMT` or an SDK's own; all have their clock zone."""
+    """Parse RFC 3339, RFC 1123, `2 Jan 2006 15:04:05 GMT` or an SDK's datetime; a time zone is
+    required.
+    """
     moment = value if isinstance(value, datetime) else _date(value)
     if moment is None or moment.tzinfo is None:
         raise wrong(at, value, "a date with its zone, as 2026-01-10T10:15:00Z")
@@ -164,7 +169,7 @@ def instant(at: str, value: object) -> datetime:
 
 
 def _stands_for_none(at: datetime) -> bool:
-    """Whether it is a placeholder: the year 1 of Go, 1970 of Unix, the last year there is."""
+    """Report whether it is a placeholder: year 1 of Go, 1970 of Unix, or the last possible year."""
     return at.year not in YEARS
 
 
@@ -185,14 +190,16 @@ def wrong(at: str, value: object, wanted: str) -> ParseError:
 
 
 def clean(text: str, most: int) -> str:
-    """Without what cannot be written as UTF-8; cut, and seen to be cut, at `most` characters."""
+    """Remove what UTF-8 cannot encode; cut at `most` characters, with an ellipsis."""
     text = text.encode("utf-8", "replace").decode("utf-8").strip()
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What a list gave: a bad item neither hides the good ones nor lets the list count as whole."""
+    """Result of a list: an invalid item does not hide the valid ones, and makes the list
+    incomplete.
+    """
 
     events: tuple[Reported, ...]
     ignored: tuple[str, ...]
@@ -202,9 +209,10 @@ class Understood:
 def understood(
     found: Sequence[object], at: str, parse: Callable[[Fields], Sequence[Reported] | str]
 ) -> Understood:
-    """`parse` gives an item's events, or a sentence of why it is of no concern.
+    """Parse each item. `parse` returns an item's events, or a sentence that says why it is not
+    relevant.
 
-    Raises the first ParseError if nothing could be read at all.
+    Raises the first ParseError if no event could be parsed.
     """
     events: list[Reported] = []
     ignored: list[str] = []
@@ -240,7 +248,7 @@ def other(
     silent: bool = False,
     advisory: bool = False,
 ) -> Reported:
-    """An event of a kind that nobody has described: people are told, and nothing is done."""
+    """Return an event of an unknown kind: people are notified, and no rule acts."""
     return Reported(
         source,
         identity,
@@ -258,7 +266,9 @@ def other(
 def of_unknown_status(
     source: HostEventSource, identity: str, host: ReportedHost, what: str, status: str
 ) -> Reported:
-    """Beside the event, whose phase stays as it was: what the status means is for people."""
+    """Return an extra event about an unknown status, for people; the phase of the original event
+    stays.
+    """
     status = clean(status, SHOWN)
     return Reported(
         source,
@@ -281,10 +291,10 @@ def listed(
     parse: Callable[[Fields], Sequence[Reported] | str],
     more: str = "",
 ) -> ReportedEvents:
-    """What a list under `key` tells: whole if every item was understood and no page is to come.
+    """Parse a list under `key`; it is complete if every item was understood and no page follows.
 
-    what  for the message where there is no list: "the list of events"
-    more  where the payload names the next page; "" if it has no pages
+    what: name of the list for the error if it is missing: "the list of events"
+    more: field with the next page; "" if there are no pages
 
     Raises ParseError.
     """

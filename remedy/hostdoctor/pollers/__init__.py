@@ -1,8 +1,8 @@
-"""Clouds that are asked, because they do not call: lists that are looked at, queues that are read.
+"""Pollers of clouds that send no webhooks: they read lists and queues.
 
-    schedule ──► look at a list ────┐
-    (leader)                        ├──► parser ──► about our nodes? ──► the desk
+    schedule ──► read a list ───────┐
+    (leader)                        ├──► parser ──► about our nodes? ──► the service
              ──► read a queue ──────┘                                    (message deleted)
 
-A look that fails says nothing about events: none begins by it, and none ends.
+A failed read says nothing about events: none begins by it, and none ends.
 """

@@ -1,4 +1,4 @@
-"""The pollers of all sources that are configured."""
+"""Builds the pollers of all configured sources."""
 
 from prometheus_client import CollectorRegistry
 
@@ -15,7 +15,7 @@ from remedy.hostdoctor.pollers.schedule import Pollers
 def event_pollers(
     sources: Sources, desk: HostEventService, clock: Clock, registry: CollectorRegistry
 ) -> list[Part]:
-    """Empty where nothing is configured. To run in the leader only."""
+    """Return the pollers, which must run on the leader only; empty if no source is configured."""
     if not sources:
         return []
     metrics, ours = PollerMetrics(registry), about_us(desk)

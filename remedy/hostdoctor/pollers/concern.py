@@ -1,6 +1,7 @@
-"""What of a cloud's whole account is about this cluster.
+"""Selects the events about this cluster from those of a whole cloud account.
 
-An account holds machines of others: their events would be kept as unresolved, and be most of them.
+An account also holds other machines: their events would be stored as unresolved, and be the
+majority.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,9 @@ def concerning(told: ReportedEvents, ours: Ours) -> Concerning:
 
 
 def about_us(desk: HostEventService) -> Ours:
-    """Of a node of ours, and not the end of what we never heard of: a history tells of days."""
+    """Return a predicate for events of our nodes. The end of an unknown event does not count: a
+    history reaches back for days.
+    """
 
     def ours(event: Reported) -> bool:
         if event.phase is not None and not event.phase.open:

@@ -1,4 +1,4 @@
-"""The metrics of sources that are asked. Labels come from fixed lists."""
+"""Metrics of polled sources. Labels come from fixed lists."""
 
 from enum import StrEnum
 
@@ -11,14 +11,14 @@ LOOKS = (OK, UNREADABLE, NOT_STORED, *RESULTS.values())
 
 
 class MessageFate(StrEnum):
-    """What became of a message of a queue."""
+    """Result of one message of a queue."""
 
     STORED = "stored"
     IGNORED = "ignored"
     UNREADABLE = "unreadable"
-    """Left to the queue's dead-letter queue."""
+    """It stays in the queue, which moves it to its dead-letter queue."""
     NOT_STORED = "not_stored"
-    """Left in the queue, and to be read again."""
+    """It stays in the queue and is read again."""
 
 
 class PollerMetrics:
@@ -49,7 +49,7 @@ class PollerMetrics:
         )
 
     def announce(self, source: str, *, queue: bool) -> None:
-        """Let every series of the source begin at zero."""
+        """Start every series of the source at zero."""
         for result in LOOKS:
             self.looks.labels(source, result)
         self.looked.labels(source)

@@ -1,7 +1,6 @@
-"""Asks one source, and says when to come again.
+"""Reads one source and returns when to read it again.
 
-Whatever goes wrong is counted, told once, and followed by a longer wait; nothing of it reaches the
-other sources.
+A failure is counted, logged once and followed by a longer pause; it does not affect other sources.
 """
 
 import logging
@@ -29,7 +28,7 @@ EXPECTED = (ProviderError, ParseError, NotReady, KubeError)
 
 
 class EventReceiver(Protocol):
-    """Stores what was told: raises NotReady or KubeError where it could not."""
+    """Stores reported events. `take` raises NotReady or KubeError if it could not."""
 
     @property
     def ready(self) -> bool: ...
@@ -38,7 +37,7 @@ class EventReceiver(Protocol):
 
 
 class Poller:
-    """`ours` says whether an event is about a machine of this cluster."""
+    """Reads one source. `ours` reports whether an event is about a machine of this cluster."""
 
     def __init__(
         self,
@@ -54,9 +53,9 @@ class Poller:
         self._failures = 0
 
     async def once(self) -> timedelta:
-        """How long to wait until the next time. What it raises is a mistake of ours."""
+        """Read the source; return how long to wait until the next time. Only bugs raise."""
         if not self._desk.ready:
-            return SOON  # what is about our nodes cannot be told yet
+            return SOON  # events cannot be matched with our nodes yet
         try:
             wait = await self._ask()
         except EXPECTED as error:
@@ -90,6 +89,8 @@ class Poller:
 
 
 class ListPoller(Poller):
+    """Reads a list of events."""
+
     def __init__(
         self,
         source: EventList,
@@ -113,14 +114,15 @@ class ListPoller(Poller):
         return self._every
 
     def _read(self, listing: EventListing) -> ReportedEvents:
-        """Under the scope of the source's own list. Raises ParseError."""
+        """Parse the list, under the scope of the source's own list. Raises ParseError."""
         told = PARSERS[listing.transport](listing.payload, self._clock.now())
         return replace(told, scope=listing.scope, complete=told.complete and listing.whole)
 
 
 class QueuePoller(Poller):
-    """A message is deleted when all of it is stored, or when it asks for nothing. One that cannot
-    be read stays: the queue hands it to its dead-letter queue, where people find it.
+    """Reads a queue. A message is deleted when all of it is stored, or when it is not relevant. A
+    message that cannot be parsed stays: the queue moves it to its dead-letter queue, where people
+    find it.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""When each source is asked: one job of APScheduler for each, in the leader only.
+"""Schedules the pollers: one APScheduler job for each source, on the leader only.
 
-A job plans its next time when it has ended, so that no source is ever asked twice at once.
+A job plans its next run when it has ended, so that no source is ever read twice at once.
 """
 
 import asyncio
@@ -17,11 +17,13 @@ from kubenode.runtime.clock import Clock
 from remedy.hostdoctor.pollers.poller import Poller
 
 JITTER = 0.1
-"""Of a wait, at most: the operators of many clusters shall not look at the same moment."""
+"""Random part added to a wait, at most: operators of many clusters must not read at the same
+moment.
+"""
 
 
 class Pollers:
-    """A Part. `chance` gives a number between 0 and 1."""
+    """A Part that runs pollers. `chance` returns a number between 0 and 1."""
 
     name = "event pollers"
 
@@ -37,7 +39,9 @@ class Pollers:
         self._mistaken = asyncio.Event()
 
     async def run(self) -> None:
-        """Until cancelled; raises what a poller does, as a source that nobody asks is worse."""
+        """Run until cancelled. Raises what a poller raises, since a source that is silently not
+        read is worse.
+        """
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
         self._scheduler = AsyncIOScheduler(timezone=UTC)
         self._scheduler.start()
@@ -67,5 +71,5 @@ class Pollers:
             id=f"{number} {poller.name}",
             replace_existing=True,
             misfire_grace_time=None,
-            max_instances=2,  # the one that plans this counts as running for a moment yet
+            max_instances=2,  # the job that plans this one still counts as running
         )

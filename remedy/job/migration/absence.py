@@ -1,9 +1,8 @@
-"""How long the work of evicted pods was away: notes in the step's record, and what they add up to.
-Pure.
+"""How long evicted pods had no ready replacement: notes in the step's record, and their sum. Pure.
 
 A note is `namespace,ownerUID,selector,bornMillis,goneMillis*count+…`, one for each controller.
-Notes are spread over the outputs `moved`, `moved1`, … of at most CHUNK characters; those that find
-no room are counted in `untold`, so that a sum is never taken for more than it is.
+Notes are spread over the outputs `moved`, `moved1`, … of at most CHUNK characters; notes that do
+not fit are counted in `untold`, so that a sum never appears complete when it is not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,20 +16,21 @@ from remedy.job.model import Job
 OUTPUT, UNTOLD = "moved", "untold"
 CHUNK, CHUNKS = 1024, 8
 DISTINCT = 6
-"""Times that a note keeps apart: more are drawn together into their mean, which keeps the sum."""
+"""Distinct times that a note keeps: more are replaced by their mean, which keeps the sum."""
 REPLICA_LABELS = (
     "statefulset.kubernetes.io/pod-name",
     "pod-template-hash",
     "batch.kubernetes.io/controller-uid",
 )
-"""Labels that a pod shares with its replacement and with few others, by who sets them."""
+"""Labels that a pod shares with its replacement and with few others, in order of preference."""
 
 
 @dataclass(frozen=True, slots=True)
 class AbsenceRecord:
     """Evicted pods of one controller: how to find their replacements, and since when they are away.
 
-    born  replacements were created at or after this
+    born: replacements were created at or after this time
+    times: when each pod left
     """
 
     namespace: str
@@ -45,7 +45,9 @@ class AbsenceRecord:
 
 
 def replica_label(pod: Pod) -> str:
-    """A label selector that finds the pod's replacement, "" for a pod that nobody replaces."""
+    """Return a label selector that finds the pod's replacement; "" for a pod that is
+    not replaced.
+    """
     if owner(pod) is None:
         return ""
     labels = pod.metadata.labels
@@ -53,8 +55,8 @@ def replica_label(pod: Pod) -> str:
 
 
 def away_since(pod: Pod, at: datetime) -> datetime:
-    """`at`, or before that when the pod stopped being ready: on a host that hangs its work was away
-    long before it was evicted.
+    """Return `at`, or the earlier time at which the pod stopped being ready: on a host that hangs
+    the pod was unavailable long before its eviction.
     """
     unready = (
         c.last_transition_time
@@ -65,9 +67,9 @@ def away_since(pod: Pod, at: datetime) -> datetime:
 
 
 def note(pods: Iterable[Pod], at: datetime, born: Mapping[str, datetime] | None = None) -> str:
-    """Notes on pods that were evicted at `at`, joined by `;`.
+    """Return notes on pods that were evicted at `at`, joined by `;`.
 
-    born  of the ReplicaSets (uid) that got replacements first: when those were asked for
+    born: by uid of ReplicaSets with surge, when their replacements were requested
     """
     found: dict[tuple[str, str, str], AbsenceRecord] = {}
     for pod in pods:
@@ -86,7 +88,7 @@ def note(pods: Iterable[Pod], at: datetime, born: Mapping[str, datetime] | None 
 
 
 def add(output: Mapping[str, str], moved: str) -> dict[str, str]:
-    """The output with the notes `moved` in it, within its bounds."""
+    """Return the output with the notes `moved` added, within the bounds."""
     notes: dict[tuple[str, str, str], AbsenceRecord] = {}
     for each in [*_parsed(output), *_read(moved)]:
         notes[each.key] = _joined(notes.get(each.key), each)
@@ -99,7 +101,7 @@ def add(output: Mapping[str, str], moved: str) -> dict[str, str]:
 
 
 def read_notes(job: Job) -> Iterator[AbsenceRecord]:
-    """What stands in the records of this job. Broken notes are passed over."""
+    """Yield the notes in the records of this job. Broken notes are skipped."""
     found: dict[tuple[str, str, str], AbsenceRecord] = {}
     for record in job.status.steps:
         for each in _parsed(record.output):
@@ -108,10 +110,12 @@ def read_notes(job: Job) -> Iterator[AbsenceRecord]:
 
 
 def waited(note: AbsenceRecord, pods: Sequence[Pod], now: datetime) -> timedelta:
-    """The sum over the evicted pods of the time until a replacement was ready, or until `now`.
+    """Return the sum over the evicted pods of the time until a replacement was ready, or until
+    `now`.
 
-    The i-th pod to go is matched with the i-th replacement to become ready. A replacement is a pod
-    of the same controller that was created since `born`; the server keeps whole seconds.
+    The i-th pod to leave is matched with the i-th replacement to become ready. A replacement is a
+    pod of the same controller created at or after `born`, in whole seconds as the API server stores
+    them.
     """
     born = note.born.replace(microsecond=0)
     ready = sorted(
@@ -149,7 +153,7 @@ def _text(note: AbsenceRecord) -> str:
 
 
 def _chunks(texts: Sequence[str]) -> tuple[list[str], int]:
-    """Within CHUNK and CHUNKS, and how many notes found no room."""
+    """Return chunks within CHUNK and CHUNKS, and the number of notes that do not fit."""
     chunks: list[str] = []
     for i, text in enumerate(texts):
         if chunks and len(chunks[-1]) + 1 + len(text) <= CHUNK:

@@ -1,4 +1,4 @@
-"""Pods of a job's node at the API server: what is to be done to them, and what replaced them."""
+"""Reads the pods of a job's node and evicts, deletes or surges them through the API server."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -29,8 +29,10 @@ def nobody() -> int:
 
 
 class PodAccess:
-    """cordoning  how many jobs may act and have not cordoned their nodes yet
-    direct     tells receivers of checkpoints
+    """Reads and moves pods for jobs.
+
+    cordoning: returns how many jobs may act and have not cordoned their nodes yet
+    direct: sends requests to the receivers of checkpoints
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class PodAccess:
         self._gangs_asked: dict[tuple[str, str], datetime] = {}
 
     async def left(self, job: Job) -> Pods:
-        """What is to be done next. Nothing is left only if the store itself says so."""
+        """Return what to do next. Only an uncached read can show that no pod is left."""
         found = await self._plan(job, await self._on_node(job, cached=True))
         if found.left:
             return found
@@ -90,13 +92,15 @@ class PodAccess:
         return _heard(job, JobAct.EVICT, asked)
 
     async def delete(self, job: Job, keys: Sequence[str], *, force: bool) -> JobActResult:
-        """Past the budgets. `force`: without grace, for a host that is proven to be off."""
+        """Delete pods without regard to budgets. `force`: without grace, for a host that is proven
+        off.
+        """
         grace = 0 if force else _grace_seconds(job)
         asked = await self._leaving.delete(job.name, keys, grace)
         return _heard(job, JobAct.DELETE_PODS, asked)
 
     async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
-        """What is done to pods besides evicting them."""
+        """Do an act on pods other than an eviction."""
         match what:
             case JobAct.DELETE_PODS:
                 keys, force = deletion(seen)
@@ -113,13 +117,15 @@ class PodAccess:
     # -- surge -------------------------------------------------------------------------------------
 
     async def surge(self, job: Job, seen: JobObservation) -> JobActResult:
-        """Raise what is written down and not raised yet."""
+        """Raise the Deployments with a recorded surge that are not raised yet."""
         for surge in seen.pods.surges.up if seen.pods is not None else ():
             await self._controllers.replicas.raise_by(surge.key, job.name, surge.count)
         return JobActResult(JobAct.SURGE)
 
     async def unsurge(self, job: Job, seen: JobObservation) -> JobActResult:
-        """Lower what is over; at the end of the step, or of the job, all of it."""
+        """Lower the Deployments with a surge that is over; at the end of the step or job, all of
+        them.
+        """
         over = seen.pods.surges.over if seen.pods is not None else {}
         keys = [s.key for s in surging.owned(job) if not over or s.key in over]
         for key in keys:
@@ -129,7 +135,9 @@ class PodAccess:
     # -- gangs -------------------------------------------------------------------------------------
 
     def _asking(self, job: Job, now: datetime) -> frozenset[str]:
-        """Gangs whose receiver may be asked now; those of others do not matter."""
+        """Return the gangs with a receiver that may be asked now; gangs without a recorded request
+        do not matter.
+        """
         self._gangs_asked = {k: at for k, at in self._gangs_asked.items() if at + PACE > now}
         lately = {gang for name, gang in self._gangs_asked if name == job.name}
         record = job.record
@@ -169,7 +177,7 @@ def migrate_of(job: Job) -> MigrateStep:
 
 
 def _grace_seconds(job: Job) -> int | None:
-    """None: each pod's own."""
+    """Return the grace in seconds; None: each pod's own."""
     grace = migrate_of(job).grace_period
     return None if grace == "pod" else int(parse_duration(grace).total_seconds())
 

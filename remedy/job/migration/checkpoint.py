@@ -1,7 +1,7 @@
-"""Tells a receiver that a gang will leave its node, so that it saves its work first.
+"""Asks a receiver to save a gang's work before the gang leaves its node.
 
-The receiver is asked by POST until it says that it is done: 200 or 204 is done, 202 is under way.
-Each question about one gang of one job carries the same key, so asking again is no new checkpoint.
+The receiver gets a POST until it is done: 200 or 204 means done, 202 in progress. All requests for
+one gang of one job carry the same key, so a repeated request is no new checkpoint.
 """
 
 import hashlib
@@ -17,9 +17,9 @@ from remedy.job.model import Job
 from remedy.notify.message import NotDelivered
 
 TIMEOUT = timedelta(seconds=10)
-"""For one question; one that takes longer is asked again."""
+"""Timeout of one request; one that takes longer is repeated."""
 PACE = timedelta(seconds=5)
-"""Between two questions about one gang."""
+"""Interval between two requests for one gang."""
 
 
 class CheckpointReply(Protocol):
@@ -28,7 +28,7 @@ class CheckpointReply(Protocol):
 
 
 class CheckpointSender(Protocol):
-    """Raises NotDelivered."""
+    """Sends a request to a receiver. Raises NotDelivered."""
 
     async def ask(
         self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
@@ -36,7 +36,7 @@ class CheckpointSender(Protocol):
 
 
 class Nobody:
-    """No receivers are configured."""
+    """Sender without configured receivers: every request fails."""
 
     async def ask(
         self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
@@ -47,7 +47,7 @@ class Nobody:
 def members(
     pods: Collection[Pod], step: MigrateStep, protection: Protection
 ) -> dict[str, tuple[Gang, list[Pod]]]:
-    """The gangs of a node, each with its policy and those of its pods that are on the node."""
+    """Return the gangs of a node by name, each with its policy and its pods on the node."""
     found: dict[str, tuple[Gang, list[Pod]]] = {}
     for pod in pods:
         policy = policy_of(pod, step, protection)
@@ -63,7 +63,9 @@ async def ask(
     checkpoint: CheckpointWebhook,
     pods: Collection[Pod],
 ) -> str | None:
-    """Empty when the work is saved, None while it is under way, else why it is not."""
+    """Ask the receiver once. Return "" when the work is saved, None while it is in progress, else
+    why it is not saved.
+    """
     body = {
         "job": job.name,
         "node": job.spec.node_name,

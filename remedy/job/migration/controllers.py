@@ -1,4 +1,4 @@
-"""What of surge the Deployments of a node's pods need before the pods may go."""
+"""Decides which Deployments of a node's pods need surge before the pods may leave."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -15,6 +15,8 @@ from remedy.job.model import Job
 
 
 class WorkloadControllers:
+    """Reads the surge state of the Deployments behind a node's pods."""
+
     def __init__(self, kube: Kube) -> None:
         self.replicas = Replicas(kube)
 
@@ -26,7 +28,7 @@ class WorkloadControllers:
         protection: Protection,
         now: datetime,
     ) -> tuple[Surges, Mapping[str, int]]:
-        """What is to be done for surge, and how many pods of which ReplicaSet may go."""
+        """Return what to do for surge, and how many pods of each ReplicaSet (uid) may leave."""
         if step.surge != "First":
             return NO_SURGES, {}
         output = job.record.output if job.record is not None else {}
@@ -61,7 +63,7 @@ class WorkloadControllers:
     async def _decide(
         self, job: Job, ref: OwnerReference, pods: Collection[Pod], now: datetime
     ) -> Surge | str:
-        """The surge for the pods of a ReplicaSet, or why there is none."""
+        """Return the surge for the pods of a ReplicaSet, or why there is none."""
         namespace = next(iter(pods)).metadata.namespace
         found = await self.replicas.deployment_of(namespace, ref.name)
         if isinstance(found, str):
@@ -77,7 +79,9 @@ class WorkloadControllers:
         return Surge(f"{namespace}/{name}", ref.uid, count, now)
 
     async def _state(self, job: Job, surge: Surge, now: datetime) -> int | str | None:
-        """How many pods may go; None: the replicas are still to be raised; or why it is over."""
+        """Return how many pods may leave; None: the replicas are not raised yet; or why the surge
+        is over.
+        """
         namespace, _, name = surge.key.partition("/")
         state = await self.replicas.controller(namespace, name, job.name)
         if state is None:
@@ -95,7 +99,7 @@ class WorkloadControllers:
 def _replica_sets(
     pods: Collection[Pod], step: MigrateStep, protection: Protection
 ) -> dict[str, tuple[OwnerReference, list[Pod]]]:
-    """By uid those whose pods are evicted, and are not told to go yet."""
+    """Return by uid the ReplicaSets with pods that are evicted and not terminating yet."""
     found: dict[str, tuple[OwnerReference, list[Pod]]] = {}
     for pod in pods:
         ref = owner(pod)

@@ -1,8 +1,8 @@
-"""Which jobs may act and have not cordoned their nodes yet. Pure.
+"""Index of the jobs that may act and have not cordoned their nodes yet. Pure.
 
-While there are such jobs nobody evicts: a pod that leaves one node of an incident must not land on
-the next. That holds for jobs that hold their permits at the time, and for PATIENCE at most; jobs
-that are still refused keep their nodes open, as those may yet heal by themselves.
+While there are such jobs no job evicts: a pod that leaves one node of an incident must not land on
+the next. This applies to jobs that hold their permits, and for PATIENCE at most; jobs without a
+permit keep their nodes schedulable, as those may recover by themselves.
 """
 
 from datetime import timedelta
@@ -11,12 +11,13 @@ from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 
 CORDONING = "cordoning"
-"""Name of an index of jobs, and its only value."""
+"""Name of the index, and its only value."""
 PATIENCE = timedelta(seconds=10)
+"""Longest delay of evictions for other jobs' cordons."""
 
 
 def cordoning(obj: RemedyOperationJob) -> list[str]:
-    """[CORDONING] for a job that is about to cordon its node."""
+    """Return [CORDONING] for a job that is about to cordon its node, else an empty list."""
     status = obj.status
     if status.phase is not JobPhase.RUNNING or status.rung >= len(obj.spec.ladder):
         return []
@@ -31,6 +32,8 @@ def cordoning(obj: RemedyOperationJob) -> list[str]:
 
 
 def _first_migrate(obj: RemedyOperationJob) -> int:
-    """Index of the rung's first drain: a cordon after it is none that anybody waits for."""
+    """Return the index of the rung's first drain, -1 for none: evictions do not wait for a later
+    cordon.
+    """
     steps = obj.spec.ladder[obj.status.rung].steps
     return next((i for i, step in enumerate(steps) if step.migrate is not None), -1)

@@ -1,4 +1,4 @@
-"""How a drain ends: empty, too late, or on a host that ends nothing (F17, F20). Pure."""
+"""How a drain ends: no pod left, time over, or a host that ends no pods (F17, F20). Pure."""
 
 from datetime import datetime, timedelta
 
@@ -30,14 +30,16 @@ MARGINS = {
     "Unknown": timedelta(seconds=5),
     "False": timedelta(seconds=30),
 }
-"""How long past its grace a pod may still be there, by what the node's condition Ready says: a
-kubelet that is silent hears of nothing, one that is not ready may be about to be.
+"""How long past its grace a pod may still exist, by the status of the node's condition Ready: a
+silent kubelet gets no requests, and one that is not ready may fall silent soon.
 """
 READY_MARGIN = timedelta(minutes=2)
+"""The same for any other status of the condition Ready."""
 HANGING = "Hanging"
 
 
 def drained(job: Job, seen: JobObservation, record: StepStatus, pods: Pods) -> Move:
+    """End the step: no pod is left that has to leave."""
     if (first := lowered(job, seen)) is not None:
         return first
     why = "no pod is left that has to leave"
@@ -51,10 +53,10 @@ def drained(job: Job, seen: JobObservation, record: StepStatus, pods: Pods) -> M
 
 
 def hopeless(node: NodeSeen, pods: Pods, now: datetime) -> str:
-    """Why nothing more will leave this node, "" while something may.
+    """Return why no more pods will leave this node; "" while some may.
 
-    Every pod that is left was told to go and is still there past its grace. On a node whose kubelet
-    is silent a pod that a budget holds back counts too: it is down with its host.
+    Every pod that is left is terminating and past its grace. On a node with a silent kubelet a pod
+    that a budget holds back counts too: it is down with its host.
     """
     if pods.due or pods.delete or pods.patient or not pods.going:
         return ""
@@ -71,8 +73,8 @@ def hopeless(node: NodeSeen, pods: Pods, now: datetime) -> str:
 
 
 def hangs(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
-    """On to what frees them: a later step of this rung that boots or repairs the host, else the
-    next rung. Waiting and evicting help no more, so the time that is left is not used up.
+    """Go on to what releases the pods: a later step of this rung that boots or repairs the host,
+    else the next rung. Waiting and evicting no longer help, so the remaining time is not used.
     """
     assert step.migrate is not None
     if (first := lowered(job, seen)) is not None:
@@ -89,11 +91,12 @@ def hangs(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: s
 
 
 def _frees(job: Job) -> bool:
-    """Whether a later step of this rung does something to the host."""
+    """Report whether a later step of this rung does something irreversible to the host."""
     return any(irreversible(step) for step in job.rung.steps[job.status.step + 1 :])
 
 
 def too_late(job: Job, seen: JobObservation, step: Step, record: StepStatus, pods: Pods) -> Move:
+    """End a drain after its timeout, as `onTimeout` says."""
     assert step.migrate is not None
     if (first := lowered(job, seen)) is not None:
         return first
@@ -113,7 +116,9 @@ def too_late(job: Job, seen: JobObservation, step: Step, record: StepStatus, pod
 
 
 def _delete(job: Job, seen: JobObservation, pods: Pods) -> Move:
-    """What was not told to go yet is deleted, past the budgets; then its grace is waited for."""
+    """Delete the pods that are not terminating, without regard to budgets; then wait for their
+    grace.
+    """
     told = seen.heard is not None and seen.heard.act is JobAct.DELETE_PODS
     if told or len(pods.going) == pods.left:
         return wait(job)
@@ -135,8 +140,8 @@ def _why_late(job: Job, step: Step, pods: Pods) -> str:
 def _yield(
     job: Job, seen: JobObservation, record: StepStatus, why: str, timeout: timedelta
 ) -> Move:
-    """Give the slot to others, keep the cordon, begin this rung again later; each time a longer
-    wait.
+    """Release the slot, keep the cordon and begin this rung again later, after a pause that doubles
+    with each attempt.
     """
     output = gangs.write({k: v for k, v in record.output.items() if k != surging.PLAIN}, {})
     record = record.model_copy(update={"output": output})

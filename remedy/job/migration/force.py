@@ -1,7 +1,8 @@
 """When pods are deleted instead of evicted, and which. Pure.
 
-Past a budget only where the rule says so of these pods (DeleteAfter), or at the end of the step's
-time with a person's approval; without grace only with the provider's proof that the host is off.
+Budgets are ignored only where the rule says so for these pods (DeleteAfter), at the end of the
+step's time with a person's approval, or on a host that the provider proves to be off; only the last
+one skips the grace period.
 """
 
 from kubenode.runtime.drain.words import Pods
@@ -9,12 +10,14 @@ from remedy.job.model import JobObservation
 
 
 def proven_off(seen: JobObservation) -> bool:
-    """Nothing on the host runs any more: waiting for its kubelet is in vain."""
+    """Report whether the provider proves that nothing runs on the host: waiting for its kubelet is
+    useless.
+    """
     return seen.power is not None and seen.power.dark
 
 
 def deletion(seen: JobObservation) -> tuple[tuple[str, ...], bool]:
-    """Keys of the pods to delete when DELETE_PODS was chosen, and whether without grace."""
+    """Return the keys of the pods that DELETE_PODS deletes, and whether without grace."""
     pods = seen.pods or Pods()
     if proven_off(seen):
         return pods.every, True

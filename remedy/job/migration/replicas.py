@@ -1,4 +1,4 @@
-"""Deployments at the API server: what they have of surge, raised and lowered."""
+"""Reads Deployments from the API server and raises or lowers their replicas for surge."""
 
 import math
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class ReplicasStatus(msgspec.Struct, rename="camel"):
 
 
 class Replicated(msgspec.Struct):
-    """What Deployments and ReplicaSets have in common, as far as it is read."""
+    """The fields that are read of a Deployment or ReplicaSet."""
 
     metadata: ObjectMeta
     spec: ReplicasSpec = msgspec.field(default_factory=ReplicasSpec)
@@ -72,9 +72,10 @@ _scalers: Structs[_Scalers] = Structs(_Scalers)
 
 
 def may_add(found: Replicated) -> int:
-    """How many pods above `replicas` the strategy allows; a share is rounded up, as Deployments do.
+    """Return how many pods above `replicas` the strategy allows; a percentage is rounded up, as
+    Deployments do.
 
-    0 for a value that cannot be read.
+    0 for a value that cannot be parsed.
     """
     if found.spec.strategy.type != "RollingUpdate":
         return 0
@@ -88,7 +89,11 @@ def may_add(found: Replicated) -> int:
 
 
 def seen(found: Replicated, job: str, scaled_by: str, own: int | None) -> SurgeDeployment:
-    """own  replicas of the ReplicaSet whose pods shall move; None: not looked at"""
+    """Convert a Deployment to a SurgeDeployment.
+
+    scaled_by: HorizontalPodAutoscaler of the Deployment, "" for none
+    own: replicas of the ReplicaSet whose pods shall move; None: not read
+    """
     marks = {
         key: int(value)
         for key, value in found.metadata.annotations.items()
@@ -115,8 +120,8 @@ class Replicas:
         self._kube = kube
 
     async def deployment_of(self, namespace: str, replica_set: str) -> tuple[str, Replicated] | str:
-        """Name of the Deployment that owns a ReplicaSet, and the ReplicaSet; else why there is
-        none.
+        """Return the name of the Deployment that owns a ReplicaSet, and the ReplicaSet; else why
+        there is none.
         """
         try:
             found = await self._get("replicasets", namespace, replica_set)
@@ -131,7 +136,7 @@ class Replicas:
     async def controller(
         self, namespace: str, deployment: str, job: str, own: int | None = None
     ) -> SurgeDeployment | None:
-        """None: there is none of that name any more."""
+        """Return the Deployment's surge state; None if the Deployment is gone."""
         try:
             found = await self._get("deployments", namespace, deployment)
         except NotFound:
@@ -152,7 +157,9 @@ class Replicas:
         )
 
     async def raise_by(self, key: str, job: str, count: int) -> str:
-        """`count` replicas more, marked as the job's; nothing if they are. Why not, "" if so."""
+        """Raise the replicas by `count` with the job's mark, unless the mark exists. Return why
+        not, "" if raised.
+        """
         namespace, _, name = key.partition("/")
         try:
             live = await self._get("deployments", namespace, name)
@@ -168,7 +175,7 @@ class Replicas:
         return ""
 
     async def lower(self, key: str, job: str) -> str:
-        """Without what the job added; nothing if it added none. Why not, "" if so."""
+        """Remove the job's added replicas and its mark, if it has one. Always returns ""."""
         namespace, _, name = key.partition("/")
         try:
             live = await self._get("deployments", namespace, name)

@@ -1,4 +1,4 @@
-"""What step `migrate` does for surge before it evicts. Pure."""
+"""The surge part of step `migrate`, before it evicts. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +11,7 @@ from remedy.job.records import disrupt, put
 
 
 def surge(job: Job, seen: JobObservation, record: StepStatus, surges: Surges) -> Move | None:
-    """The next move for surge's sake; None: it needs none now."""
+    """Return the next move for surge; None: none is needed now."""
     heard, mine = seen.heard, surging.read(record.output)
     if heard is not None and heard.act is JobAct.UNSURGE and heard.lowered:
         output = surging.write_plain(record.output, _given_up(mine, heard.lowered))
@@ -31,7 +31,7 @@ def surge(job: Job, seen: JobObservation, record: StepStatus, surges: Surges) ->
 
 
 def lowered(job: Job, seen: JobObservation) -> Move | None:
-    """Before the step ends whatever is raised is lowered; None: nothing is."""
+    """Lower all raised Deployments before the step ends; None: none is raised."""
     if not surging.owns(job):
         return None
     heard = seen.heard

@@ -1,10 +1,9 @@
-"""Surge: where a Deployment allows, replacements run before pods are evicted. Pure.
+"""Surge: replacements run before pods are evicted, where the Deployment allows it. Pure.
 
-Its replicas are raised by as many as may move at once, and lowered again when they have moved or
-the step ends. What is raised stands in the step's record before it is done, and in annotations of
-the Deployment together with the number that we set: if somebody else scales it meanwhile, the
-number is theirs and only our marks go. Where that is not safe, pods move as without surge, and the
-record says why.
+The Deployment's replicas are raised by as many pods as may move at once, and lowered when the pods
+have moved or the step ends. The step's record holds the intent; annotations of the Deployment hold
+the number that we set. If somebody else scales it meanwhile, that number stays and only our
+annotations are removed. Where surge is not safe, pods move without it, and the record says why.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,24 +15,27 @@ from kubenode.runtime.drain.words import Surge
 from remedy.job.model import Job
 
 OUTPUT, PLAIN = "surge", "unsurged"
+"""Keys of the step's output: raised Deployments, and ReplicaSets that move without surge."""
 SURGED_TO = "kubenode.io/surged-to"
 """Annotation on a Deployment: the replicas that all our jobs together have set."""
 MARK = "surge.kubenode.io/"
-"""Annotations on a Deployment, by job: how many replicas it added."""
+"""Prefix of annotations on a Deployment, followed by the job name: how many replicas
+the job added.
+"""
 ROOM = 1024
-"""Characters of an output."""
+"""Longest value of an output, in characters."""
 PATIENCE = timedelta(minutes=5)
-"""A replacement that is not ready by then is not waited for."""
+"""Longest wait for a ready replacement."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurgeDeployment:
-    """A Deployment as surge sees it.
+    """Surge state of a Deployment.
 
-    added     replicas that our jobs have added, this one's in `mine`
-    set_to    what our jobs have set `replicas` to; None: nothing of ours
-    may_add   how many pods above `replicas` its own strategy allows
-    settled   its controller has seen the newest spec, and one ReplicaSet has all its pods
+    added: replicas that all our jobs have added; `mine` is this job's part
+    set_to: what our jobs have set `replicas` to; None: nothing of ours
+    may_add: how many pods above `replicas` its strategy allows
+    settled: its controller has observed the newest spec, and one ReplicaSet has all its pods
     """
 
     replicas: int
@@ -45,18 +47,18 @@ class SurgeDeployment:
     set_to: int | None = None
     paused: bool = False
     scaled_by: str = ""
-    """Who else sets its replicas: name of a HorizontalPodAutoscaler, "" for nobody."""
+    """HorizontalPodAutoscaler that sets its replicas; "" for none."""
 
     @property
     def foreign(self) -> bool:
-        """Whether somebody else has set the replicas since we did."""
+        """Report whether somebody else has set the replicas since we did."""
         return self.set_to is not None and self.set_to != self.replicas
 
 
 def refusal(found: SurgeDeployment, claims: bool) -> str:
-    """Why its pods move without surge, "" if surge is safe.
+    """Return why the Deployment's pods move without surge; "" if surge is safe.
 
-    claims  whether its pods have PersistentVolumeClaims: a second one may not get the volume
+    claims: whether its pods have PersistentVolumeClaims: a second pod may not get the volume
     """
     if claims:
         return "its pods have volumes that a second pod may not get"
@@ -74,17 +76,17 @@ def refusal(found: SurgeDeployment, claims: bool) -> str:
 
 
 def places(found: SurgeDeployment) -> int:
-    """How many pods may go because a replacement is ready for each."""
+    """Return how many pods may leave because a replacement is ready for each."""
     return max(found.ready - (found.replicas - found.mine), 0)
 
 
 def raised(found: SurgeDeployment, count: int) -> int:
-    """The replicas after `count` more; only for a Deployment without refusal."""
+    """Return the replicas after `count` more; only for a Deployment without refusal."""
     return found.replicas + count
 
 
 def lowered(found: SurgeDeployment) -> int | None:
-    """The replicas without ours; None: they are somebody else's by now and stay."""
+    """Return the replicas without ours; None: somebody else has set them, and they stay."""
     return None if found.foreign else max(found.replicas - found.mine, 0)
 
 
@@ -92,7 +94,7 @@ def lowered(found: SurgeDeployment) -> int | None:
 
 
 def read(output: Mapping[str, str]) -> list[Surge]:
-    """What `write` wrote. Broken entries are passed over."""
+    """Parse what `write` wrote. Broken entries are skipped."""
     found = []
     for text in filter(None, output.get(OUTPUT, "").split(";")):
         key, _, rest = text.partition("=")
@@ -104,7 +106,7 @@ def read(output: Mapping[str, str]) -> list[Surge]:
 
 
 def write(output: Mapping[str, str], surges: Iterable[Surge]) -> dict[str, str]:
-    """As many as find room; the others come when these are over."""
+    """Return the output with as many surges as fit; the others follow when these are over."""
     text = ""
     for s in surges:
         one = f"{s.key}={s.owner},{s.count},{round(s.since.timestamp() * 1000)}"
@@ -114,18 +116,18 @@ def write(output: Mapping[str, str], surges: Iterable[Surge]) -> dict[str, str]:
 
 
 def short(uid: str) -> str:
-    """Enough of a uid to tell the ReplicaSets of one node apart."""
+    """Return the first characters of a uid, enough to distinguish the ReplicaSets of one node."""
     return uid[:8]
 
 
 def plain(output: Mapping[str, str]) -> dict[str, str]:
-    """ReplicaSets (short uids) that move without surge, and why."""
+    """Return the ReplicaSets (short uids) that move without surge, and why."""
     pairs = (text.partition("=") for text in output.get(PLAIN, "").split(";"))
     return {uid: why for uid, _, why in pairs if uid}
 
 
 def write_plain(output: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """With `more`, by whole uids. Reasons are cut where there is no room."""
+    """Return the output with `more` added, by full uid. Reasons are cut to fit."""
     known = {**plain(output), **{short(uid): why for uid, why in more.items()}}
     room = max(ROOM // max(len(known), 1) - 10, 0)
     text = ";".join(f"{uid}={_word(why)[:room]}" for uid, why in known.items())
@@ -141,7 +143,7 @@ def records(job: Job) -> Iterator[StepStatus]:
 
 
 def owned(job: Job) -> list[Surge]:
-    """Of all steps, also of those that ended."""
+    """Return the surges of all steps, also of those that ended."""
     return [surge for record in records(job) for surge in read(record.output)]
 
 
@@ -150,7 +152,7 @@ def owns(job: Job) -> bool:
 
 
 def forget(job: Job, keys: Iterable[str] | None = None) -> Job:
-    """Without these, or any, surges of ours."""
+    """Remove the surges with these keys, or all of them, from the job's records."""
     gone = None if keys is None else set(keys)
 
     def without(record: StepStatus) -> StepStatus:

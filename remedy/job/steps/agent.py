@@ -1,4 +1,6 @@
-"""Agent steps: the agent acts by itself once the request is written; its answer is copied. Pure."""
+"""Step `agent`: the agent acts by itself once the request is written; its answer is
+copied. Pure.
+"""
 
 from datetime import datetime, timedelta
 
@@ -15,10 +17,11 @@ from remedy.job.records import ask, begun, done, failed, unheard
 from remedy.job.steps.asking import decide_anew, free_to_ask, lacks_permit
 
 ANSWER_GRACE = timedelta(seconds=5)
-"""Past a request's expiry: an answer may still be on its way, and clocks differ."""
+"""Wait past a request's expiry: an answer may still be on its way, and clocks differ."""
 
 
 def agent(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    """Send the request to the agent, then wait for its answer."""
     now, answer = seen.now, job.answer
     if record.asked_at is None:
         until = now + step.body.timeout
@@ -54,5 +57,5 @@ def _output(answer: AgentRequest) -> dict[str, str]:
 
 
 def _between(low: datetime | None, at: datetime | None, high: datetime) -> datetime:
-    """The host's clock where it is plausible, else ours."""
+    """Return the host's time `at` if it lies between `low` and `high`, else our time `high`."""
     return at if at is not None and (low is None or low <= at) and at <= high else high

@@ -1,7 +1,7 @@
-"""Step `waitForApproval`: nothing goes on until a person says so, in a word of their own for it.
+"""Step `waitForApproval`: the rung goes on only after a person approves this step. Pure.
 
-Pure. What was said before the step began was said of another situation and does not count; words
-that make no sense are answered elsewhere (remedy.job.words).
+A decision from before the step began was about another situation and does not count;
+remedy.job.words answers decisions that do not fit.
 """
 
 from kubenode.api.duration import format_duration
@@ -16,6 +16,7 @@ from remedy.job.words import heard, word
 def wait_for_approval(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
+    """Wait until a person approves or denies, or the step's time is over."""
     said = word(job)
     if said is not None:
         began = record.started_at or seen.now

@@ -1,9 +1,10 @@
-"""How a step asks whoever runs the machine for something, at most once where it must be. Pure.
+"""How a step sends requests to the provider or owner of the machine, at most once where needed.
+Pure.
 
-First the request is written down, with the boot of the host that it is meant for; then it is asked
-for, and what was heard is written. A wish for a state (off, on) may be repeated. What is none
-(reset, replace) is repeated only where the provider knows a request again by its ID, or after a
-clear answer that it was not taken: once nobody knows whether it was asked, it counts as asked.
+The request is recorded first, with the boot of the host that it is meant for; then it is sent, and
+its outcome is recorded. A request for a state (off, on) may be repeated. Any other (reset, replace)
+is repeated only if the provider recognizes a request by its ID, or after a clear answer that it was
+not taken: once it is unknown whether it was sent, it counts as sent.
 """
 
 from collections.abc import Callable
@@ -42,13 +43,15 @@ from remedy.power.seen import PowerSeen, RequestOutcome
 from rules.truth import Truth
 
 TAKEN, UNCLEAR, LATER, GONE = "taken", "unclear", "later", "gone"
-"""What was heard; absent: nothing, so nobody knows whether it was asked."""
+"""Outcomes in the step's output; absent: no outcome yet, so it is unknown whether the request was
+sent.
+"""
 AGAIN = timedelta(minutes=1)
-"""A state that was asked for and does not come is asked for again after this."""
+"""Interval after which a requested state that was not reached is requested again."""
 REFUSED_AGAIN = timedelta(seconds=30)
-"""An act that the last look was against is looked at again after this."""
+"""Interval after which an act that the last check prevented is considered again."""
 LATEST = timedelta(minutes=5)
-"""A provider that says when to come again is asked by then at the latest."""
+"""Upper bound of the delay that a provider asks for."""
 POLLED = frozenset(
     {
         "reboot",
@@ -61,20 +64,25 @@ POLLED = frozenset(
         "createObject",
     }
 )
-"""Steps whose progress only a look at the provider, or at another's object, shows."""
+"""Steps that show progress only at the provider, or in another system's object."""
 POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
+"""Steps, besides reboot, powerCycle and migrate, that need the provider's reading of
+the machine.
+"""
 
 OPEN = (JobPhase.AWAITING_PERMIT, JobPhase.RUNNING, JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN)
-"""Phases in which it matters that we switched the machine off."""
+"""Phases in which it matters that this job switched the machine off."""
 
 No = Callable[[str], Move]
-"""What follows when it cannot be done: a sentence -> the move."""
+"""What follows when a step cannot be done: takes the reason as a sentence, returns the move."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderRequest:
-    """word   as it stands in the output
-    state  whether it is one that may be wished for again
+    """A kind of request.
+
+    word: its value in the step's output
+    state: whether it asks for a state, so that it may be repeated
     """
 
     word: str
@@ -88,18 +96,19 @@ RESET = ProviderRequest("reset", JobAct.RESET, state=False)
 REPLACE = ProviderRequest("replace", JobAct.REPLACE, state=False)
 ROLL_BACK = ProviderRequest("rollback", JobAct.ROLL_BACK, state=False)
 GUARDED = (OFF, RESET, REPLACE)
-"""They go through the guard of destructive acts, which refuses what comes later than it says."""
+"""Requests that pass the guard of destructive acts, which refuses a request after its expiry."""
 
 
 def asked(record: StepStatus) -> str:
-    """The word of the wish that stands written, "" for none."""
+    """Return the word of the recorded request; "" if there is none."""
     open_ = record.by is StepBy.PROVIDER and record.asked_at is not None
     return record.output.get(ASKED, "") if open_ else ""
 
 
 def deadline(step: Step, record: StepStatus) -> datetime | None:
-    """The end of the whole step, whatever was asked of whom in it. A machine that was switched off
-    in order to boot, and is switched on only after that, has the step's time once more.
+    """Return the end of the whole step, whatever was requested in it; None if it has not begun. A
+    machine that was switched off in order to boot, and is switched on only afterwards, gets the
+    step's time again.
     """
     if record.started_at is None:
         return None
@@ -110,24 +119,28 @@ def deadline(step: Step, record: StepStatus) -> datetime | None:
 
 
 def over(step: Step, record: StepStatus, seen: JobObservation) -> bool:
+    """Report whether the step's time is over."""
     end = deadline(step, record)
     return end is not None and silence.over(seen, record.started_at, end)
 
 
 def ends_at(step: Step, record: StepStatus, seen: JobObservation) -> datetime:
-    """`deadline`, by our clock: what is asked for now expires then."""
+    """Return the deadline by our clock: a request made now expires then."""
     end = deadline(step, record) or seen.now
     return by_our_clock(seen, record.started_at or seen.now, end)
 
 
 def never_shown(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
-    """The end of a step that is over, whose effect only others can show."""
+    """Fail a step after its timeout, if only others can show its effect; wait while answers may
+    still arrive.
+    """
     return unheard(job, seen, step, record, deadline(step, record) or seen.now, why)
 
 
 def proven_dark(job: Job, power: PowerSeen | None) -> bool:
-    """Off or gone by the provider's word. One that does not know a machine proves that it is gone
-    only if it knew it before in this job: it may be asked in the wrong place.
+    """Report whether the provider says that the machine is off or gone. A provider that does not
+    know a machine proves that it is gone only if it knew it before in this job: it may have been
+    asked in the wrong place.
     """
     if power is None:
         return False
@@ -136,7 +149,9 @@ def proven_dark(job: Job, power: PowerSeen | None) -> bool:
 
 
 def leave(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
-    """None when nothing speaks against asking."""
+    """Return None when guards, evidence and permit allow the request; else the hold, the end, or
+    the move that regains the permit.
+    """
     return may(job, seen, evidence=evidence) or stands(job, seen)
 
 
@@ -149,8 +164,8 @@ def write(
     wish: ProviderRequest,
     **noted: str,
 ) -> Move:
-    """The request goes into the status; it is asked for by the round after that write. One that
-    was asked for before the status was removed goes into it as it was, and is not asked for again.
+    """Record the request in the status; the round after that write sends it. A request sent before
+    the status was removed is recorded as it was, and is not sent again.
     """
     output = {k: v for k, v in record.output.items() if k not in (HEARD, BACK)}
     machine = {MACHINE: node.provider_id} if node.provider_id else {}
@@ -165,6 +180,7 @@ def write(
 
 
 def _as_before(job: Job, record: StepStatus, earlier: Requested, end: datetime) -> Job:
+    """Record a request that was sent before the status was removed, with an unclear outcome."""
     boot_id = "" if earlier.boot_id == "-" else earlier.boot_id
     asked_before = record.model_copy(
         update={
@@ -191,10 +207,12 @@ def go_on(
     evidence: bool | None = None,
     repeatable: bool = False,
 ) -> Move:
-    """Ask for what stands written, as often as it may be asked, and write down what was heard.
+    """Send the recorded request as often as allowed, and record its outcome.
 
-    check     whether guards, evidence and permit must stand right before it
-    evidence  whether the fault must be plain true; None: unless this rung did something before
+    no: what follows when the provider refuses
+    check: whether guards, evidence and permit are checked right before it
+    evidence: whether the evidence must be known true; None: unless this rung did something before
+    repeatable: whether the provider recognizes a repeated request by its ID
     """
     heard = seen.heard
     repeats = wish.state or repeatable
@@ -218,8 +236,9 @@ def go_on(
 
 
 def _of_another_boot(job: Job, seen: JobObservation, record: StepStatus) -> Move | None:
-    """A host that has booted since it was to be switched off is judged anew: only the plain fault
-    on the boot that it runs now lets it be asked for again. None: it runs the boot that is written.
+    """Decide again about a host that has booted since the request to switch it off: only a fault
+    that is known true in the current boot lets the request be sent. None: the boot is the recorded
+    one.
     """
     boot_id = seen.node.boot_id if seen.node is not None else ""
     if not boot_id or not record.boot_id or boot_id == record.boot_id:
@@ -231,7 +250,9 @@ def _of_another_boot(job: Job, seen: JobObservation, record: StepStatus) -> Move
 def _of_another_time(
     job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest
 ) -> Move | None:
-    """A request whose written time is over, while its step has more by our clock, gets that."""
+    """Extend a request with a past recorded expiry while its step has more time by
+    our clock.
+    """
     end, step = record.expires_at, job.step
     if wish not in GUARDED or step is None or end is None or seen.now < end:
         return None
@@ -248,6 +269,7 @@ def _refused_lately(job: Job, now: datetime) -> bool:
 def _due(
     job: Job, seen: JobObservation, record: StepStatus, repeats: bool, wish: ProviderRequest
 ) -> bool:
+    """Report whether the recorded request must be sent now."""
     if seen.unasked:
         return True
     match record.output.get(HEARD, ""):
@@ -262,6 +284,7 @@ def _due(
 def _heed(
     job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest, repeats: bool, no: No
 ) -> Move:
+    """Record the outcome of the request that the last round sent."""
     heard, now = seen.heard, seen.now
     assert heard is not None
     match heard.outcome:
@@ -287,10 +310,10 @@ def _heed(
 
 
 def _refused(job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest) -> Move:
-    """Nobody was asked this time. What this process wrote and nobody was asked before is decided
-    anew, and its step has its whole time again: a refusal leads to no other rung. What may have
-    been asked stays written, and is asked for again. A reset of a host that has booted meanwhile
-    stays too: the boot ends its step.
+    """Hold after a check that prevented the request. A request that this process recorded and never
+    sent is decided again, and its step gets its whole time again: such a refusal leads to no other
+    rung. A request that may have been sent stays recorded and is sent again. A reset of a host that
+    has booted meanwhile stays too: the boot ends its step.
     """
     heard, now, step = seen.heard, seen.now, job.step
     assert heard is not None
@@ -304,13 +327,17 @@ def _refused(job: Job, seen: JobObservation, record: StepStatus, wish: ProviderR
 
 
 def lacks_permit(answer: AgentRequest | None) -> bool:
-    """Whether the agent did nothing, as it found no permit that was valid at that moment."""
+    """Report whether the agent did nothing because it found no permit that was valid at that
+    moment.
+    """
     refused = answer is not None and answer.state is RequestState.REFUSED
     return refused and answer is not None and answer.output.startswith(WITHOUT_PERMIT)
 
 
 def decide_anew(job: Job, seen: JobObservation, record: StepStatus, step: Step, why: str) -> Move:
-    """After a refusal of the agent for want of a permit: nobody was asked, and no time is lost."""
+    """Decide again after an agent's refusal for want of a permit: nothing was done, and the step
+    gets its whole time again.
+    """
     now = seen.now
     times = {"started_at": now, "expires_at": now + step.body.timeout}
     after = withdrawn(job, record.model_copy(update=times))
@@ -318,11 +345,14 @@ def decide_anew(job: Job, seen: JobObservation, record: StepStatus, step: Step, 
 
 
 def noted(record: StepStatus, word: str, **changes: object) -> StepStatus:
+    """Return the record with the outcome `word`."""
     return record.model_copy(update={"output": {**record.output, HEARD: word}, **changes})
 
 
 def withdrawn(job: Job, record: StepStatus) -> Job:
-    """Nobody was asked, or who was did not take it: the job is in flight no more."""
+    """Remove the request from the record: it was not sent, or not taken. The job is no longer in
+    flight.
+    """
     output = {k: v for k, v in record.output.items() if k not in (ASKED, HEARD)}
     changes = {"by": StepBy.OPERATOR, "asked_at": None, "output": output}
     return put(job, record.model_copy(update=changes))
@@ -331,27 +361,31 @@ def withdrawn(job: Job, record: StepStatus) -> Job:
 def away(
     job: Job, seen: JobObservation, record: StepStatus, why: str, after: timedelta | None = None
 ) -> Move:
-    """Wait for a provider that does not answer, or not now."""
+    """Hold for a provider that does not answer, or not now. `after`: the delay that it asks for."""
     waited = seen.now - (record.started_at or seen.now)
     until = seen.now + min(after or patience(waited), LATEST)
     return hold(job, seen.now, HoldReason.PROVIDER_UNREACHABLE, why, until=until)
 
 
 def waits_for_provider(job: Job, now: datetime) -> bool:
-    """Whether it is not the time yet to ask again for what was not taken, or was refused."""
+    """Report whether the time to repeat a request that was not taken, or was prevented, has not
+    come.
+    """
     reasons = (HoldReason.PROVIDER_UNREACHABLE, HoldReason.ACT_REFUSED)
     return held_for(job, *reasons) and not due(job, now)
 
 
 def free_to_ask(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
-    """None when the provider may be asked for something new."""
+    """Return None when the provider or agent may be asked for something new."""
     if waits_for_provider(job, seen.now):
         return wait(job)
     return leave(job, seen, evidence=evidence)
 
 
 def unread(job: Job, seen: JobObservation, record: StepStatus, no: No) -> Move:
-    """There is no reading of the machine's power: nothing is done to what is not seen."""
+    """Wait, or fail, while there is no reading of the machine's power: nothing is done
+    without one.
+    """
     power = seen.power
     if power is None:
         return wait(job)
@@ -363,8 +397,8 @@ def unread(job: Job, seen: JobObservation, record: StepStatus, no: No) -> Move:
 
 
 def kept_dark(job: Job, fault: FaultAssessment, power: PowerSeen | None) -> FaultAssessment:
-    """A machine that we switched off is not well, whatever its evidence says of a dark host: the
-    ladder goes on, or a person finds the node cordoned and fenced.
+    """Return the fault, held true for a machine that this job switched off, whatever the evidence
+    says: otherwise the ladder would stop and leave the node cordoned and fenced.
     """
     if power is None or not power.dark or not switched_off(job):
         return fault
@@ -373,19 +407,21 @@ def kept_dark(job: Job, fault: FaultAssessment, power: PowerSeen | None) -> Faul
 
 
 def next_path(step: Step, record: StepStatus) -> PowerPath | None:
-    """The first path of a reboot that is not spent; a spent one has its reason in the output."""
+    """Return the first path of a reboot that has not failed; a failed one has its reason in the
+    output.
+    """
     assert step.reboot is not None
     return next((path for path in step.reboot.via if path not in record.output), None)
 
 
 def fence_failed(job: Job) -> bool:
-    """Whether the step that the job stopped at is a fence that could not be set."""
+    """Report whether the job stopped at a step `fence` that failed."""
     record = job.record
     return record is not None and record.name == "fence" and record.state is StepState.FAILED
 
 
 def asks_power(job: Job, node: NodeSeen | None) -> bool:
-    """Whether the provider's word on the machine is needed now."""
+    """Report whether the provider's reading of the machine is needed now."""
     step, record = job.step, job.under_way
     if job.close_reason is not None:
         return left_off(job)
@@ -396,18 +432,20 @@ def asks_power(job: Job, node: NodeSeen | None) -> bool:
     if job.phase is not JobPhase.RUNNING or step is None or record is None:
         return False
     if step.migrate is not None:
-        # A node that does not answer may be off: then nothing on it has to be waited for.
+        # A node that is not Ready may be off: then no pod on it has to be waited for.
         return node is not None and node.ready not in ("True", "")
     if step.reboot is None and step.power_cycle is None:
         return step.name in POWER
     if step.reboot is not None and not asked(record):
         return record.asked_at is None and next_path(step, record) is PowerPath.PROVIDER
-    # What is awaited then is a boot, and the provider's word is no proof of one.
+    # The step then waits for a boot, which the provider's reading cannot prove.
     return not (asked(record) in (ON.word, RESET.word) and record.output.get(HEARD) == TAKEN)
 
 
 def asks_replacing(job: Job) -> bool:
-    """Whether it is needed who can replace the machine, or how far that is."""
+    """Report whether the replacement of the machine must be read: who can do it, and
+    its progress.
+    """
     record = job.under_way
     return (
         job.close_reason is None
@@ -418,7 +456,7 @@ def asks_replacing(job: Job) -> bool:
 
 
 def asks_rollback(job: Job) -> bool:
-    """Whether it is needed how far a component is taken back."""
+    """Report whether the progress of a component's rollback must be read."""
     record = job.under_way
     return (
         job.close_reason is None

@@ -1,6 +1,7 @@
-"""Step `collect`: the agent saves evidence on the host before a repair wipes it away. Pure.
+"""Step `collect`: the agent saves evidence on the host before a repair destroys it. Pure.
 
-It fails softly: by default the next step follows. A host whose agent is silent is not waited for.
+A failure is not fatal: by default the next step follows. A host with a silent agent is not waited
+for.
 """
 
 from kubenode.api.v1alpha1 import Step

@@ -1,4 +1,6 @@
-"""Step `cordon`: unschedulable under our mark; what was cordoned before stays so after. Pure."""
+"""Step `cordon`: sets unschedulable with our mark. A node that was cordoned before stays cordoned
+after. Pure.
+"""
 
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus

@@ -1,7 +1,7 @@
-"""Steps `waitForEvent` and `approveEvent`: a cloud's planned act, waited for or let go ahead. Pure.
+"""Steps `waitForEvent` and `approveEvent`: wait for a cloud's planned event, or let it start. Pure.
 
-Events are levels: one may be updated, put off, reported again or vanish while we look at it. What
-counts is their current state (`JobObservation.events`) and the host's boot ID, which is final.
+Events are levels: an event may be updated, postponed, reported again or vanish at any time. Only
+its current state counts (`JobObservation.events`), and the host's boot ID, which is final.
 """
 
 from datetime import timedelta
@@ -22,18 +22,19 @@ from remedy.power.seen import RequestOutcome
 
 NO_EVENT = "the job was made without a HostEvent: use this step in a rule whose `when` asks for one"
 ASKED, APPROVED, LATER = "Asked", "Approved", "Later"
-"""What a step `approveEvent` notes of each event, under the HostEvent's name."""
+"""Values in the output of a step `approveEvent`, by HostEvent name."""
 EVENT = "event"
-"""And which one an agent is to let go ahead, in its cloud's own words."""
+"""Key of the step's output: the event that an agent shall let start, by its external ID."""
 ANSWER = timedelta(minutes=1)
-"""How long a provider, or an agent, may take to hear that its act may start."""
+"""How long a provider, or an agent, may take to accept that its event may start."""
 LOOK = timedelta(seconds=30)
-"""After this it is looked at again whether the other machines of an event are empty."""
+"""Interval at which the other machines of a shared event are checked."""
 
 
 def wait_for_event(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
+    """Wait until the events are over as `until` says; fail or close the job if that cannot come."""
     assert step.wait_for_event is not None
     until = step.wait_for_event.until
     if "NewBootID" in until and record.boot_id and node.boot_id not in ("", record.boot_id):
@@ -56,6 +57,7 @@ def wait_for_event(
 
 
 def _cancelled(job: Job, seen: JobObservation, step: Step, record: StepStatus) -> Move:
+    """Close the job, or end the step, as `onCancel` and `until` say."""
     assert step.wait_for_event is not None
     if step.wait_for_event.on_cancel == "Release" and not acted(job):
         return close(job, seen.now, CloseReason.EVENT_CANCELLED, WHY_CANCELLED)
@@ -72,7 +74,9 @@ def _over(events: tuple[EventSeen, ...]) -> str:
 def approve_event(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
-    """Each event is told of once, or again where that does no harm, until its phase moves on."""
+    """Let each event start: once, or repeatedly where that is harmless, until its phase
+    advances.
+    """
     heard = seen.heard
     if heard is not None and heard.act is JobAct.APPROVE_EVENT:
         return _heard(job, seen, step, record, heard)
@@ -95,13 +99,13 @@ def approve_event(
     if record.output.get(event.name) != ASKED:
         return _intent(job, seen, node, step, record, event)
     if not (seen.unasked or event.repeatable):
-        return wait(job)  # asked by a process that died since: the event's phase will tell
+        return wait(job)  # requested by an earlier process: the event's phase will show it
     return disrupt(job, seen, JobAct.APPROVE_EVENT)
 
 
 def next_to_approve(job: Job, events: tuple[EventSeen, ...]) -> EventSeen | None:
-    """One that has not begun and that its provider has not been heard to let go ahead; one that
-    was asked for comes first.
+    """Return an event that has not begun and whose provider has not confirmed that it may start;
+    one that was requested comes first. None if there is none.
     """
     noted = job.record.output if job.record is not None else {}
     left = [e for e in events if e.phase in BEFORE and noted.get(e.name) != APPROVED]
@@ -111,8 +115,8 @@ def next_to_approve(job: Job, events: tuple[EventSeen, ...]) -> EventSeen | None
 def _intent(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus, event: EventSeen
 ) -> Move:
-    """Write down which event is asked for, before it is; nothing is, while anything speaks against
-    it.
+    """Record which event is approved before the request; record nothing while anything
+    prevents it.
     """
     stop, act = disrupt(job, seen, JobAct.APPROVE_EVENT)
     if act is not JobAct.APPROVE_EVENT:
@@ -128,7 +132,9 @@ def _intent(
 
 
 def _answered(job: Job, seen: JobObservation, step: Step, record: StepStatus) -> Move:
-    """The agent on the machine says it, once for each request, whatever becomes of us."""
+    """Read the answer of the agent, which approves the event from inside the machine, once for each
+    request.
+    """
     answer, expires = job.answer, record.expires_at or seen.now
     if answer is None or answer.state is RequestState.RUNNING:
         longer = timedelta(0) if answer is None else ANSWER
@@ -151,6 +157,7 @@ def _answered(job: Job, seen: JobObservation, step: Step, record: StepStatus) ->
 def _heard(
     job: Job, seen: JobObservation, step: Step, record: StepStatus, heard: JobActResult
 ) -> Move:
+    """Record the provider's answer to the approval."""
     asked = next((name for name, note in record.output.items() if note == ASKED), "")
 
     def noted(note: str) -> Job:

@@ -1,7 +1,8 @@
-"""Step `fence`: the out-of-service taint, by which Kubernetes frees what the node holds. Pure.
+"""Step `fence`: sets the out-of-service taint, by which Kubernetes releases pods and volumes of the
+node. Pure.
 
-Only for a machine that its provider says is dark: on one that runs, two pods would write to one
-volume.
+Only for a machine that its provider reports as off or gone: on a running one, two pods could write
+to one volume.
 """
 
 from kubenode.api.v1alpha1 import Step
@@ -15,6 +16,8 @@ from remedy.job.undo import disowned
 
 
 def fence(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    """Set the taint once the machine is proven off; wait until its pods are gone."""
+
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)
 
@@ -44,7 +47,9 @@ def fence(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: St
 
 
 def _until_free(job: Job, seen: JobObservation, record: StepStatus, ended: bool) -> Move:
-    """The next step may take the Node away, and with it what frees its volumes soon."""
+    """Wait until the pods are gone: the next step may delete the Node, and the taint that releases
+    its volumes soon goes with it.
+    """
     left = seen.pods.left if seen.pods is not None else 0
     if left and not ended:
         return wait(job)

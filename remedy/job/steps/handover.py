@@ -1,8 +1,8 @@
 """Steps `webhook` and `createObject`: another system is asked to act on the node. Pure.
 
-Both are asked for like an act of our own: with the permit of the rung, no guard in the way, the
-evidence plain. An object is written down before it is made, seen before it is believed in, and
-taken back when its step fails or the job ends.
+Both need what our own acts need: the permit of the rung, no guard that is true, evidence that is
+true. An object is recorded before it is created, observed before the step relies on it, and deleted
+when its step fails or the job ends.
 """
 
 from kubenode.api.duration import format_duration
@@ -18,6 +18,7 @@ from remedy.power.seen import RequestOutcome
 
 
 def webhook(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    """Call the receiver until it takes the request, refuses it, or the step's time is over."""
     assert step.webhook is not None
     heard = seen.heard
     if heard is not None and heard.act is JobAct.HAND_OVER:
@@ -40,6 +41,7 @@ def webhook(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: 
 def create_object(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
+    """Create the object and wait until it says that the work is done."""
     assert step.create_object is not None
     heard, there = seen.heard, seen.handed
     if heard is not None and heard.act is JobAct.TAKE_BACK:
@@ -70,7 +72,7 @@ def create_object(
 def _ended(
     job: Job, seen: JobObservation, step: Step, record: StepStatus, there: HandedSeen
 ) -> Move | None:
-    """What the object says; None: nothing yet."""
+    """Return what the object's state means for the step; None: nothing yet."""
     match there.state:
         case Handed.DONE:
             return done(job, seen, record, "its object says that it is done")
@@ -91,7 +93,9 @@ def _ended(
 
 
 def _fail(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
-    """Two must not repair one node at once: what was made is taken back before anything follows."""
+    """Fail the step; first delete the object, since two systems must not repair one
+    node at once.
+    """
     if PATH in record.output and TAKEN_BACK not in record.output:
         if not record.message:
             return put(job, record.model_copy(update={"message": why[:1024]})), JobAct.NONE
@@ -110,6 +114,7 @@ def _taken_back(
 
 
 def _again(job: Job, seen: JobObservation, record: StepStatus, heard: JobActResult) -> Move:
+    """Hold until the receiver or the API server is asked again."""
     until = seen.now + patience(seen.now - (record.started_at or seen.now))
     return hold(job, seen.now, HoldReason.RECEIVER_UNREACHABLE, heard.error, until=until)
 

@@ -1,8 +1,8 @@
-"""Step `migrate`: evict by policy until no pod is left that has to leave. Pure.
+"""Step `migrate`: evicts pods by policy until none is left that has to leave. Pure.
 
-What each run finds out (evicted, refused, saved) goes into the step's record first. Then, in this
-order: the end, force where nothing runs any more, the time that is over, a host that ends nothing,
-and what may leave next.
+Each run first records what it finds (evicted, refused, saved). Then it checks, in this order: the
+end, deletion on a host that is proven off, a host that ends no pods, the step's time, surge, and
+the pods that may leave next.
 """
 
 from datetime import timedelta
@@ -22,6 +22,7 @@ from remedy.job.silence import already
 
 
 def migrate(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    """Continue the drain of the node."""
     now, heard, pods = seen.now, seen.heard, seen.pods
     if heard is not None and (after := _written(job, heard, seen, record)) is not None:
         return after
@@ -39,7 +40,7 @@ def migrate(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: 
 
 
 def _next(job: Job, seen: JobObservation, record: StepStatus, pods: Pods) -> Move:
-    """Whoever may leave now, else the reason for waiting."""
+    """Do the next act for the pods that may leave now, else record the reason for waiting."""
     now = seen.now
     if pods.overdue or pods.checkpoint:
         told = gangs.told(gangs.read(record.output), pods.checkpoint, now)
@@ -61,18 +62,19 @@ def _just_did(seen: JobObservation, act: JobAct) -> bool:
 
 
 def _once(job: Job, seen: JobObservation, act: JobAct) -> Move:
+    """Choose the act unless the last round did it."""
     return wait(job) if _just_did(seen, act) else disrupt(job, seen, act)
 
 
 def _all_cordoned(record: StepStatus, pods: Pods, seen: JobObservation) -> bool:
-    """Whether every job that may act has cordoned its node, or had the time to."""
+    """Report whether every job that may act has cordoned its node, or had the time to."""
     return pods.cordoning == 0 or seen.now >= (record.started_at or seen.now) + PATIENCE
 
 
 def _written(
     job: Job, heard: JobActResult, seen: JobObservation, record: StepStatus
 ) -> Move | None:
-    """What the last act brought goes into the record; None if it brought nothing."""
+    """Record the result of the last act; None if it has none."""
     now = seen.now
     if heard.saved:
         ends = {
@@ -96,7 +98,7 @@ def _written(
 
 
 def _counted(record: StepStatus, seen: JobObservation, evicted: int, moved: str) -> StepStatus:
-    """Progress for people, and the notes by which replacements are found."""
+    """Record the progress for people, and the notes by which replacements are found."""
     total = int(record.output.get("evicted", "0")) + evicted
     output = {**add(record.output, moved), "evicted": str(total)}
     if seen.pods is not None:
@@ -105,6 +107,7 @@ def _counted(record: StepStatus, seen: JobObservation, evicted: int, moved: str)
 
 
 def _blocked(job: Job, seen: JobObservation) -> Move:
+    """Hold because an eviction was refused, as by a budget."""
     heard, pods = seen.heard, seen.pods
     refused = pods.blocked if pods is not None else None
     blocked = refused or (heard.blocked if heard is not None else None)
@@ -115,7 +118,7 @@ def _blocked(job: Job, seen: JobObservation) -> Move:
 
 
 def _waiting(job: Job, seen: JobObservation, record: StepStatus, pods: Pods) -> Move:
-    """Nothing can be done now: say why, as seldom as the reason changes."""
+    """Record why nothing can be done now; write only when the reason changes."""
     if not begun(job) and (gone := healed(job, seen)) is not None:
         return gone
     if pods.blocked is not None:

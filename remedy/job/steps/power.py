@@ -1,7 +1,7 @@
-"""Steps that switch a machine: powerOff, powerOn, powerCycle, and the boot by its provider. Pure.
+"""Steps powerOff, powerOn and powerCycle, and the provider's part of step reboot. Pure.
 
-Off and on are proven by the provider's reading, a boot by a new boot ID alone. A machine that was
-switched off in order to boot is switched on again whatever else is true by then.
+The provider's reading proves off and on; only a new boot ID proves a boot. A machine that was
+switched off in order to boot is switched on again whatever else has changed meanwhile.
 """
 
 from kubenode.api.duration import format_duration
@@ -33,13 +33,17 @@ from remedy.job.undo import disowned
 
 
 def rebooted(before: str, now: str) -> bool:
-    """Whether the host has booted again. Both are boot IDs, "" is unknown and proves nothing."""
+    """Report whether the host has booted again. Both are boot IDs; "" is unknown and proves
+    nothing.
+    """
     return bool(before and now and before != now)
 
 
 def power_off(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
+    """Switch the machine off; done when the provider reports it off or gone."""
+
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)
 
@@ -54,7 +58,7 @@ def power_off(
         return go_on(job, seen, record, OFF, no)
     if not power.can.off:
         return no(f"{power.provider} cannot switch this machine off")
-    if not job.finalizer:  # else a job that is deleted would leave the machine off
+    if not job.finalizer:  # without it a deleted job would leave the machine off
         return job, JobAct.ADD_FINALIZER
     return free_to_ask(job, seen, evidence=not begun(job)) or write(
         job, seen, node, step, record, OFF, **{WAS: power.told}
@@ -64,6 +68,8 @@ def power_off(
 def power_on(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
+    """Switch the machine on; done when the provider reports it running."""
+
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)
 
@@ -88,6 +94,8 @@ def power_on(
 def power_cycle(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
+    """Boot the machine through the provider, by off and on where possible."""
+
     def no(why: str) -> Move:
         return failed(job, seen, step, record, why)
 
@@ -104,9 +112,10 @@ def boot(
     *,
     by_reset: bool,
 ) -> Move:
-    """Boot by the provider: off until proven dark, then on; or one reset.
+    """Boot through the provider: off until proven, then on; or one reset.
 
-    by_reset  which is taken where the provider can do both
+    no: what follows when the provider refuses
+    by_reset: whether a reset is preferred when the provider can do both
     """
     word = asked(record)
     if word in ("on", "reset") and rebooted(record.boot_id, node.boot_id):
@@ -131,6 +140,7 @@ def boot(
 def _dark_then_on(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus, no: No
 ) -> Move:
+    """Wait until the machine is proven off, then request to switch it on."""
     power = seen.power
     if proven_dark(job, power):
         gone = power is None or power.power is None or power.power.state is PowerState.GONE
@@ -145,8 +155,8 @@ def _dark_then_on(
 def _other_way(
     job: Job, seen: JobObservation, record: StepStatus, refused: ProviderRequest, no: No
 ) -> No:
-    """A provider that refuses one way to boot a machine may know another: a group would replace
-    one that is switched off, and takes a reset.
+    """Return a handler that tries the other way to boot after a refusal: a group would replace a
+    machine that is off, and accepts a reset.
     """
     power, other = seen.power, RESET if refused is OFF else OFF
     able = power is not None and (power.can.reset if other is RESET else power.can.off)
@@ -175,6 +185,7 @@ def _begin(
     *,
     by_reset: bool,
 ) -> Move:
+    """Record the first request, or fail if no way to boot can work."""
     power = seen.power
     if power is None or power.power is None:
         return unread(job, seen, record, no)
@@ -193,7 +204,7 @@ def _begin(
 
 
 def _first_way(can: Can, record: StepStatus, *, by_reset: bool) -> ProviderRequest:
-    """Of the ways that the provider has, one that it did not refuse yet if there is any."""
+    """Return the preferred way to boot, of those that the provider has and did not refuse yet."""
     able = [wish for wish, has in ((OFF, can.off), (RESET, can.reset)) if has]
     if by_reset:
         able.reverse()
@@ -201,7 +212,7 @@ def _first_way(can: Can, record: StepStatus, *, by_reset: bool) -> ProviderReque
 
 
 def unfenced(job: Job, node: NodeSeen) -> Move | None:
-    """Our fence comes off before the machine may run again; None when there is none."""
+    """Remove our fence before the machine may run again; None when there is none."""
     if not job.status.owned.fenced:
         return None
     if node.out_of_service and node.fenced_by == job.mark:

@@ -1,9 +1,10 @@
-"""Step `reboot`: by the agent, which asks the system, or by the provider, which does not. Pure.
+"""Step `reboot`: by the agent, which shuts the host down in order, or by the provider, which does
+not. Pure.
 
-The paths of `via` are tried in order. An agent that does not answer, refuses or fails gives way to
-the next path; its request has expired by then, so that an agent that wakes late does nothing. Only
-a new boot ID ends the step well, whoever reports it; but the one in an answer that says no may be
-from before the request, and proves nothing.
+The paths of `via` are tried in order. An agent that does not answer, refuses or fails makes the
+step take the next path; its request has expired by then, so an agent that wakes late does nothing.
+Only a new boot ID ends the step as done, from any source; but the boot ID in an answer that says
+no may be older than the request, and proves nothing.
 """
 
 from datetime import datetime, timedelta
@@ -30,10 +31,11 @@ from remedy.job.steps.asking import (
 from remedy.job.steps.power import boot, rebooted
 
 LONGEST = timedelta(minutes=3)
-"""An agent that does not answer is waited for at most so long where there is another path."""
+"""Longest wait for an agent that does not answer, if there is another path."""
 
 
 def reboot(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    """Continue on the path under way, or take the next one."""
     assert step.reboot is not None
     if record.by is StepBy.AGENT and record.asked_at is not None:
         return _by_agent(job, seen, node, step, record)
@@ -65,6 +67,7 @@ def _ask_agent(
 def _by_agent(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
+    """Wait for the boot that the agent was asked for, or take the next path."""
     answer, now = job.answer, seen.now
     done_by_it = answer is not None and answer.state is RequestState.DONE
     for boot_id in (node.boot_id, answer.boot_id if answer is not None and done_by_it else ""):
@@ -79,8 +82,8 @@ def _by_agent(
     if answer is not None and no and not rebooted(record.boot_id, answer.boot_id):
         return _give_way(job, seen, step, record, PowerPath.AGENT, no)
     if answer is None or no:
-        # A host that runs another boot than it was asked of tells so by its Lease or its Node, and
-        # soon: until then no other path is taken, lest a host be reset that has just booted.
+        # A host that runs another boot than the one of the request reports it by its Lease or Node,
+        # soon. Until then no other path is taken: a host that has just booted must not be reset.
         until = (record.expires_at or now) + ANSWER_GRACE
         why = no or f"agent {job.spec.agent} did not answer"
     elif _left(step, record, PowerPath.AGENT):
@@ -94,7 +97,7 @@ def _by_agent(
 
 
 def _no(job: Job) -> str:
-    """That the agent has said no, "" if it has not."""
+    """Return the agent's refusal or failure as a sentence; "" if it gave none."""
     answer = job.answer
     if answer is None or answer.state not in (RequestState.FAILED, RequestState.REFUSED):
         return ""
@@ -103,12 +106,12 @@ def _no(job: Job) -> str:
 
 
 def _patient_until(step: Step, record: StepStatus, now: datetime) -> datetime:
-    """A host that goes down in order is not cut off before two thirds of the time are over."""
+    """Return until when a host may shut down in order: two thirds of the step's time."""
     return (record.asked_at or now) + step.body.timeout * 2 / 3
 
 
 def _left(step: Step, record: StepStatus, path: PowerPath) -> list[PowerPath]:
-    """The other paths that have not been tried."""
+    """Return the other paths that have not failed."""
     assert step.reboot is not None
     return [p for p in step.reboot.via if p is not path and p not in record.output]
 
@@ -116,7 +119,7 @@ def _left(step: Step, record: StepStatus, path: PowerPath) -> list[PowerPath]:
 def _give_way(
     job: Job, seen: JobObservation, step: Step, record: StepStatus, path: PowerPath, why: str
 ) -> Move:
-    """This path is spent: the next one, or the end."""
+    """Record that this path failed; take the next one, or fail the step."""
     output = {**record.output, path: why[:1024]}
     spent = record.model_copy(update={"by": StepBy.OPERATOR, "asked_at": None, "output": output})
     if _left(step, spent, path):

@@ -1,7 +1,8 @@
-"""Step `replace`: the machine is given back by whoever made it, who makes another. Pure.
+"""Step `replace`: the system that created the machine replaces it. Pure.
 
-Done when the old Node is gone and one of the same group that came since is Ready. A machine that
-runs is given up only while the fault is plain true.
+Done when the old Node is gone and a Node of the same group that came since is Ready; when the same
+machine was set up again and is Ready; or when the old Node is gone and the group needs no other. A
+running machine is given up only while the fault is known true.
 """
 
 from datetime import timedelta
@@ -31,7 +32,7 @@ from remedy.power.seen import ReplaceSeen, RequestOutcome
 
 PATH, TARGET, GROUP, NEWEST, GONE_AT = "path", "target", "group", "newest", "goneAt"
 ENOUGH = timedelta(minutes=1)
-"""Who makes machines only when they are wanted has had the time to want one."""
+"""An autoscaler that creates machines on demand has had this time to request one."""
 
 
 def replace(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
@@ -52,13 +53,16 @@ def replace(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: 
 
 
 def _evidence(job: Job, seen: JobObservation) -> bool:
-    """Whether the fault must be plain true: not of a dark machine that this rung switched off."""
+    """Report whether the fault must be known true; not for a machine that this rung
+    switched off.
+    """
     return not (begun(job) and proven_dark(job, seen.power))
 
 
 def _nobody(
     job: Job, seen: JobObservation, step: Step, record: StepStatus, far: ReplaceSeen
 ) -> Move:
+    """Wait, or fail, while no system is known that can replace the machine."""
     if far.outcome in (RequestOutcome.REFUSED, RequestOutcome.GONE):
         return failed(job, seen, step, record, f"nobody can replace the machine: {far.why}")
     if waits_for_provider(job, seen.now):
@@ -69,6 +73,7 @@ def _nobody(
 def _asked(
     job: Job, seen: JobObservation, step: Step, record: StepStatus, far: ReplaceSeen
 ) -> Move:
+    """Wait for the new node; repeat the request where that is safe."""
     gone = seen.node is None and far.gone
     since = record.output.get(GONE_AT, "")
     if far.renewed:

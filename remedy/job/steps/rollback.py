@@ -1,7 +1,7 @@
-"""Step `rollbackComponent`: a component of the machine goes back to the revision before. Pure.
+"""Step `rollbackComponent`: returns a component of the machine to its previous revision. Pure.
 
-Done when the host has it and is well with it, by its agent's word. The Machine operator does it,
-under the permit of this job.
+The Machine operator does it, under the permit of this job. Done when the agent reports that the
+host has the revision and is healthy with it.
 """
 
 from kubenode.api.duration import format_duration
@@ -30,6 +30,7 @@ FROM, TO, OF = "from", "to", "of"
 def rollback_component(
     job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
 ) -> Move:
+    """Request the rollback and wait for it."""
     far = seen.rollback or RollbackSeen(Back.UNKNOWN)
 
     def no(why: str) -> Move:

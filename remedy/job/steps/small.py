@@ -1,4 +1,4 @@
-"""Small steps, each one act that shows at once: uncordon, notify, label, annotate, wait. Pure."""
+"""Small steps with one act each: uncordon, notify, label, annotate, wait. Pure."""
 
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
@@ -16,9 +16,11 @@ MINE = {
     "label": JobAct.LABEL,
     "annotate": JobAct.ANNOTATE,
 }
+"""Act of each step."""
 
 
 def wait(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    """Wait for the step's duration."""
     assert step.wait is not None
     began = record.started_at or seen.now
     if over(seen, began, began + step.wait.for_):
@@ -27,6 +29,7 @@ def wait(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: Ste
 
 
 def small(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+    """Do the step's act until its effect is observed or its time is over."""
     if _shown(job, seen, node, step):
         owned = job.status.owned
         if step.name == "uncordon":
@@ -46,7 +49,7 @@ def small(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: St
 
 
 def _shown(job: Job, seen: JobObservation, node: NodeSeen, step: Step) -> bool:
-    """Whether the effect of a small step is to be seen."""
+    """Report whether the effect of the step is observed."""
     if step.label is not None:
         return node.labels.get(step.label.key) == step.label.value
     if step.annotate is not None:
