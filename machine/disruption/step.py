@@ -1,6 +1,6 @@
 """Decide how far a disruption is prepared and what to do next. Pure.
 
-Checks run in this order: a person's uncordon, a meltdown, an open job, Kube Defender, the cordon,
+Checks run in this order: a person's uncordon, an open job, a meltdown, Kube Defender, the cordon,
 the pods. An act that is under way is not interrupted; it only keeps its permit.
 """
 
