@@ -1,4 +1,4 @@
-"""How many machines sets have made and given up."""
+"""Counters of the Machines that sets have created and removed."""
 
 from prometheus_client import CollectorRegistry, Counter
 
