@@ -37,11 +37,11 @@ DESCRIPTION = (
     " an answer means no."
 )
 READ_BY_HAND = [(Ask, "validation")]
-"""Models of bodies that the routes read themselves, which FastAPI does not see."""
+"""Models of bodies that routes parse themselves, so that FastAPI does not know them."""
 
 
 class DefenderApi(FastAPI):
-    """`streams` are to be closed when the server stops."""
+    """The application. `streams` must be closed when the server stops."""
 
     def __init__(self, streams: Streams, **given: Any) -> None:
         super().__init__(**given)
@@ -72,7 +72,10 @@ def create_app(
     mounts: Sequence[tuple[str, ASGIApp]] = (),
     owners: Owners | None = None,
 ) -> DefenderApi:
-    """`mounts`: further applications below a path, which see to their own callers."""
+    """Build the application.
+
+    mounts: further applications below a path, which authenticate their own callers.
+    """
     streams = Streams()
     app = DefenderApi(
         streams,

@@ -1,4 +1,4 @@
-"""The metrics of Kube Defender's admission webhook. Labels come from closed sets, from zero."""
+"""Metrics of Kube Defender's admission webhook. Labels have values from closed sets, from zero."""
 
 from enum import StrEnum
 
