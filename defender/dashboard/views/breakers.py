@@ -1,4 +1,4 @@
-"""The breakers by scope: their state and why, when they half open, what they let through. Pure."""
+"""Breakers by scope: state and reason, when they become half-open, and their quota. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,9 @@ _PLACE = {BreakerState.OPEN: 0, BreakerState.HALF_OPEN: 1, BreakerState.CLOSED: 
 
 @dataclass(frozen=True, slots=True)
 class ScopeCard:
-    """next_at  when the state may change by itself at the earliest, and `then` what happens"""
+    """One breaker. `next_at`: when the state may change by itself at the earliest; `then`: what
+    happens.
+    """
 
     template: ClassVar[str] = "parts/breaker.html"
     key: str
@@ -111,14 +113,14 @@ def view(scene: Scene) -> dict[str, Sequence[PagePart]]:
 
 
 def _ruling(scene: Scene) -> list[BreakerWatch]:
-    """The built-in policy only where there is no other: else it rules nothing that is seen."""
+    """Return the policies in force. The built-in one is included only if there is no other."""
     found = list(scene.control.breakers.watches())
     ours = {policy.name for policy in scene.control.policies}
     return [watch for watch in found if watch.policy.name in ours] or found
 
 
 def _scopes(scene: Scene, watch: BreakerWatch) -> list[str]:
-    """Scopes that have a breaker now, as far as a limit or an opening has named them."""
+    """Return the scopes that have a breaker now, as far as a limit or an opening names them."""
     name = watch.policy.name
     found = {scope for policy, scope in scene.control.census.groups() if policy == name}
     if "topology.kubernetes.io/zone" in watch.labels:
