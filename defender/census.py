@@ -110,7 +110,7 @@ def _health(
     if ready is not None and ready.status == "True":
         return (NodeHealth.UNHEALTHY if node.spec.unschedulable else NodeHealth.HEALTHY), None
     born = node.metadata.creation_timestamp
-    if was_ready:  # else the limits would not hold in a cluster of new nodes
+    if was_ready:  # faulty although it is new, or a cluster of new nodes would have no limits
         return NodeHealth.UNHEALTHY, None
     if born is not None and now < born + grace:
         return NodeHealth.STARTING, born + grace

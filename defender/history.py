@@ -215,7 +215,8 @@ class _Rebuilding:
     def _first_ask(self, holder: Holder, granted: datetime) -> datetime:
         """Return when the holder first asked.
 
-        A job asks from its creation, or after its approval; for a later permit, from the grant.
+        A job asks from its creation. If it needs approval, and for a later permit, the time of the
+        grant is used.
         """
         job = self._jobs.get(holder.uid)
         mine = [held.granted_at for held in self._permits if held.holder.uid == holder.uid]

@@ -31,11 +31,11 @@ _holder: TypeAdapter[Holder] = TypeAdapter(Holder)
 
 
 class UnreadablePermit(Permit):
-    """A Permit that does not fit this version: its readable fields, and the worst case for the
-    others.
+    """A Permit that does not fit this version: what can be read of it, the worst for the rest.
 
-    `spec.nodeName` is "" and the holder's kind is UNREADABLE if these are unreadable.
-    why: what does not fit; never "".
+    why  what does not fit; never ""
+
+    `spec.nodeName` is "" and the holder's kind UNREADABLE where these cannot be read.
     """
 
     why: str = ""

@@ -72,7 +72,9 @@ def _opened(held: LedgerPermit, policy: LoadedPolicy, control: RiskControl) -> s
 
 
 class Revoking:
-    """A Part, for the holder of the lease. `count` is told the cause of each: pause or breaker."""
+    """A part for the holder of the lease. `count` is called with the cause of each: pause or
+    breaker.
+    """
 
     name = "revoking"
 

@@ -32,8 +32,8 @@ from kubenode.runtime.kube.objects import Node, NodeCondition
 
 SOONEST = timedelta(seconds=1)
 PATIENCE = 20
-"""A simulated holder asks again after this fraction of its wait at the earliest, unless it is
-called.
+"""A simulated holder asks again after its wait so far divided by this, unless it is called. So long
+waits cost few requests.
 """
 FOR_EVER = timedelta(days=365)
 LONG_AGO = timedelta(days=30)

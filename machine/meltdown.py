@@ -109,6 +109,7 @@ class Meltdown:
 
         After a meltdown one Machine goes first: the first one for which "" is returned. Therefore
         call this right before the act.
+
         machine: UID of the Machine.
         """
         if why := self.frozen():

@@ -8,15 +8,12 @@ from kubenode.api.base import GROUP
 READING = frozenset({"get", "list", "watch"})
 ASKING = frozenset({"create", "update"})
 PERMITS, ASKS = "permits", "permits/ask"
+ASK_ANY, RELEASE_ANY = "permits/ask-any", "permits/release-any"
 """Reading is a right on permits, asking one on a subresource without objects.
 
 Whoever may ask must not be able to write a Permit directly. `ask-any` is the right to ask for
 holders of our own programs, `release-any` the right to renew and release permits of other callers.
 """
-ASK_ANY, RELEASE_ANY = "permits/ask-any", "permits/release-any"
-"""Reading is a right on the permits. Asking is one on a subresource of which there are no objects:
-whoever may ask must not be able to write a Permit past Kube Defender. With the two others one asks
-for holders of our own programs, and keeps or gives back what somebody else asked for."""
 
 
 class Proof(StrEnum):

@@ -91,6 +91,7 @@ class ControlPath:
         """Evaluate signs of life. Return whether a freeze begins.
 
         Hosts without signs in either direction do not count.
+
         signs: when a host last showed that it runs.
         """
         if self.frozen is not None or not self.suspicious(members):

@@ -187,7 +187,7 @@ class Shared:
         try:
             await self._recorder.write(record)
         except KubeError as error:
-            self._record = None  # it may have been written all the same
+            self._record = None  # it may have been written nevertheless
             log.warning("who answers could not be written", extra={"why": str(error)})
             return False
         self._know(record, asked)

@@ -1,4 +1,4 @@
-"""Renders view models as HTML.
+"""Render view models as HTML.
 
 Templates escape every value and mark none as safe, and the Content-Security-Policy blocks what
 might pass. A model names its own template.

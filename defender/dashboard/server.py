@@ -1,4 +1,4 @@
-"""Builds the dashboard, with its own server for people."""
+"""Build the dashboard, with its own server for people."""
 
 import logging
 from collections.abc import Callable

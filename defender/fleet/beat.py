@@ -84,6 +84,7 @@ def row(control: RiskControl, group: str, known: StoredFleet, mine: dict[str, Sh
 
     If several policies use the group, the one with most nodes is used, so that each node counts
     once.
+
     mine: the shares of this cluster.
     """
     control.counts.catch_up()

@@ -415,7 +415,7 @@ class FleetSharing:
     def _differing(
         self, group: FleetGroup, followed: _Log, row: ClusterRow, mine: Mapping[str, Share]
     ) -> dict[str, str]:
-        """What the log must be told to be right about us."""
+        """Return the entries that must be written so that the log shows our state."""
         entries: dict[str, str] = {}
         for name in (group.forgotten & group.rows.keys()) | (group.forgotten & {self._me}):
             entries[wire.forgotten_name(name)] = ""  # it came back

@@ -89,7 +89,7 @@ def _share(share: Share) -> _Share:
 
 
 def read_row(text: str) -> ClusterRow:
-    """Raises ValueError."""
+    """Return the row. Raises ValueError for an invalid one."""
     return _row_of(_read_row(text))
 
 
@@ -154,7 +154,7 @@ def known_text(groups: dict[str, StoredFleet]) -> str:
 
 
 def read_known(text: str) -> dict[str, StoredFleet]:
-    """Raises ValueError."""
+    """Return what is stored of each group. Raises ValueError for an invalid text."""
     found = _read_known(text or "{}")
     return {
         name: StoredFleet(

@@ -55,7 +55,9 @@ def refuse_browsers(request: Request) -> None:
 
 
 async def body_of(request: Request) -> bytes:
-    """Return the body. Raises HttpRefusal for more than LONGEST_ASK bytes, and TooSlow and Full."""
+    """Return the body. Raises HttpRefusal for more than LONGEST_ASK bytes, and TooSlow and
+    BodyBudgetFull.
+    """
     try:
         return await read_body(request, LONGEST_ASK)
     except TooLong as error:

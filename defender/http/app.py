@@ -4,13 +4,13 @@
     GET  /v1/permits/NAME?secondsNeeded=NUMBER  check           -> a Verdict
     POST /v1/permits/NAME/renew                                 -> a Verdict
     POST /v1/permits/NAME/release                               -> {}
-    GET  /v1/wakes                              server-sent events: who is next
-    GET  /v1/status, /v1/queue, /v1/breakers    what is held, who waits, what is stopped
-    GET  /v1/nodes/NAME/explain                 every reason for and against
+    GET  /v1/wakes                              server-sent events: holders that are next
+    GET  /v1/status, /v1/queue, /v1/breakers    permits, waiting holders, breakers
+    GET  /v1/nodes/NAME/explain                 all reasons for and against an act
     GET  /openapi.json, /healthz                need no token
 
-A refusal is an answer: 200 and `allowed: false`. Everything else is `{"message": ...}`, and the
-client takes it for a no. docs/reference/defender-openapi.json is the whole of it.
+A refusal is an answer: 200 and `allowed: false`. Everything else is `{"message": ...}`, which the
+client treats as a refusal. docs/reference/defender-openapi.json describes all routes.
 """
 
 from collections.abc import Sequence

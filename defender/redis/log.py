@@ -143,7 +143,9 @@ class SharedLog:
         return int(done)
 
     async def trim(self, reign: RedisEpoch, floor: int, upto: Mapping[str, int]) -> None:
-        """Cut off entries that have not changed since the given versions. Raises Away, Strange."""
+        """Remove entries that have not changed since the given versions. Raises Away and
+        Strange.
+        """
         pairs = [part for pair in upto.items() for part in pair]
         await self._trusted(self._trim, reign, [floor, *pairs])
 

@@ -68,16 +68,16 @@ def mode_of(kind: GuardedActKind, policies: Sequence[LoadedPolicy]) -> GuardMode
 
 
 def anywhere(kind: GuardedActKind, control: RiskControl) -> bool:
-    """Whether any policy guards such acts."""
+    """Return whether any policy guards such acts."""
     policies = (*control.policies, control.fallback)
     return any(kind.mode(_guard(policy)) is not GuardMode.OFF for policy in policies)
 
 
 def charged(act: GuardedAct, control: RiskControl, *, ours: bool) -> LedgerPermit | None:
-    """The permit that the budget is charged with for this already.
+    """Return the permit with which the budget already counts this act, None for none.
 
-    Of our own programs each act needs one; another's cordon or eviction on a node that is under a
-    permit anyway costs nothing more. Another's deletion does: it ends what the holder is about.
+    Each act of our own programs needs a permit. A cordon or eviction by another user on a node that
+    is under a permit anyway costs nothing more. A deletion does, because it ends the holder's work.
     """
     if not ours and act.kind is GuardedActKind.DELETION:
         return None

@@ -6,7 +6,7 @@ Nobody renews or releases such a permit, and its holder cannot be checked. It la
 - a cordon: until it is undone, or the permit expires. Then the node's own state counts it.
 - evictions: until QUIET after the last one, or until the cordon's end if the node is cordoned.
 
-It never keeps a slot for longer than STUCK after the last renewal.
+A deletion that does not end keeps its slot for at most STUCK, so that it does not block repairs.
 """
 
 from datetime import datetime, timedelta

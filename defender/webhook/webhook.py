@@ -32,6 +32,7 @@ class GuardWebhook:
     failurePolicy.
 
     In the chart no Service selects such a replica (defender.endpoints).
+
     context: TLS context with the serving certificate.
     """
 

@@ -70,7 +70,7 @@ class Bootstrapper:
         said = agent_ready(agent)
         if said is not None and (conditions := conditions_with(machine, said, seen.now)):
             change["conditions"] = conditions
-        # Revoke before the status write: the revocation depends on AgentReady not being True yet.
+        # Change the token first: a revocation is only due until AgentReady=True is written.
         if act in (
             BootstrapAct.MAKE,
             BootstrapAct.RENEW,
@@ -211,7 +211,7 @@ def need_of(machine: Machine, *, joined: bool) -> Need:
 
 
 def has_failed(machine: Machine) -> bool:
-    """Whether nobody waits for its host any more."""
+    """Return whether the Machine no longer waits for a host."""
     conditions = machine.status.conditions
     return any(condition.reason in HAVE_FAILED for condition in conditions)
 

@@ -28,6 +28,7 @@ def limit_requests(request: SigningRequest, same_user: Iterable[SigningRequest])
 
     Requests count in the order of their creation, so the result does not depend on the order in
     which they are reconciled.
+
     same_user: all requests of its user.
     """
     own = _order(request)

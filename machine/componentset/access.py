@@ -30,6 +30,7 @@ class SetAccess:
 
     Each write carries the resourceVersion that was read, so it fails with Conflict if the object
     has changed since, and each is fenced.
+
     decode: decodes the responses to writes of Machines.
     """
 

@@ -41,6 +41,7 @@ class DisruptionBudget:
     """The number of members that may be out of service at once.
 
     Newcomers do not count, because they have not been in service.
+
     excluded: members to leave out of the count of those that are down.
     """
 

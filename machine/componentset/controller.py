@@ -228,6 +228,7 @@ class SetController:
         """Return the intent of the set for each machine: removals, permits and planned assignments.
 
         A machine whose template cannot be rendered gets no assignment; `_seen` reports the error.
+
         back: revisions to which repair jobs want machines returned, by name.
         may_remove: whether removals from machines that left the set may start.
         """

@@ -152,6 +152,7 @@ def kept_name(computed: str, set_: MachineComponentSet, edited: Callable[[str], 
 
     A new hash algorithm does not rename a revision with equal content, so that an upgrade of the
     operator starts no rollout.
+
     computed: the name by the algorithm of this version.
     edited: returns whether the computed name has changed since this process first saw the revision.
     """

@@ -114,6 +114,7 @@ def unsure(
     alive.
 
     The status stays as it is if the set has nothing to do.
+
     target: the revision that the spec asks for, "" if it cannot be determined.
     said: the message of the condition Progressing.
     """

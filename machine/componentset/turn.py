@@ -157,6 +157,7 @@ class Turn:
 
         Machines that are acting keep it. A machine under repair may get one if the job rolled back
         its component, even outside the window. Corrections of drift count against the budget.
+
         advancing: whether the rollout is in forward mode; if it must not advance now, members of
             its batches get no permit.
         """

@@ -141,7 +141,7 @@ def _since(
 def _node_gone(machine: Machine, wanted: UnhealthyCondition) -> datetime | None:
     """Return since when the Node has been missing, None if that does not match the condition.
 
-    A missing Node counts as Ready=Unknown, since the Machine's condition shows it.
+    A missing Node counts as Ready=Unknown, from the time at which the Machine's condition shows it.
     """
     shown = machine.status.condition(MachineConditionType.NODE_READY)
     if (wanted.type, wanted.status) != ("Ready", "Unknown") or shown is None:

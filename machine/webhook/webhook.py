@@ -35,8 +35,8 @@ class MachineWebhookSettings(WebhookPlace):
 class MachineValidator:
     """Answers admission reviews from the caches.
 
-    A write that does not change the spec, and one of an object that is being deleted, are always
-    allowed: validation must never block a deletion.
+    A write that does not change the spec is always allowed. So is one of an object that is being
+    deleted, because validation must never block a deletion.
     """
 
     def __init__(
