@@ -55,6 +55,8 @@ class JobTrigger(msgspec.Struct, rename="camel", frozen=True):
 
 
 class JobRung(msgspec.Struct, rename="camel", frozen=True):
+    """One rung of the ladder."""
+
     name: str = ""
     disruption: str = ""
     steps: tuple[dict[str, Any], ...] = ()
@@ -116,6 +118,8 @@ class JobStep(msgspec.Struct, rename="camel", frozen=True):
 
 
 class JobHold(msgspec.Struct, rename="camel", frozen=True):
+    """Why the job waits."""
+
     reason: str = ""
     scope: str = ""
     message: str = ""
@@ -123,6 +127,8 @@ class JobHold(msgspec.Struct, rename="camel", frozen=True):
 
 
 class JobTimes(msgspec.Struct, rename="camel", frozen=True):
+    """Times of the job's timeline, None if not reached."""
+
     fault_seen: datetime | None = None
     job_created: datetime | None = None
     permit_granted: datetime | None = None

@@ -41,6 +41,8 @@ class ProbeViewStatus(msgspec.Struct, rename="camel"):
 
 
 class ProbeView(msgspec.Struct):
+    """The fields of a HostProbe that are needed."""
+
     metadata: ObjectMeta
     spec: ProbeViewSpec = msgspec.field(default_factory=ProbeViewSpec)
     status: ProbeViewStatus = msgspec.field(default_factory=ProbeViewStatus)

@@ -32,6 +32,8 @@ class Old:
 
 @dataclass(slots=True)
 class Trimming:
+    """Tracker of entries of the log that can be removed."""
+
     ledger: PermitLedger
     permits: Informer[Permit]
     entries: dict[str, int] = field(default_factory=dict)

@@ -72,7 +72,7 @@ class Site:
     # -- who asks -------------------------------------------------------------------------------
 
     def known(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint restricted to people who may read."""
+        """Return a handler that calls the endpoint for people who may read, and refuses others."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -127,7 +127,7 @@ class Site:
     # -- pages ----------------------------------------------------------------------------------
 
     def plain(self, request: Request, template: str, code: int = 200, **given: object) -> Response:
-        """Return an endpoint for any caller, known or not."""
+        """Return a page that any caller may see, known or not."""
         text = self.renderer.page(template, root=root(request), visit=None, menu=MENU, **given)
         return HTMLResponse(text, code)
 

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class AttemptBucket:
+    """Remaining attempts at a monotonic time."""
+
     tokens: float
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRate:
+    """A rate of attempts: `burst` at once, and one more after each `every` seconds."""
+
     burst: int
     every: float
 

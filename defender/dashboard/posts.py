@@ -178,6 +178,6 @@ def posted(site: Site, post: Post) -> Callable[[Request], Awaitable[Response]]:
 
 
 def inner(to: str) -> str:
-    """Return a path of this dashboard for the requested one, never another host's."""
+    """Return the path if it is within this dashboard, else "/". It never leads to another host."""
     safe = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
     return to if safe and "\\" not in to and len(to) < 1000 else "/"

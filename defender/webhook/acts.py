@@ -25,6 +25,8 @@ _node = structs(Node)
 
 
 class GuardedActKind(StrEnum):
+    """Kinds of acts that the webhook checks."""
+
     DELETION = "delete"
     CORDON = "cordon"
     EVICTION = "evict"

@@ -40,6 +40,8 @@ class RequestStatus(msgspec.Struct, rename="camel", gc=False):
 
 
 class SigningRequest(msgspec.Struct, rename="camel", gc=False):
+    """A CertificateSigningRequest."""
+
     metadata: ObjectMeta
     spec: RequestSpec = msgspec.field(default_factory=RequestSpec)
     status: RequestStatus = msgspec.field(default_factory=RequestStatus)

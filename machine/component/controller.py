@@ -22,6 +22,8 @@ PLURAL = MachineComponent.resource.plural
 
 
 class MachineComponents:
+    """Reconciler of MachineComponents."""
+
     def __init__(self, ground: SharedCaches) -> None:
         self._ground = ground
         ground.machines.add_index(OF_COMPONENT, components_of_machine)

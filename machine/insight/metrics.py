@@ -20,6 +20,8 @@ OTHER = "other"
 
 
 class InsightCollector(Collector):
+    """Collector of these metrics."""
+
     def __init__(self, machines: Callable[[], Iterable[Machine]]) -> None:
         self._machines = machines
 

@@ -6,6 +6,8 @@ from machine.machineset.members import RemovalReason
 
 
 class MachineSetMetrics:
+    """The counters."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self.made = Counter(
             "kubenode_machineset_machines_made",

@@ -40,6 +40,8 @@ class ScopeCard:
 
 @dataclass(frozen=True, slots=True)
 class PolicyHead:
+    """Head of a policy's breakers: what opens them and how they resume."""
+
     template: ClassVar[str] = "parts/breakers.html"
     policy: str
     trips: str
@@ -51,6 +53,8 @@ class PolicyHead:
 
 @dataclass(frozen=True, slots=True)
 class CauseRow:
+    """One common cause."""
+
     template: ClassVar[str] = "parts/cause.html"
     key: str
     cause: str
@@ -59,6 +63,8 @@ class CauseRow:
 
 @dataclass(frozen=True, slots=True)
 class BreakerTransition:
+    """One change of a breaker."""
+
     template: ClassVar[str] = "parts/change.html"
     key: str
     policy: str
@@ -70,6 +76,8 @@ class BreakerTransition:
 
 @dataclass(frozen=True, slots=True)
 class FrozenRow:
+    """A freeze of the control path."""
+
     template: ClassVar[str] = "parts/frozen.html"
     since: datetime
     why: str
@@ -113,14 +121,18 @@ def view(scene: Scene) -> dict[str, Sequence[PagePart]]:
 
 
 def _ruling(scene: Scene) -> list[BreakerWatch]:
-    """Return the policies in force. The built-in one is included only if there is no other."""
+    """Return the breakers of the policies in force. The built-in policy counts only if it is the
+    only one.
+    """
     found = list(scene.control.breakers.watches())
     ours = {policy.name for policy in scene.control.policies}
     return [watch for watch in found if watch.policy.name in ours] or found
 
 
 def _scopes(scene: Scene, watch: BreakerWatch) -> list[str]:
-    """Return the scopes that have a breaker now, as far as a limit or an opening names them."""
+    """Return the scopes that have a breaker: the cluster, zones, and those that a limit or a state
+    names.
+    """
     name = watch.policy.name
     found = {scope for policy, scope in scene.control.census.groups() if policy == name}
     if "topology.kubernetes.io/zone" in watch.labels:

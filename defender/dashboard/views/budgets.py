@@ -41,6 +41,8 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class LimitHead:
+    """Head of a limit. hidden: number of scopes that are not shown; tight: number without room."""
+
     template: ClassVar[str] = "parts/limit.html"
     policy: str
     index: int
@@ -83,6 +85,8 @@ class ScopeRow:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRow:
+    """One waiting holder."""
+
     template: ClassVar[str] = "parts/waiting.html"
     key: str
     number: int

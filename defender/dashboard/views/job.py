@@ -71,6 +71,8 @@ class JobMilestone:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
+    """One step that has run or runs."""
+
     template: ClassVar[str] = "parts/step.html"
     key: str
     rung: str

@@ -106,7 +106,7 @@ def row_of(scene: Scene, job: ObservedJob) -> JobRow:
 
 
 def rung_of(job: ObservedJob) -> str:
-    """Return the current rung and the number of rungs."""
+    """Return the name and position of the current rung, "" without a ladder."""
     ladder = job.spec.ladder
     if not ladder:
         return ""
