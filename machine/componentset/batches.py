@@ -1,6 +1,4 @@
-"""Move a rollout forward in batches: open, wait until all members are well, inspect, bake,
-inspect.
-"""
+"""Move a rollout forward in batches: open, wait for health, inspect, bake, inspect again, end."""
 
 from collections.abc import Sequence
 from dataclasses import replace

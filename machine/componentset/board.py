@@ -66,8 +66,8 @@ class Assignments:
     def narrow(self, set_: str, wishes: Mapping[str, SetIntent]) -> None:
         """Withdraw intents that the set no longer has. New ones wait for `put`.
 
-        The status is written between the observation and `put`. If an old intent were carried out
-        in that time, the change would exceed the disruption budget that the observation left.
+        The status is written between the observation and `put`. An old intent that is carried out
+        in that time could exceed the disruption budget that the observation left.
         """
         before = self._wishes.get(set_)
         if before is not None:

@@ -154,8 +154,8 @@ class Carrier:
         return mine[-1] if mine and len(mine) == len(wishes) else None
 
     async def _under_job(self, machine: Machine, leave: PermitPlan, asked: Rollback) -> Result:
-        """Write or renew the permit under the permit of the job, which has already drained the
-        node.
+        """Write or renew the permit under the permit of the job, which has drained the node as it
+        needs.
 
         The machine waits if the change needs a higher disruption class than the job's permit
         allows.

@@ -72,7 +72,7 @@ class _LastVerdict:
     """The last verdict for a node and holder.
 
     weight: weight of the disruption class that was granted or requested.
-    renew: the time at which to renew the permit, None for at the next use.
+    renew: when to renew the permit. None: at the next use.
     """
 
     verdict: Verdict
