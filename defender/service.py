@@ -1,4 +1,4 @@
-"""Kube Defender: decides whether a node may be disrupted. Implements `Permits`.
+"""Kube Defender: the only authority on whether a node may be disrupted. Implements `Permits`.
 
 It counts nodes from its own watches, decides in one pure function (`verdict.judge`), and enters a
 grant into the ledger with no await in between. It writes the Permit before it answers. If it cannot

@@ -234,7 +234,7 @@ def _first(case: CertificateCase) -> Denial | None:
 
 
 def _older_node(case: CertificateCase) -> Denial | None:
-    """Deny the identity of a Node that existed before its Machine.
+    """Deny the identity of a Node that existed before its Machine, unless a person permits it.
 
     Otherwise whoever may create a Machine and read its token could impersonate an existing node.
     """
@@ -251,10 +251,10 @@ def _older_node(case: CertificateCase) -> Denial | None:
 
 
 def _renewal(case: CertificateCase) -> Denial | None:
-    """Deny a renewal by an agent whose certificate was not granted for this Machine, but for an
-    earlier one.
+    """Deny a renewal by an agent without a valid certificate that was granted for this Machine.
 
-    A kubelet may have a certificate from before its Machine, so this holds for agents only.
+    A certificate of an earlier Machine with the same name does not count. A kubelet may have one
+    from before its Machine, so this check is for agents only.
     """
     owner = case.owner
     if case.kind is not AGENT or token_id(case.request) or owner is None:
