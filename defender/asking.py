@@ -1,7 +1,7 @@
-"""The port `Permits` of Kube Defender: ask, check, renew, release.
+"""Permit service: ask, check, renew and release.
 
-A grant is judged and entered into the ledger with no await in between, taken where other replicas
-see it, written as a Permit, confirmed, and only then answered.
+A grant is judged and entered into the ledger with no await in between. Then it is taken where other
+replicas see it, written as a Permit and confirmed, and only then answered.
 """
 
 import logging
@@ -30,17 +30,20 @@ from kubenode.runtime.kube.objects import Node
 log = logging.getLogger(__name__)
 
 RETRY = timedelta(seconds=5)
+"""Time after which to ask again, if Kube Defender itself is the cause of the refusal."""
 LONGEST_LIFE = timedelta(hours=6)
-"""No step may need more: its permit would be looked at too late."""
+"""Greatest time of a renewal. With a longer one, the holder would be checked too late."""
 CLOCKS = timedelta(minutes=1)
-"""A permit is renewed for so much longer than a step needs: checks come later, by other clocks."""
+"""Time that a renewal adds to what the step needs, for later checks by other clocks."""
 TRIES = 20
-"""How often a question is judged anew because others were granted something meanwhile."""
+"""How often a request is judged again because other replicas granted something meanwhile."""
 
 
 class Asking:
-    """look_again  bounds how soon who was refused for our own reasons asks again
-    restored    why a restore of etcd from a backup freezes, "" if none does
+    """The permit service.
+
+    look_again: upper bound of the time to ask again, if Kube Defender is the cause of the refusal.
+    restored: returns why a restore of etcd from a backup freezes, "" if none does.
     """
 
     def __init__(
@@ -80,13 +83,16 @@ class Asking:
         return self.no(Reason.STORE_UNAVAILABLE, "others were granted permits faster: ask again")
 
     async def _try(self, ask: Ask) -> Verdict | None:
-        """None: other replicas took something meanwhile. Raises NotWritten, NotInCharge."""
+        """Judge the request once. Return None if other replicas granted something meanwhile.
+
+        Raises NotWritten and NotInCharge.
+        """
         mark = self._charge.mark()
         mine = self._ledger.open_of(ask.holder, ask.node)
         if mine is not None and not ask.dry_run and not self._sight.blind():
             await self._bring_up_to_date(mine)
         async with self._charge.gate():
-            # From here to the ledger there is no await: what is counted is what is taken.
+            # No await from here to the ledger: the counts must still hold when the permit is taken.
             if unseen := self._unseen(ask.node):
                 return unseen
             now = self._clock.now()
@@ -110,7 +116,9 @@ class Asking:
         return verdict.model_copy(update={"permit": ""}) if ask.dry_run else verdict
 
     async def _shared(self, held: LedgerPermit) -> bool:
-        """Whether it is taken together with other clusters and replicas. Raises NotInCharge."""
+        """Return whether the permit was also taken with other clusters and replicas. Raises
+        NotInCharge.
+        """
         try:
             of_fleet = await self._fleet.take(held)
         except NotInCharge:
@@ -128,9 +136,12 @@ class Asking:
         return taken
 
     async def _bring_up_to_date(self, mine: LedgerPermit) -> None:
-        """The asker's own permit: an unclear write is finished, and judged anew, for nobody was
-        told and the law may have changed since; a revoked one is given back, one that is over is
-        prolonged, for the asker shows that it lives. Raises NotWritten, NotInCharge.
+        """Bring the asker's own permit up to date.
+
+        A write with unclear outcome is repeated and the permit judged again, because it was never
+        announced and policies may have changed. A revoked permit is released. An expired one is
+        renewed, because the request shows that the holder is alive. Raises NotWritten and
+        NotInCharge.
         """
         await self._charge.look()
         if self._ledger.get(mine.name) is not mine or mine.unreadable:
@@ -149,7 +160,7 @@ class Asking:
         return self._store.take(ask, self._control.scopes_of(ask), generation, now)
 
     async def _finish(self, mine: LedgerPermit) -> None:
-        """Raises NotWritten."""
+        """Repeat a write whose outcome is unclear. Raises NotWritten."""
         try:
             await self._store.write(mine, again=True)
         finally:
@@ -157,7 +168,7 @@ class Asking:
             await self._charge.tell(mine)
 
     async def _write(self, held: LedgerPermit, mark: object) -> Verdict:
-        """Raises NotWritten, NotInCharge."""
+        """Write and confirm the permit. Raises NotWritten and NotInCharge."""
         try:
             if held.unsure:
                 await self._store.write(held)
@@ -171,7 +182,10 @@ class Asking:
         return granted(held)
 
     async def _give_back_if_untold(self, late: LedgerPermit) -> None:
-        """Without a status nobody was ever told of it: nobody acts under it. Raises NotWritten."""
+        """Release a late permit without a status. It was never announced, so no act uses it.
+
+        Raises NotWritten.
+        """
         if not late.status_written:
             await self._give_back(late)
 
@@ -210,7 +224,9 @@ class Asking:
         return granted(held)
 
     async def release(self, permit: str) -> None:
-        """Raises DefenderUnreachable: the slot is still taken; housekeeping goes on freeing it."""
+        """Release the permit. Raises DefenderUnreachable: the slot is still taken, and housekeeping
+        retries.
+        """
         if why := self._sight.blind(stale_will_do=True):
             raise DefenderUnreachable(why[1])
         try:
@@ -229,19 +245,24 @@ class Asking:
             raise DefenderUnreachable(f"the release could not be written: {error}") from error
 
     async def _give_back(self, held: LedgerPermit) -> None:
-        """Raises NotWritten. No replica takes it for valid before its slot can be seen as free."""
+        """Release the permit. First mark it as releasing on all replicas, so that none accepts it
+        any more.
+
+        Raises NotWritten.
+        """
         held.releasing = True
         await self._charge.tell(held)
         await self._store.release(held)
 
     async def _prolong(self, held: LedgerPermit, at_least: timedelta = timedelta(0)) -> None:
-        """Raises NotWritten."""
+        """Renew the permit. Raises NotWritten."""
         await self._store.renew(held, self._clock.now(), at_least)
         await self._charge.tell(held)
 
     # -- saying no ----------------------------------------------------------------------------
 
     def _unseen(self, node: str) -> Verdict | None:
+        """Return a refusal if caches are stale or the node is unreadable."""
         if blind := self._blind():
             return blind
         if not self._nodes.readable(node):
@@ -249,7 +270,10 @@ class Asking:
         return None
 
     def _uncounted(self, ask: Ask, mine: LedgerPermit | None) -> Verdict | None:
-        """Refuse what limits would count: permits granted since the backup are unknown."""
+        """Refuse a new disruptive permit after a restore of etcd.
+
+        Permits granted since the backup are unknown, so limits would not count them.
+        """
         counted = mine is not None and mine.counts_as(BY_DEFAULT)
         if ask.class_ not in BY_DEFAULT or counted or not (why := self._restored()):
             return None
@@ -263,6 +287,7 @@ class Asking:
         return self.no(*why) if why else None
 
     def _not_held(self, permit: str) -> Verdict | None:
+        """Return a refusal if the permit is not valid."""
         held = self._ledger.get(permit)
         if held is None:
             return self.no(Reason.UNKNOWN, f"no permit {permit} is known")
@@ -284,12 +309,13 @@ class Asking:
         return self.no(Reason.STORE_UNAVAILABLE, f"the permit could not be written: {error}")
 
     def no(self, reason: Reason, message: str) -> Verdict:
+        """Return a refusal with a time to ask again."""
         later = self._clock.now() + self._retry
         return Verdict(allowed=False, reason=reason, message=message[:1000], look_again_at=later)
 
 
 def _as_heavy_as(mine: LedgerPermit | None, ask: Ask) -> Ask:
-    """A late permit is judged for all that it says, also when less is asked for."""
+    """Return the request with the class of a late permit, if that is higher."""
     if mine is None or not mine.late or mine.class_.weight <= ask.class_.weight:
         return ask
     return ask.model_copy(update={"class_": mine.class_})

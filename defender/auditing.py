@@ -1,7 +1,7 @@
-"""The audit lines of Kube Defender: what it granted and what it refused, to whom and why.
+"""Audit log of grants and refusals.
 
-Who is refused asks again and again; a refusal is told when it begins and when its reason or scope
-changes, so a thousand holders that wait for an hour are a thousand lines.
+A refused holder asks again and again. A refusal is written when it begins and when its reason or
+scope changes, so a thousand holders that wait for an hour cause a thousand lines.
 """
 
 from collections import OrderedDict
@@ -16,22 +16,24 @@ from kubenode.runtime.audit import SILENT, Audit, AuditLine
 
 PART = "defender"
 MOST = 20_000
+"""Greatest number of holders and acts whose last answer is remembered."""
 Key = tuple[str, str, str]
+"""UID of the holder, node, class."""
 
 
 class Auditing:
-    """Told of every answer."""
+    """Writer of the audit log."""
 
     def __init__(self, audit: Audit = SILENT, most: int = MOST) -> None:
         self._audit, self._most = audit, most
         self._last: OrderedDict[Key, tuple[str, str]] = OrderedDict()
 
     def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
-        """A dry run takes nothing: no line."""
+        """Write a line if the answer is news. Dry runs write none."""
         if self._audit is SILENT or ask.dry_run:
             return
         key = (ask.holder.uid, ask.node, str(ask.class_))
-        # The same permit is answered again to who asks twice.
+        # A repeated request gets the same permit.
         said = (str(verdict.reason), verdict.permit if verdict.allowed else verdict.scope)
         before = self._last.get(key, ("", ""))
         self._last[key] = said
@@ -57,7 +59,7 @@ class Auditing:
         )
 
     def thawed(self, thaw: Thaw, now: datetime) -> None:
-        """A person ended a freeze of the control path."""
+        """Write that a person ended a freeze of the control path."""
         since = format_time(thaw.frozen_since)
         self._audit.write(
             AuditLine(
@@ -73,7 +75,7 @@ class Auditing:
         )
 
     def departed(self, answered: Answered, now: datetime) -> None:
-        """A person said that a cluster has left the fleet."""
+        """Write that a person removed a cluster from the fleet."""
         departure = answered.departure
         self._audit.write(
             AuditLine(

@@ -1,4 +1,4 @@
-"""Why nothing may be answered now, "" where everything is seen: who is blind says no."""
+"""Readiness to answer: why verdicts are unavailable now, such as a stale cache."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,24 +8,32 @@ from kubenode.api.v1alpha1 import Reason
 from kubenode.runtime.kube.informer import Informer
 
 Why = tuple[Reason, str]
+"""Reason and message of the refusal."""
 
 
 class Sight:
-    """needed   informers whose caches verdicts are made of. An object of theirs that cannot be read
-    stops what it is about, and nothing else.
+    """Readiness of this replica.
+
+    needed: informers on whose caches verdicts depend. An unreadable object blocks only what it is
+        about, not the readiness.
     """
 
     def __init__(self, charge: Charge, needed: Sequence[Informer[Any]]) -> None:
         self._charge, self._needed = charge, needed
 
     def blind(self, *, stale_will_do: bool = False) -> Why | None:
-        """stale_will_do: for what only gives back."""
+        """Return why no request can be answered now, None if requests can be answered.
+
+        stale_will_do: accept stale caches, for a release.
+        """
         if why := self._charge.why_not():
             return Reason.STORE_UNAVAILABLE, why
         return None if stale_will_do else self.cannot_see()
 
     def cannot_see(self) -> Why | None:
-        """Also of a replica that stands by."""
+        """Return why the caches are not current, None if they are. Applies to standby replicas as
+        well.
+        """
         for informer in self._needed:
             if not informer.fresh():
                 return Reason.STALE_DATA, f"{informer.path.rsplit('/', 1)[-1]} are not up to date"

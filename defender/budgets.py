@@ -1,7 +1,7 @@
-"""How much of every limit is used: for people and metrics, not for verdicts. Pure.
+"""Usage of every limit, for people and metrics and not for verdicts. Pure.
 
-A limit binds an act that stands for itself, without the node that asks: so a budget that shows
-room may still refuse a node that would be the one too many, and only `judge` answers that.
+The room does not consider a particular node. A budget with room may still refuse a node that would
+be one too many; only `judge` decides that.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, Rate
 
 
 class BudgetKind(StrEnum):
-    """The part of a limit, named as in the policy."""
+    """Part of a limit, by its name in the policy."""
 
     CONCURRENCY = "maxConcurrent"
     HEALTHY = "minHealthy"
@@ -30,9 +30,10 @@ class BudgetKind(StrEnum):
 class LimitBudget:
     """One part of one limit in one scope.
 
-    used   permits held; grants in the last `per`; for minHealthy nodes that are healthy now
-    limit  as many there may be; for minHealthy as many there must be
-    room   acts that it still allows now
+    used: permits held; for a rate, grants within the last `per`; for minHealthy, nodes that are
+        healthy.
+    limit: the greatest number of permits; for minHealthy, the least number of healthy nodes.
+    room: number of acts that the part still allows now.
     """
 
     policy: str
@@ -46,12 +47,15 @@ class LimitBudget:
 
     @property
     def label(self) -> str:
-        """The label of a scope that is a label's value, else the scope."""
+        """The label, if the scope is a value of one; else the scope."""
         return self.scope.partition("=")[0]
 
 
 def budgets(control: RiskControl, now: datetime, *, fallback: bool = False) -> list[LimitBudget]:
-    """Of every policy; of what rules where there is none only while there is none, or if asked."""
+    """Return the budgets of every policy.
+
+    fallback: include the built-in policy. Without other policies it is always included.
+    """
     rulers = control.policies or (control.fallback,)
     if fallback and control.policies:
         rulers = (*rulers, control.fallback)

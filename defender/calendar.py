@@ -1,8 +1,8 @@
-"""What changes by the clock on the wall: windows that open and close, pauses that end.
+"""Changes at known times: windows that open or close, and pauses that end.
 
-No verdict waits for this: each one looks at the clock itself. But nobody asks while nothing can be
-had, so at the edge whoever waits is called; and people read in the log when acts may start. By
-APScheduler, in the leader only.
+Verdicts do not depend on this part, because each reads the time itself. But holders do not ask
+while nothing is allowed, so this part wakes them when that changes, and logs the change. It uses
+APScheduler and runs in the leader only.
 """
 
 import logging
@@ -24,13 +24,14 @@ from kubenode.runtime.process import forever
 log = logging.getLogger(__name__)
 
 LOOK = timedelta(minutes=1)
-"""Edges are worked out anew: policies change, and so do clocks."""
+"""Interval at which the times are computed again, because policies and clocks change."""
 NEXT = "next edge"
+"""ID of the scheduler's job for the next change."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarEvent:
-    """Something that changes at an instant. `what` is a sentence without the time."""
+    """A change at a known time. `what` is a sentence without the time."""
 
     at: datetime
     policy: str
@@ -38,7 +39,7 @@ class CalendarEvent:
 
 
 def next_edges(policies: Iterable[LoadedPolicy], now: datetime) -> list[CalendarEvent]:
-    """What changes next, all of it that changes at the same instant."""
+    """Return the next changes, all that happen at the same time."""
     found = [edge for policy in policies for edge in _edges(policy, now)]
     soonest = min((edge.at for edge in found), default=None)
     return [edge for edge in found if edge.at == soonest]
@@ -70,7 +71,7 @@ def _window(policy: LoadedPolicy, operation: Operation, now: datetime) -> Calend
 
 
 class Calendar:
-    """A Part. `policies` gives those that hold now, `wake` calls whoever waits."""
+    """A part. `policies` returns the policies in force, `wake` wakes the holders that wait."""
 
     name = "defender calendar"
 
@@ -94,11 +95,13 @@ class Calendar:
             self._scheduler = None
 
     async def _due(self) -> None:
-        """In the loop: what is no coroutine, APScheduler runs in a thread of its own."""
+        """Run `look` in the event loop. APScheduler runs plain functions in a thread."""
         self.look()
 
     def look(self) -> None:
-        """Tell of what has come, and plan what comes next; also to be called on new policies."""
+        """Log the changes that have happened and schedule the next one. Also called when policies
+        change.
+        """
         if self._scheduler is None:
             return
         now = self._clock.now()
@@ -109,7 +112,7 @@ class Calendar:
         if come:
             self._wake()
         if self._known:
-            # Late is better than never: a loop that was busy must not make it miss the edge.
+            # Without a grace time, a busy event loop would make it skip the change.
             self._scheduler.add_job(
                 self._due,
                 DateTrigger(self._known[0].at),

@@ -1,12 +1,12 @@
-"""How many nodes are there, and how many are healthy: by cluster, by label value, control plane.
+"""Counts of all nodes and of healthy nodes, for the cluster, label values and the control plane.
 
-Kube Defender counts by itself, from Nodes, and does not believe whoever asks. Counting 10,000
-nodes for each question would take milliseconds, so the sums are kept up to date with every change
-of a node; what changes with time alone (the end of a start-up grace) is kept in `_due`.
+Kube Defender counts from Nodes and does not trust the holders that ask. Counting 10,000 nodes for
+each request would take milliseconds, so each change of a node updates the sums. `_due` lists nodes
+whose health changes with time alone, at the end of the startup grace.
 
-A scope whose breaker is open is *dark*. Its nodes leave the sums of every group that has other
-nodes too, so that two healthy zones go on healing while the third is dark. They stay in groups
-that lie wholly in the dark, and among the control plane: there they are a quorum, and no ratio.
+A scope whose breaker is open is *dark*. Its nodes are left out of the sums of every group that has
+other nodes too, so that two healthy zones can be repaired while the third is dark. They stay in
+groups that are entirely dark, and in the control plane, where a quorum counts and not a ratio.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,26 +42,29 @@ __all__ = [
     "scope_of",
 ]
 STARTUP_GRACE = timedelta(minutes=5)
+"""Time in which a new node need not be ready."""
 BORN_NOT_READY = timedelta(minutes=1)
-"""A node whose Ready has not changed since this long after its creation has never been ready."""
+"""Time after its creation: a node whose Ready has not changed since then has never been ready."""
 
 
 class NodeHealth(StrEnum):
+    """Health of a node, as limits count it."""
+
     HEALTHY = "Healthy"
     """Ready and schedulable."""
     UNHEALTHY = "Unhealthy"
     STARTING = "Starting"
-    """Never ready yet, as far as we know: no fault, and no reserve."""
+    """Never ready yet, as far as is known. Neither faulty nor available."""
     LEAVING = "Leaving"
-    """Being deleted: no fault, and no reserve."""
+    """Being deleted. Neither faulty nor available."""
 
 
 @dataclass(frozen=True, slots=True)
 class CensusMember:
-    """A node as the limits see it.
+    """A node as limits count it.
 
-    until    when its health may change by time alone
-    foreign  the mark of another owner who is at work on it, "" if there is none
+    until: when its health may change with time alone, None for never.
+    foreign: the mark of another owner that works on it, "" for none.
     """
 
     name: str
@@ -77,12 +80,15 @@ class CensusMember:
 
     @property
     def counted(self) -> bool:
-        """Whether it is one of the nodes that shares are taken of."""
+        """Whether percentages are taken of the node: it is healthy or unhealthy."""
         return self.health in (NodeHealth.HEALTHY, NodeHealth.UNHEALTHY)
 
 
 def member_of(node: Node, now: datetime, grace: timedelta, was_ready: bool = False) -> CensusMember:
-    """`was_ready`: we have seen this very node ready, so it is not one that never was."""
+    """Return the node as limits count it.
+
+    was_ready: this node, by its UID, was observed ready before, so it is not starting.
+    """
     health, until = _health(node, now, grace, was_ready)
     meta = node.metadata
     return CensusMember(meta.name, meta.uid, dict(meta.labels), health, until, _foreign(node))
@@ -104,7 +110,7 @@ def _health(
     if ready is not None and ready.status == "True":
         return (NodeHealth.UNHEALTHY if node.spec.unschedulable else NodeHealth.HEALTHY), None
     born = node.metadata.creation_timestamp
-    if was_ready:  # what failed young is a fault all the same, or a young fleet has no limits
+    if was_ready:  # faulty although it is new, or a cluster of new nodes would have no limits
         return NodeHealth.UNHEALTHY, None
     if born is not None and now < born + grace:
         return NodeHealth.STARTING, born + grace
@@ -124,10 +130,12 @@ def _never_ready(ready: NodeCondition | None, born: datetime | None) -> bool:
 
 @dataclass(slots=True)
 class CensusTally:
-    """Nodes of a group, by what they are by themselves: permits are taken off in `free`.
+    """Numbers of nodes in a group.
 
-    everyone  starting and leaving nodes too; `members` and `healthy` are without them
-    taken     nodes that are healthy by themselves but have an open permit
+    everyone: all nodes, including those that start or leave.
+    members: nodes that are healthy or unhealthy.
+    healthy: healthy nodes, including those with an open permit.
+    taken: healthy nodes with an open permit.
     """
 
     everyone: int = 0
@@ -137,7 +145,7 @@ class CensusTally:
 
     @property
     def free(self) -> int:
-        """Nodes that are healthy and without an open permit."""
+        """Number of healthy nodes without an open permit."""
         return self.healthy - self.taken
 
     def add(self, other: "CensusTally", sign: int) -> None:
@@ -156,13 +164,13 @@ NONE = CensusTally()
 
 
 class Census:
-    """All nodes, and their sums for every group of every policy."""
+    """All nodes, and their sums for each group of each policy."""
 
     def __init__(self, grace: timedelta = STARTUP_GRACE) -> None:
         self.grace = grace
         self.coverage = Coverage()
         self.on_moved: Callable[[str], None] = lambda name: None
-        """Told of nodes that come, go or change groups."""
+        """Called with the name of each node that appears, disappears or changes groups."""
         self._nodes: dict[str, Node] = {}
         self._members: dict[str, CensusMember] = {}
         self._places: dict[str, PolicyCoverage] = {}
@@ -208,7 +216,7 @@ class Census:
         self._due.pop(name, None)
 
     def advance(self, now: datetime) -> None:
-        """Let time pass: nodes whose grace is over are judged anew."""
+        """Let time pass: update nodes whose startup grace is over."""
         for name in [name for name, at in self._due.items() if at <= now]:
             self.put(self._nodes[name], now)
 
@@ -231,7 +239,7 @@ class Census:
             self._count_the_dark(policy)
 
     def take(self, name: str, taken: bool) -> None:
-        """Whether the node has an open permit, whatever else it is."""
+        """Set whether the node has an open permit."""
         if taken is (name in self._taken):
             return
         member, place = self._members.get(name), self._places.get(name)
@@ -242,7 +250,7 @@ class Census:
             self._count(member, place, +1)
 
     def darken(self, policy: str, scopes: frozenset[str]) -> None:
-        """From now on the breakers of these scopes are open, and no others of the policy."""
+        """Set the scopes of the policy whose breakers are open."""
         if scopes == self._dark.get(policy, frozenset()):
             return
         for group in [group for group in self._dark_tallies if group[0] == policy]:
@@ -296,7 +304,7 @@ class Census:
         return len(self._members)
 
     def tally(self, group: Group) -> CensusTally:
-        """Without the nodes of a dark scope, unless the group is nothing else."""
+        """Return the sums of the group, without dark nodes unless the whole group is dark."""
         everyone = self._tallies.get(group, NONE)
         if not self._dims(group):
             return everyone
@@ -305,7 +313,7 @@ class Census:
         return lit
 
     def _dims(self, group: Group) -> bool:
-        """Whether the nodes of a dark scope are left out of the group."""
+        """Return whether dark nodes are left out of the group."""
         dark = self._dark_tallies.get(group)
         if dark is None or group[1] == CONTROL_PLANE:
             return False
@@ -315,11 +323,11 @@ class Census:
         return any(in_scope(scope, member.labels) for scope in self._dark.get(policy, ()))
 
     def left_out(self, member: CensusMember, group: Group) -> bool:
-        """Whether a node of the group is not counted in its tally."""
+        """Return whether a node of the group is not counted in its sums."""
         return self._dims(group) and self._in_the_dark(member, group[0])
 
     def groups(self) -> list[Group]:
-        """Those that have nodes."""
+        """Return the groups that have nodes."""
         return list(self._tallies)
 
     def belongs(self, name: str, group: Group) -> bool:
@@ -327,7 +335,7 @@ class Census:
         return place is not None and group in place.groups
 
     def counts(self) -> dict[NodeHealth, int]:
-        """Nodes by health, permits not regarded."""
+        """Return the numbers of nodes by health, whether they have permits or not."""
         found = dict.fromkeys(NodeHealth, 0)
         for member in self._members.values():
             found[member.health] += 1

@@ -1,12 +1,12 @@
-"""How other programs ask Kube Defender: the port `Permits`, and its client over HTTP.
+"""Client of Kube Defender: the interface `Permits`, and its implementation over HTTP.
 
-In one process the port is `defender.service.Defender` itself; between processes it is HttpPermits.
-Both keep the same promises:
+Within one process `defender.service.Defender` implements the interface; between processes
+HttpPermits does. Both guarantee:
 
-- A refusal is an answer, never an exception: `Verdict(allowed=False, reason, message, ...)`.
-- Whatever kept the answer from coming is DefenderUnreachable, and that means no.
-- Every call may be repeated. Asking twice with the same holder, node and class gives the same
-  permit; a stronger class upgrades it; releasing what is released, or gone, is done.
+- A refusal is a verdict, never an exception: `Verdict(allowed=False, reason, message, ...)`.
+- DefenderUnreachable means that no verdict arrived. Treat it as a refusal.
+- Every call is idempotent. Asking again with the same holder, node and class yields the same
+  permit; a stronger class upgrades it; releasing a released or missing permit succeeds.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -25,9 +25,9 @@ from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 
 LONGEST_ANSWER = 2**16
-"""Bytes. A verdict has under 2 KiB; more is not from Kube Defender."""
+"""Greatest size of a verdict in bytes. A regular one has less than 2 KiB."""
 LONGEST_PAGE = 2**26
-"""Bytes of what people read: 1000 requests, or 10,000 permits."""
+"""Greatest size of other answers in bytes: 1000 requests, or 10,000 permits."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -35,58 +35,64 @@ __all__ = ["ClientTls", "DefenderUnreachable", "HttpPermits", "Permits"]
 
 
 class DefenderUnreachable(Exception):
-    """No verdict came: connection, timeout, credentials, or an answer that is none. Treat as no."""
+    """No verdict arrived: connection, timeout, credentials or an invalid answer. Treat it as a
+    refusal.
+    """
 
 
 class Permits(Protocol):
-    """Leave to disrupt nodes."""
+    """Permission to disrupt nodes."""
 
     async def ask(self, ask: Ask) -> Verdict:
-        """May this holder disrupt this node now?
+        """Ask whether the holder may disrupt the node now.
 
-        Allowed: `permit` is the name to check, renew and release by, `expires_at` when Kube
-        Defender looks whether the holder still lives. With `dry_run` nothing is taken and `permit`
-        is empty. Refused: `reason`, `message`, `scope`, `used`, `limit` say why, `look_again_at`
-        when to ask again.
+        Allowed: `permit` is the name for check, renew and release; `expires_at` is when Kube
+            Defender checks whether the holder still exists. With `dry_run` nothing is granted and
+            `permit` is "".
+        Refused: `reason`, `message`, `scope`, `used`, `limit` say why, `look_again_at` when to ask
+            again.
         """
         ...
 
     async def check(self, permit: str, seconds_needed: float) -> Verdict:
-        """Whether `permit` is held, not revoked, and valid for at least `seconds_needed` more.
+        """Return whether the permit is held, not revoked and valid for `seconds_needed` more.
 
-        Stands right before each act; `seconds_needed` is the act's timeout. Nothing is taken. A
-        permit that is valid but ends too soon is refused: renew it, then check again.
+        Call it right before each act with the act's timeout. It changes nothing. A valid permit
+        that ends too soon is refused: renew it and check again.
         """
         ...
 
     async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
-        """Prolong `permit`; the holder calls this well before `expires_at`.
+        """Extend the permit. The holder calls this well before `expires_at`.
 
-        It is then valid for the usual life, or for `seconds_needed` if that is longer. Refused when
-        it is revoked, released or unknown: stop, and ask anew.
+        The permit is then valid for its usual life, or for `seconds_needed` if that is longer. A
+        revoked, released or unknown permit is refused: stop and ask anew.
         """
         ...
 
     async def release(self, permit: str) -> None:
-        """Give `permit` back. Done when this returns; released or unknown ones are done already."""
+        """Release the permit. Succeeds for one that is released or unknown. Raises
+        DefenderUnreachable.
+        """
         ...
 
     def wakes(self) -> AsyncIterator[Holder]:
-        """Holders that are next in line, endless: one of ours asks now instead of later.
+        """Yield holders that are next in line, without end. Such a holder should ask at once.
 
-        What is lost of it costs time, nothing else.
+        A lost wake-up only costs time.
         """
         ...
 
 
 class HttpPermits:
-    """Permits of a Kube Defender in another process, and what else it tells.
+    """Client of a Kube Defender in another process.
 
-    urls        `http://HOST:PORT` or `https://...` of its replicas; the next one is tried when one
-                cannot be reached or does not lead
-    token_file  our bearer token, read again for each request, so that it can be rotated
-    timeout     seconds for one whole call; short, since the caller holds a worker meanwhile
-    tls         whom to trust, and who we are, for https
+    urls: `http://HOST:PORT` or `https://...` of its replicas. If one is unreachable or not the
+        leader,
+        the next one is tried.
+    token_file: the bearer token, read for each request so that it can be rotated. None: no token.
+    timeout: seconds for a call, short because the caller blocks a worker.
+    tls: authorities and client certificate for https.
     """
 
     def __init__(
@@ -114,12 +120,14 @@ class HttpPermits:
         await self._call("POST", f"/v1/permits/{_part(permit)}/release")
 
     async def wakes(self) -> AsyncGenerator[Holder, None]:
-        """Connects again by itself, so it raises nothing and never ends."""
+        """Yield holders that are next in line. Reconnects by itself, so it neither raises nor
+        ends.
+        """
         async for data in self._connection.events("/v1/wakes"):
             try:
                 yield Holder.model_validate_json(data, extra="ignore")
             except ValidationError:
-                continue  # of a newer version than ours: what is lost costs time alone
+                continue  # from a newer version; a lost wake-up only costs time
 
     # -- for people ---------------------------------------------------------------------------
 
@@ -139,7 +147,7 @@ class HttpPermits:
         return await self._read(Breakers, "/v1/breakers")
 
     async def requests(self, since: datetime | None = None, limit: int = 1000) -> RequestsPage:
-        """What was asked since an instant, in order of the last ask; at most 1000."""
+        """Return the requests since a time, in order of the last ask, at most 1000."""
         after = f"&since={quote(format_time(since))}" if since is not None else ""
         return await self._read(RequestsPage, f"/v1/requests?limit={limit}{after}")
 
@@ -149,7 +157,7 @@ class HttpPermits:
     # -- calls --------------------------------------------------------------------------------
 
     async def _verdict(self, method: str, path: str, body: Ask | None = None) -> Verdict:
-        """The first replica that can say; else what the last one said."""
+        """Return the verdict of the first replica that can answer, else that of the last one."""
         verdict: Verdict | None = None
         for _ in range(len(self._connection)):
             verdict = _model(Verdict, await self._call(method, path, body))

@@ -1,4 +1,4 @@
-"""What a policy's conditions say. Pure, and without values that change by themselves."""
+"""Conditions of a policy. Pure. Their messages contain no value that changes with time."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,13 +7,17 @@ from defender.policies import LoadedPolicy
 from kubenode.api.meta import Condition, ConditionStatus
 
 COMMON_CAUSE = "CommonCause"
-"""True while faults share a cause: whoever brought it there with a rollout has to pause it."""
+"""Condition that is True while faults share a cause. Whoever rolled out the cause should pause it.
+"""
 
 
 def conditions(
     policy: LoadedPolicy, causes: Mapping[tuple[str, str], str], now: datetime
 ) -> list[Condition]:
-    """Ours, beside the conditions of others. CommonCause is there from the first one on."""
+    """Return the conditions: those of others, and ours.
+
+    CommonCause appears with the first common cause and then stays.
+    """
     ours = [_not_enforced(policy, now)]
     if causes or any(each.type == COMMON_CAUSE for each in policy.status.conditions):
         ours.append(_common_cause(policy, causes, now))

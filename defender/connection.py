@@ -1,4 +1,4 @@
-"""HTTP to the replicas of Kube Defender: several addresses, TLS, a token, connections kept."""
+"""HTTP connection to the replicas of Kube Defender, with failover, TLS, token and keep-alive."""
 
 import asyncio
 import json
@@ -17,23 +17,24 @@ from kubenode.runtime.telemetry import tracing
 
 CONNECT_SECONDS = 2.0
 SILENCE_SECONDS = 60.0
-"""A stream that says nothing for so long is dead: the server writes every 15 s."""
+"""Seconds without data after which a stream counts as dead. The server writes every 15 s."""
 AGAIN, AT_MOST = 0.5, 10.0
-"""Seconds until a lost stream is opened again."""
+"""Least and greatest seconds until a lost stream is opened again."""
 LOOK_SECONDS = 10.0
-"""How late a renewed certificate is noticed."""
+"""Interval in seconds at which certificate files are checked for changes."""
 LONGEST_LINE = 2**16
+"""Greatest length of a line of a stream in bytes."""
 NOT_THIS_ONE = frozenset({502, 503, 504})
-"""Another replica may be able to say."""
+"""Status codes after which another replica is tried."""
 
 
 class Unanswered(Exception):
-    """No answer of 2xx, from any replica. The text says what was tried and what came instead."""
+    """No replica gave a 2xx response. The message lists the attempts and their results."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """PEM files; `authorities` None: those that the system trusts."""
+    """PEM files. `authorities` None: those that the system trusts."""
 
     authorities: Path | None = None
     certificate: Path | None = None
@@ -41,7 +42,7 @@ class ClientTls:
 
 
 class DefenderConnection:
-    """Connections are kept for all calls; `close` ends them."""
+    """Connections, kept open for all calls until `close`."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class DefenderConnection:
         return len(self._urls)
 
     def turn_to_next(self) -> None:
-        """Begin with another replica next time."""
+        """Start with the next replica from now on."""
         self._at = (self._at + 1) % len(self._urls)
 
     async def close(self) -> None:
@@ -74,9 +75,9 @@ class DefenderConnection:
             self._session = None
 
     async def call(self, method: str, path: str, body: Any, longest: int) -> bytes:
-        """The body of a 2xx answer of at most `longest` bytes. Raises Unanswered.
+        """Return the body of a 2xx response of at most `longest` bytes. Raises Unanswered.
 
-        Where nobody answers, the next replica is tried: every call may be repeated.
+        If a replica does not answer, the next one is tried, because every call is idempotent.
         """
         deadline = time.monotonic() + self._timeout
         failures = []
@@ -113,7 +114,7 @@ class DefenderConnection:
             raise Unanswered(f"{tried}: {said}")
 
     async def events(self, path: str) -> AsyncIterator[str]:
-        """The data of server-sent events. Endless: a lost stream is opened again."""
+        """Yield the data of server-sent events without end. A lost stream is opened again."""
         backoff = Backoff(AGAIN, AT_MOST, random.random)
         while True:
             try:
@@ -155,7 +156,7 @@ class DefenderConnection:
 
 
 class _Trust:
-    """The TLS of a client whose files may be renewed. Raises OSError for those it cannot use."""
+    """TLS context of a client whose files may be renewed. Raises OSError for unusable files."""
 
     def __init__(self, files: ClientTls | None) -> None:
         self._files = files or ClientTls()
@@ -195,7 +196,7 @@ async def _read(answer: aiohttp.ClientResponse, longest: int) -> bytes:
 
 
 def _why(raw: bytes) -> str:
-    """The server's own sentence, or what it sent instead, cut to a line."""
+    """Return the server's message, or the start of the body if it has none."""
     try:
         return str(json.loads(raw)["message"])
     except (ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
-"""Everything that a verdict is made of, in memory: one risk control.
+"""In-memory state from which verdicts are computed.
 
-Kube Defender's service feeds it from what it watches; simulations and tests feed it from what they
-make up. It does no I/O and never reads a clock, so all of them decide alike.
+The service feeds it from its watches, simulations and tests from their own data. It does no I/O and
+reads no clock, so all of them decide alike.
 """
 
 from collections.abc import Sequence
@@ -27,16 +27,18 @@ from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.runtime.kube.objects import Node
 
 MOST_SCOPES = 64
-"""As many as a Permit's status may name."""
+"""Greatest number of scopes in a Permit's status, as the CRD allows."""
 
 
 class RiskControl:
-    """grace       in which a new node need not be ready
-    look_again  to wait at least where nothing says when a limit will allow more
-    fallback    rules what none of the policies covers: never "no limit"
-    pace        times of the breakers that no policy sets
-    displaced   pods that we displaced and that are pending; None: unknown
-    fleet       what is known of other clusters; None: no store is shared with them
+    """State from which verdicts are computed.
+
+    grace: time in which a new node need not be ready.
+    look_again: least time to wait if it is unknown when a limit will allow more.
+    fallback: rules what none of the policies covers, so that there is always a limit.
+    pace: times of the breakers that no policy sets.
+    displaced: pending pods that our acts displaced, None if unknown.
+    fleet: what is known of other clusters, None if limits are not shared.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class RiskControl:
         self.census.govern([], fallback)
 
     def govern(self, policies: Sequence[LoadedPolicy], now: datetime) -> None:
-        """These policies hold from now on."""
+        """Replace the policies."""
         self.policies = tuple(policies)
         self.fallback = self._paused_like(policies, now)
         self.census.govern(policies, self.fallback)
@@ -68,7 +70,7 @@ class RiskControl:
         self.queue.governed()
 
     def _paused_like(self, policies: Sequence[LoadedPolicy], now: datetime) -> LoadedPolicy:
-        """What every policy pauses is paused where none of them rules, too."""
+        """Return the fallback with the pauses that all policies share."""
         spec = self.fallback.spec
         pauses = common([p.spec.pauses for p in policies if p.spec is not None], now)
         if spec is None or spec.pauses == pauses:
@@ -89,7 +91,7 @@ class RiskControl:
         self.queue.job_changed(old, new)
 
     def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> Verdict:
-        """To be told of every answer before it is given; the answer, with the time to ask again."""
+        """Record an answer before it is given. Return it with the time to ask again."""
         verdict = self.queue.answered(ask, verdict, now)
         if ask.deadline is not None:
             self.deadlines.answered(ask, verdict, self._ruling(ask), now)
@@ -101,10 +103,10 @@ class RiskControl:
         return tuple(ruling.policy.name for ruling in found)
 
     def scopes_of(self, ask: Ask) -> frozenset[str] | None:
-        """Every scope that a permit for this act counts in, as its status names them.
+        """Return all scopes in which a permit for this act counts, as its status names them.
 
-        None, which counts in each, for a node that is gone, or one in more scopes than a status
-        has room for.
+        None means that it counts in every scope: the node is gone, or has more scopes than a status
+        allows.
         """
         place = self.census.place(ask.node)
         if place is None:
@@ -117,11 +119,11 @@ class RiskControl:
         return found if len(found) <= MOST_SCOPES else None
 
     def missed(self, policy: str) -> int:
-        """Evacuations whose time came without a permit, since the start."""
+        """Return the evacuations whose deadline passed without a permit, since the start."""
         return self.deadlines.missed.get(policy, 0)
 
     def advance(self, now: datetime) -> bool:
-        """Let time pass. Whether the state of a breaker changed."""
+        """Let time pass. Return whether the state of a breaker changed."""
         self.census.advance(now)
         self.deadlines.advance(now)
         changed = self.breakers.advance(now)
@@ -131,7 +133,9 @@ class RiskControl:
         return changed
 
     def remembered(self) -> timedelta:
-        """How long released permits count: in the longest rate, and in perNode."""
+        """Return how long released permits count, in the longest rate and in perNode; at least an
+        hour.
+        """
         found = [timedelta(hours=1)]
         for policy in (*self.policies, self.fallback):
             if policy.spec is not None:

@@ -1,9 +1,8 @@
-"""How many permits count in each limit, and what its token bucket holds: nothing is counted anew
-when somebody asks.
+"""Numbers of permits that count in each limit, and the token buckets of rates.
 
-A permit counts in a limit's scope while its node is in it, and where it was granted: relabelling a
-node frees no slot. One whose scopes are unknown counts in each. Ledger and census tell which
-permits and nodes changed, and these alone are counted again before the next answer.
+A permit counts in a scope while its node is in it, and also where it was granted, so relabelling a
+node frees no slot. A permit with unknown scopes counts in each. Ledger and census report changed
+permits and nodes, and only these are counted again before the next answer.
 """
 
 from collections import Counter
@@ -20,14 +19,14 @@ from kubenode.api.v1alpha1 import Disruption
 from kubenode.api.v1alpha1.defenderpolicy import Limit, Rate
 
 MOST_UNCOUNTED = 5_000
-"""Changes that wait for somebody to ask."""
+"""Greatest number of changes that wait for the next request."""
 Anywhere = tuple[str, int]
-"""Name of a policy, and which of its limits: for permits that count in each of its scopes."""
+"""Name of a policy and index of its limit, for permits that count in each of its scopes."""
 
 
 @dataclass(slots=True)
 class PermitCost:
-    """What one permit adds to the sums, so that it can be taken out again."""
+    """What one permit adds to the sums, so that it can be subtracted again."""
 
     node: str
     keys: list[Key] = field(default_factory=list)
@@ -37,7 +36,7 @@ class PermitCost:
 
 
 class LimitCounts:
-    """The sums of a ledger over the groups of a census."""
+    """Sums of the ledger's permits for the groups of the census."""
 
     def __init__(self, census: Census, ledger: PermitLedger) -> None:
         self._census, self._ledger = census, ledger
@@ -67,7 +66,7 @@ class LimitCounts:
             self._sync()
 
     def _sync(self) -> None:
-        """Count what changed."""
+        """Count what has changed."""
         if self._coverage is not self._census.coverage:
             self._begin_anew()
         for node in self._nodes:
@@ -137,7 +136,7 @@ class LimitCounts:
             self._remove(key, taken)
 
     def _bounds_of(self, held: LedgerPermit) -> Iterator[ScopedLimit]:
-        """The limits that count the permit, in the scopes in which they do."""
+        """Yield the limits that count the permit, each in its scope."""
         if held.scopes is None:
             return
         place = self._census.place(held.node)
@@ -174,12 +173,14 @@ class LimitCounts:
     # -- reading ------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """To be called before reading, once for any number of questions in one breath."""
+        """Count pending changes. Call it before reading; once suffices for all reads without an
+        await.
+        """
         if self._permits or self._nodes or self._coverage is not self._census.coverage:
             self._sync()
 
     def used(self, bound: ScopedLimit, mine: LedgerPermit | None = None) -> int:
-        """Open permits that count in the limit, `mine` not."""
+        """Return the number of open permits that count in the limit, without `mine`."""
         policy, index, _ = bound.key
         used = self._open[bound.key] + self._open_anywhere[policy, index]
         if used and mine is not None and (entry := self._entries.get(mine.name)) is not None:
@@ -187,7 +188,7 @@ class LimitCounts:
         return used
 
     def bucket(self, bound: ScopedLimit, rate: Rate) -> RateBucket:
-        """Of a limit with this rate; to be read only."""
+        """Return the token bucket of the limit, which must not be changed."""
         found = self._buckets.get(bound.key)
         if found is None and self._taken_anywhere.get(bound.key[:2]):
             found = self._kept_bucket(bound.key, rate)
@@ -196,14 +197,16 @@ class LimitCounts:
     def tokens(
         self, bound: ScopedLimit, rate: Rate, now: datetime, mine: LedgerPermit | None = None
     ) -> float:
-        """Tokens that are left, as if the grants of `mine` that may not stand had not been."""
+        """Return the tokens that are left, without those taken by grants of `mine` that may not
+        exist.
+        """
         without = frozenset[Taken]()
         if mine is not None and (doubtful := len(mine.grants) if mine.late else mine.unsure):
             without = frozenset(_taken(mine, bound.classes, last=doubtful))
         return self.bucket(bound, rate).tokens(now, without)
 
     def free(self, group: Group) -> int:
-        """Healthy nodes of a group without an open permit."""
+        """Return the number of healthy nodes of the group without an open permit."""
         self.catch_up()
         return self._census.tally(group).free
 
@@ -211,7 +214,10 @@ class LimitCounts:
 def _taken(
     held: LedgerPermit, classes: frozenset[Disruption], last: int | None = None
 ) -> list[Taken]:
-    """What the grants of a permit, or the last of them, took from a bucket for `classes`."""
+    """Return the tokens that the grants of the permit took for these classes.
+
+    last: only that many last grants; None: all.
+    """
     first = 0 if last is None else len(held.grants) - last
     return [
         (at, held.name, place)

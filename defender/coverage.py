@@ -1,7 +1,7 @@
-"""What the policies make of a node: which of them cover it, and in which scope each limit sees it.
+"""Determine which policies cover a node, and in which scope each limit counts it.
 
-Nodes by the thousand differ in labels that no policy reads and are alike in those that one does.
-So the answer is worked out once for each combination of the labels that matter, and shared.
+Thousands of nodes differ in labels that no policy reads, and agree in those that one does. The
+result is computed once for each combination of the labels that matter, and shared.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,17 +19,19 @@ CONTROL_PLANE_LABELS = (
     "node-role.kubernetes.io/master",
 )
 EVERYBODYS = ("default", BUILT_IN_NAME)
-"""Policies whose scopes are told without their name."""
+"""Policies whose name a permit's record leaves out."""
 OF_POLICY = "policy:"
+"""Prefix of a policy's name in a permit's record."""
 BY_DEFAULT = frozenset({Disruption.PODS, Disruption.NODE})
-"""The classes of a limit that names none."""
+"""Disruption classes of a limit that names none."""
 MOST_PLACES = 50_000
-"""Combinations that are remembered; nodes that come and go for months make no more."""
+"""Greatest number of cached combinations, so that months of changing nodes do not fill the memory.
+"""
 
 Group = tuple[str, str]
-"""Name of a policy, and a scope in it: `cluster`, `control-plane` or `label=value`."""
+"""Name of a policy and a scope in it: `cluster`, `control-plane` or `label=value`."""
 Key = tuple[str, int, str]
-"""Name of a policy, which of its limits, and the scope in which that limit counts."""
+"""Name of a policy, index of its limit, and the scope in which the limit counts."""
 
 
 def is_control_plane(labels: Mapping[str, str]) -> bool:
@@ -37,14 +39,14 @@ def is_control_plane(labels: Mapping[str, str]) -> bool:
 
 
 def scope_of(limit: Limit, labels: Mapping[str, str], control_plane: bool) -> str | None:
-    """The scope of `limit` that a node is in; None if the limit is not about it."""
+    """Return the limit's scope that contains the node, None if the limit does not apply to it."""
     match limit.scope:
         case LimitScope.CLUSTER:
             return CLUSTER
         case LimitScope.CONTROL_PLANE:
             return CONTROL_PLANE if control_plane else None
         case LimitScope.LABEL:
-            # A node without the label belongs to no group; an empty value is a value.
+            # A node without the label is in no scope; an empty value is a value.
             value = labels.get(limit.label or "")
             return None if value is None else f"{limit.label}={value}"
         case LimitScope.FLEET:
@@ -52,12 +54,12 @@ def scope_of(limit: Limit, labels: Mapping[str, str], control_plane: bool) -> st
 
 
 def fleet_scope(limit: Limit) -> str:
-    """No label is written like this."""
+    """Return the name of a Fleet limit's scope, which no label can have."""
     return f"fleet({limit.group})"
 
 
 def in_scope(scope: str, labels: Mapping[str, str]) -> bool:
-    """Whether a node with `labels` is in `scope`, by the name that `scope_of` gave it."""
+    """Return whether a node with these labels is in the scope, as named by `scope_of`."""
     if scope == CLUSTER:
         return True
     if scope == CONTROL_PLANE:
@@ -67,13 +69,16 @@ def in_scope(scope: str, labels: Mapping[str, str]) -> bool:
 
 
 def classes_of(limit: Limit) -> frozenset[Disruption]:
+    """Return the disruption classes to which the limit applies."""
     return frozenset(limit.classes) if limit.classes else BY_DEFAULT
 
 
 def record(scopes: Iterable[str], policies: Iterable[str]) -> frozenset[str]:
-    """What a permit's status says of where it counts: scopes, and policies as `policy:NAME`.
+    """Return what a permit's status records about where it counts: scopes, and policies as
+    `policy:NAME`.
 
-    No label has a colon. Without any policy named it counts in those of all policies.
+    Labels contain no colon, so the two cannot be confused. Without a policy the permit counts for
+    the scopes in all policies.
     """
     named = [f"{OF_POLICY}{name}" for name in policies]
     return frozenset((*scopes, *named))
@@ -81,7 +86,7 @@ def record(scopes: Iterable[str], policies: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class ScopedLimit:
-    """One limit, in the scope in which it binds the nodes of a place."""
+    """One limit in the scope in which it applies to a node."""
 
     limit: Limit
     scope: str
@@ -92,7 +97,11 @@ class ScopedLimit:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """One policy, as it is about the nodes of a place. `spec` is None if it cannot be read."""
+    """One policy as it applies to a node. `spec` is None if the policy is unreadable.
+
+    excluded: the policy's spec excludes the node from disruption.
+    bounds: the limits that apply.
+    """
 
     policy: LoadedPolicy
     spec: DefenderPolicySpec | None
@@ -103,7 +112,7 @@ class Ruling:
     )
 
     def for_class(self, class_: Disruption) -> tuple[ScopedLimit, ...]:
-        """The limits for acts of a class."""
+        """Return the limits that apply to acts of this class."""
         found = self._for_class.get(class_)
         if found is None:
             found = tuple([bound for bound in self.bounds if class_ in bound.classes])
@@ -113,10 +122,11 @@ class Ruling:
 
 @dataclass(slots=True)
 class PolicyCoverage:
-    """What holds for all nodes that are alike to the policies.
+    """What applies to all nodes with the same values of the labels that policies read.
 
-    rulings  of the policies that cover them, by name; `fallback` rules what these do not
-    groups   every group that they are in, those of the breakers' scopes too
+    rulings: the policies that cover the nodes, by name.
+    fallback: rules the operations that these policies do not.
+    groups: all groups that contain the nodes, including the scopes of breakers.
     """
 
     rulings: tuple[Ruling, ...]
@@ -125,7 +135,9 @@ class PolicyCoverage:
     _ruling: dict[Operation, tuple[Ruling, ...]] = field(default_factory=dict)
 
     def ruling(self, operation: Operation) -> tuple[Ruling, ...]:
-        """What rules an act of `operation`: never nothing."""
+        """Return the policies that rule the operation, the fallback if there is none. Never
+        empty.
+        """
         found = self._ruling.get(operation)
         if found is None:
             found = tuple(r for r in self.rulings if r.policy.rules(operation))
@@ -134,7 +146,7 @@ class PolicyCoverage:
 
 
 class Coverage:
-    """The places that some policies make."""
+    """Coverage of nodes by a set of policies, cached by label values."""
 
     def __init__(
         self, policies: Iterable[LoadedPolicy] = (), fallback: LoadedPolicy = BUILT_IN
@@ -149,6 +161,7 @@ class Coverage:
         self._at: dict[Group, tuple[ScopedLimit, ...]] = {}
 
     def place(self, labels: Mapping[str, str]) -> PolicyCoverage:
+        """Return the coverage of nodes with these labels."""
         known = tuple(map(labels.get, self._labels))
         place = self._places.get(known)
         if place is None:
@@ -158,6 +171,7 @@ class Coverage:
         return place
 
     def bound(self, policy: str, index: int, limit: Limit, scope: str) -> ScopedLimit:
+        """Return the limit in this scope, shared by all callers."""
         key = (policy, index, scope)
         bound = self._bounds.get(key)
         if bound is None:
@@ -168,7 +182,7 @@ class Coverage:
         return bound
 
     def recorded(self, record: frozenset[str]) -> Iterator[tuple[LoadedPolicy, ScopedLimit]]:
-        """The limits that a permit's record is about, with their policies."""
+        """Yield the limits in which a permit with this record counts, with their policies."""
         names = {each.removeprefix(OF_POLICY) for each in record if each.startswith(OF_POLICY)}
         scopes = [each for each in record if not each.startswith(OF_POLICY)]
         for policy in self.everyone:
@@ -220,7 +234,7 @@ class Coverage:
 
 
 def about(limit: Limit, scope: str) -> bool:
-    """Whether `scope` is one that `limit` has."""
+    """Return whether the limit may have this scope."""
     match limit.scope:
         case LimitScope.CLUSTER:
             return scope == CLUSTER
@@ -245,7 +259,7 @@ def _groups_of(ruling: Ruling, labels: Mapping[str, str]) -> Iterator[Group]:
 
 
 def _labels_of(policy: LoadedPolicy) -> Iterator[str]:
-    """Every label that decides what the policy makes of a node."""
+    """Yield all labels that decide how the policy applies to a node."""
     yield from CONTROL_PLANE_LABELS
     spec = policy.spec
     if spec is None:

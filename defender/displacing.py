@@ -1,11 +1,11 @@
-"""Which pods we displaced, and how many of them have found no new place yet.
+"""Count the pods that our acts displaced and that are still pending.
 
-With each permit for pods or a node it is written down which controllers had pods on that node and
-how many: the pods themselves get new names. Pending pods of these controllers count as displaced,
-of each controller no more than it lost; what is pending for other reasons does not hold us up.
+Each permit for pods or a node records which controllers had pods on the node and how many, because
+new pods get new names. Pending pods of these controllers count as displaced, for each controller at
+most as many as it lost. Pods that are pending for other reasons do not count.
 
-While the pods of one permit cannot be written down, each pod that was made since its grant and is
-pending may be one of them: so it counts, and nothing else is in doubt.
+While the pods of a permit cannot be recorded, each pending pod created since its grant may be one
+of them, so it counts.
 """
 
 import logging
@@ -33,17 +33,19 @@ from kubenode.runtime.process import Part
 log = logging.getLogger(__name__)
 
 SECONDS = 1.0
+"""Interval of counts and of recording, in seconds."""
 MOST_CONTROLLERS = 256
+"""Greatest number of controllers to record for a permit."""
 YOUNG = timedelta(seconds=5)
-"""A pod that is pending for less than this is on its way."""
+"""Age below which a pending pod counts as being scheduled."""
 REMEMBERED = timedelta(minutes=30)
-"""After the release of a permit: whatever is pending longer is not pending because of us."""
+"""Time after the release of a permit for which pending pods may be due to it."""
 UNRECORDED = timedelta(seconds=30)
-"""A permit whose pods are not known for longer counts for all that it may have displaced."""
+"""Time after which a permit without recorded pods counts with all that it may have displaced."""
 CLOCKS = timedelta(minutes=1)
-"""So far the API server's clock, which stamps pods, may be behind ours."""
+"""Assumed lag of the API server's clock, which sets the creation times of pods."""
 STAYING = ("DaemonSet", "Node")
-"""Controllers whose pods belong to the node (`Node`: mirrors of static pods)."""
+"""Kinds of controllers whose pods belong to the node. `Node` owns the mirrors of static pods."""
 MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -55,8 +57,11 @@ _pods = structs(_List)
 
 
 def controllers(pods: Iterable[Pod]) -> dict[str, int]:
-    """Pods that would be displaced, by the UID of their controller; those without one come not
-    back. Of more than MOST_CONTROLLERS those with the most pods."""
+    """Return the number of pods that would be displaced, by the UID of their controller.
+
+    Pods without a controller are not recreated and do not count. At most MOST_CONTROLLERS are
+    returned, those with the most pods.
+    """
     found: Counter[str] = Counter()
     for pod in pods:
         owner = _controller(pod)
@@ -75,9 +80,10 @@ def _controller(pod: Pod) -> OwnerReference | None:
 class Lost:
     """Pods that controllers lost by acts under permits.
 
-    known  by the UID of the controller
-    since  the first grant whose pods are not written down: whatever became pending since may be
-           its; None: all are
+    known: number of pods by the UID of the controller.
+    since: the first grant whose pods are not recorded: each pod that became pending since may be
+        due
+        to it. None if all are recorded.
     """
 
     known: Mapping[str, int]
@@ -85,6 +91,7 @@ class Lost:
 
 
 def lost(permits: Iterable[LedgerPermit], now: datetime) -> Lost:
+    """Return the pods lost by acts under these permits."""
     found: Counter[str] = Counter()
     unrecorded: list[datetime] = []
     for held in permits:
@@ -97,11 +104,12 @@ def lost(permits: Iterable[LedgerPermit], now: datetime) -> Lost:
 
 
 def disrupts(held: LedgerPermit) -> bool:
+    """Return whether the permit may displace pods."""
     return held.counts_as(BY_DEFAULT)
 
 
 def displaced(pods: Iterable[Pod], lost: Lost, now: datetime) -> int:
-    """How many of the pending pods are there, or may be, for those that were lost."""
+    """Return how many of the pending pods replace lost ones, or may."""
     pending: Counter[str] = Counter()
     doubtful: Counter[str] = Counter()
     for pod in pods:
@@ -118,7 +126,7 @@ def displaced(pods: Iterable[Pod], lost: Lost, now: datetime) -> int:
 
 
 class Displacing:
-    """Counts on every replica; `Recording` writes down, for the holder of the lease."""
+    """A part that counts on every replica. `Recording` writes, in the holder of the lease."""
 
     name = "defender displaced pods"
 
@@ -160,7 +168,7 @@ class Displacing:
 
 
 class Recording:
-    """Writes into each permit whose pods its act displaces, before many of them are gone."""
+    """A part that records in each permit which pods its act displaces, while most still exist."""
 
     name = "defender record of displaced pods"
 
@@ -175,8 +183,9 @@ class Recording:
             await self._clock.sleep(SECONDS)
 
     async def round(self) -> None:
-        """Every permit that lacks it. What fails is tried again in the next round, and keeps
-        no other from being written.
+        """Record the pods of every permit that lacks them.
+
+        A failure is tried again in the next round and does not stop the others.
         """
         trouble = ""
         for held in self._control.ledger.open():
@@ -193,7 +202,7 @@ class Recording:
         self._trouble = trouble
 
     async def _write(self, held: LedgerPermit) -> None:
-        """Raises KubeError."""
+        """Record the pods of the permit's node. Raises KubeError."""
         query = {"fieldSelector": f"spec.nodeName={held.node}"}
         found = controllers((await self._kube.get(paths.pods(), _pods, query=query)).items)
         self._fence.check()

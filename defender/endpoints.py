@@ -1,9 +1,8 @@
-"""Where the Services of Kube Defender lead while one replica of several answers: to the holder of
-the lease.
+"""Direct the Services of Kube Defender to the leader, if one replica of several answers.
 
-Readiness cannot say it: a replica that stands by is well, and one that was never ready would hold
-up every rollout and every drain. So the Services have no selector, and the leader writes its own
-address into their EndpointSlices, which the chart makes.
+Readiness cannot do that: a standby replica is healthy, and one that is never ready would block
+rollouts and drains. So the Services have no selector, and the leader writes its own address into
+their EndpointSlices, which the chart creates.
 """
 
 import logging
@@ -19,11 +18,11 @@ log = logging.getLogger(__name__)
 
 SERVICES = ("kubenode-defender", "kubenode-dashboard")
 PERIOD = 10.0
-"""Seconds: an upgrade of the chart empties the slices."""
+"""Seconds between writes. An upgrade of the chart empties the slices."""
 
 
 class EndpointPublisher:
-    """A Part of the leader. `address` is our pod's."""
+    """A part of the leader. `address` is that of its pod."""
 
     name = "endpoints"
 
@@ -52,7 +51,7 @@ class EndpointPublisher:
             await self._clock.sleep(PERIOD)
 
     async def lead(self, service: str) -> None:
-        """Writing what stands there already changes nothing. Raises KubeError, LeaseLost."""
+        """Write the address into the slice of the Service. Raises KubeError and LeaseLost."""
         self._fence.check()
         path = paths.resource(
             "/apis/discovery.k8s.io/v1",

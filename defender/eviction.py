@@ -1,4 +1,4 @@
-"""What would stand in the way of moving a node's pods now: a preview of its evictions."""
+"""Preview of the evictions of a node's pods: what would block them now."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,11 @@ from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget, structs
 
 MOST_PODS = 500
+"""Greatest number of pods to read."""
 MOST_NAMESPACES = 10
-"""Beyond it the budgets of all namespaces are read at once."""
+"""Number of namespaces above which the budgets of all namespaces are read at once."""
 SECONDS = 3.0
+"""Timeout of each request in seconds."""
 OVER = ("Succeeded", "Failed")
 MIRROR = "kubernetes.io/config.mirror"
 L = TypeVar("L")
@@ -25,7 +27,13 @@ L = TypeVar("L")
 
 @dataclass(frozen=True, slots=True)
 class PodEvictionPreview:
-    """budget  its PodDisruptionBudget, "" for none; `allowed` disruptions it allows now"""
+    """One pod and its PodDisruptionBudget.
+
+    budget: name of the PodDisruptionBudget, "" for none; several if more than one covers the pod.
+    allowed: disruptions that the budget allows now, None without exactly one budget.
+    blocked: whether the pod cannot be evicted now.
+    why: why it is blocked, "" if it is not.
+    """
 
     namespace: str
     name: str
@@ -37,7 +45,12 @@ class PodEvictionPreview:
 
 @dataclass(frozen=True, slots=True)
 class EvictionPreview:
-    """problem  why nothing can be said, "" where it can"""
+    """The pods of a node.
+
+    pods: pods that would move, blocked ones first.
+    stay: number of pods of DaemonSets and static pods.
+    problem: why there is no preview, "" if there is one.
+    """
 
     pods: tuple[PodEvictionPreview, ...] = ()
     stay: int = 0
@@ -49,7 +62,9 @@ class EvictionPreview:
 
 
 def preview(pods: Sequence[Pod], budgets: Iterable[PodDisruptionBudget]) -> EvictionPreview:
-    """Pure. Pods of DaemonSets and static pods stay where they are. Blocked ones come first."""
+    """Return the preview. Pure. Pods of DaemonSets and static pods stay; blocked pods come
+    first.
+    """
     by_namespace: dict[str, list[PodDisruptionBudget]] = defaultdict(list)
     for budget in budgets:
         by_namespace[budget.metadata.namespace].append(budget)
@@ -81,7 +96,10 @@ def _pod(pod: Pod, budgets: list[PodDisruptionBudget]) -> PodEvictionPreview:
 
 
 def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """A selector that we cannot read covers the pod: better a warning too many."""
+    """Return whether the budget covers the pod.
+
+    An unreadable selector counts as covering: a needless warning is better than a missing one.
+    """
     selector = budget.spec.selector
     if selector is None:
         return False
@@ -109,7 +127,7 @@ class BudgetList(msgspec.Struct):
 
 
 async def look(kube: Kube, node: str) -> EvictionPreview:
-    """Reads the node's pods and the budgets of their namespaces now, within SECONDS each."""
+    """Read the node's pods and the budgets of their namespaces, within SECONDS for each request."""
     ours: Query = {"fieldSelector": f"spec.nodeName={node}", "limit": MOST_PODS}
     try:
         pods = (await _get(kube, paths.pods(), ours, structs(EvictionPodList))).items

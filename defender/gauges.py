@@ -1,7 +1,7 @@
-"""What Kube Defender counts now, read when the page of metrics is asked for.
+"""Gauges of Kube Defender, read when they are scraped.
 
-Series stay few whatever the fleet is like: a label with more than MANY values (racks) shows its
-tightest value alone, as `LABEL=*`, and how many of its values have no room.
+The number of series is bounded: of a label with more than MANY values (such as racks) only the
+tightest value is shown, as `LABEL=*`, with the number of values without room.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,9 +26,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.clock import Clock
 
 MANY = 20
-"""Values of one label that are shown one by one."""
+"""Values of one label that are shown separately."""
 MOST_POLICIES = 50
-"""Of which budgets and breakers are shown; a cluster has a few."""
+"""Policies whose budgets and breakers are shown. A cluster has a few."""
 MOST_GROUPS, MOST_CLUSTERS = 8, 32
 """Groups of clusters, and silent clusters of each, that are shown: the first by name."""
 BUDGET = ("policy", "limit", "scope", "kind")
@@ -37,6 +37,8 @@ K = TypeVar("K", bound=str)
 
 
 class Gauges(Collector):
+    """Collector of the gauges."""
+
     def __init__(
         self,
         control: RiskControl,
@@ -65,7 +67,7 @@ class Gauges(Collector):
         yield self._open_jobs()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is read at registration."""
+        """Return nothing, so that registration reads nothing."""
         return ()
 
     def _up(self, ready: bool) -> Metric:

@@ -1,8 +1,8 @@
-"""What was asked of Kube Defender lately, rebuilt from what is on record. Pure.
+"""Reconstruct the recent requests to Kube Defender from records. Pure.
 
-Three records, the better one first: the requests that a running Kube Defender remembers, Permits
-(what was granted, and for how long), RemedyOperationJobs (whose fault it was, and who waits). What
-none of them tells is guessed, and `Doubt` says how much of it there is.
+Sources, the best first: the requests that a running Kube Defender remembers, Permits (what was
+granted, and for how long), and RemedyOperationJobs (whose fault it was, and which wait). The rest
+is estimated, and `Doubt` counts the estimates.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,18 +22,18 @@ from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node
 
 USUAL = timedelta(minutes=15)
-"""How long an act lasts where no permit on record tells."""
+"""Assumed duration of an act, if no permit on record shows one."""
 DEFENDERS = frozenset(reason.value for reason in Reason)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One request, as it was.
+    """One past request.
 
-    at     when it was asked first
-    until  when its holder gave up; None: it would have gone on asking
-    lasts  from the permit to its return; None: beyond the end
-    was    when it was granted in truth, if it was
+    at: time of the first ask.
+    until: when its holder gave up, None if it would have continued.
+    lasts: time from the grant to the release, None if it lasts beyond the end.
+    was: when it was actually granted, None if it was not.
     """
 
     ask: Ask
@@ -47,8 +47,8 @@ class RecordedRequest:
 class PastFault:
     """A node that was unhealthy from `at` until its repair, or `until`.
 
-    silent  its Ready condition was not True
-    uid     holder whose permit repairs it
+    silent: its Ready condition was not True.
+    uid: UID of the holder whose permit repairs it, "" for none.
     """
 
     node: str
@@ -59,12 +59,13 @@ class PastFault:
     job: ObservedJob | None = None
 
     def opened(self) -> ObservedJob:
-        """The job as it was while the fault lasted."""
+        """Return the job as it was during the fault."""
         assert self.job is not None
         status = JobViewStatus(phase="AwaitingPermit", timeline=JobTimes(fault_seen=self.at))
         return msgspec.structs.replace(self.job, status=status)
 
     def closed(self) -> ObservedJob:
+        """Return the job as it was after the fault."""
         assert self.job is not None
         status = msgspec.structs.replace(self.job.status, phase="Succeeded")
         return msgspec.structs.replace(self.job, status=status)
@@ -72,11 +73,15 @@ class PastFault:
 
 @dataclass(slots=True)
 class Doubt:
-    """asked_since  first asks before are not remembered, only what was granted, or still waits
-    guessed      requests whose duration is a guess
-    dropped      requests that were forgotten
-    gone         nodes that were asked about and are gone: their requests are left out
-    unseen       nodes that are not ready now and that no job tells of
+    """What the reconstruction does not know.
+
+    asked_since: start of the remembered requests. Of earlier ones only grants and waiting holders
+        are
+        known. None if no Kube Defender was asked.
+    guessed: number of requests with an estimated duration.
+    dropped: number of forgotten requests.
+    gone: nodes of requests that no longer exist; these requests are left out.
+    unseen: number of nodes that are not ready now and have no job.
     """
 
     asked_since: datetime | None = None
@@ -88,8 +93,10 @@ class Doubt:
 
 @dataclass(slots=True)
 class History:
-    """before  permits granted earlier, as they were at the start
-    ends    when those of them that were open came back, by name; missing: not before the end
+    """Requests and faults between `start` and `end`.
+
+    before: permits granted earlier, as they were at the start.
+    ends: by permit name, when those were released; missing if not before the end.
     """
 
     start: datetime
@@ -113,7 +120,10 @@ def history(
     start: datetime,
     end: datetime,
 ) -> History:
-    """page  what a running Kube Defender remembers; None: there is none to ask"""
+    """Reconstruct the history.
+
+    page: what a running Kube Defender remembers, None if there is none.
+    """
     return _Rebuilding(nodes, list(permits), jobs, page, start, end).all()
 
 
@@ -187,12 +197,12 @@ class _Rebuilding:
         )
 
     def _asks_no_more(self, request: PastRequest) -> bool:
-        """Whether it was past its time to look again, by far, when the record ends."""
+        """Return whether its time to ask again had clearly passed at the end of the record."""
         again = request.verdict.look_again_at
         return again is not None and again + timedelta(minutes=2) < self._end
 
     def _of_permits(self, told: set[str]) -> Iterable[RecordedRequest]:
-        """Grants of whose asks nobody knows more than that."""
+        """Yield the grants for which no request is remembered."""
         for held in self._permits:
             if held.name in told:
                 continue
@@ -203,7 +213,11 @@ class _Rebuilding:
                     yield RecordedRequest(ask, first, None, self._lasts(class_, held, at), at)
 
     def _first_ask(self, holder: Holder, granted: datetime) -> datetime:
-        """A job asks from when it is made, or approved; a later permit of it not before it."""
+        """Return when the holder first asked.
+
+        A job asks from its creation. If it needs approval, and for a later permit, the time of the
+        grant is used.
+        """
         job = self._jobs.get(holder.uid)
         mine = [held.granted_at for held in self._permits if held.holder.uid == holder.uid]
         if job is None or granted > min(mine) or job.spec.approval.required:
@@ -211,7 +225,9 @@ class _Rebuilding:
         return max(self._start, min(_made(job) or granted, granted))
 
     def _of_waiting_jobs(self, known: set[str]) -> Iterable[RecordedRequest]:
-        """Open jobs that never had a permit: they wait for Kube Defender by their own word."""
+        """Yield requests of open jobs that never had a permit and whose hold names Kube Defender's
+        refusal.
+        """
         for uid, job in self._jobs.items():
             hold = job.status.hold
             if uid in known or not job.open or hold is None or hold.reason not in DEFENDERS:
@@ -284,7 +300,7 @@ def _made(job: ObservedJob) -> datetime | None:
 
 
 def _durations(permits: Iterable[LedgerPermit]) -> Mapping[Disruption, timedelta]:
-    """The usual one of each class."""
+    """Return the median duration of each class."""
     seconds: dict[Disruption, list[float]] = {}
     for held in permits:
         if held.released_at is not None:
@@ -294,7 +310,7 @@ def _durations(permits: Iterable[LedgerPermit]) -> Mapping[Disruption, timedelta
 
 
 def _as_at(held: LedgerPermit, start: datetime) -> LedgerPermit:
-    """A permit of before as it was at the start."""
+    """Return an earlier permit as it was at the start."""
     over = held.released_at is not None and held.released_at < start
     return LedgerPermit(
         name=held.name,

@@ -1,7 +1,7 @@
-"""RemedyOperationJobs as Kube Defender reads them: what the breaker counts, what people look at.
+"""RemedyOperationJobs with the fields that Kube Defender reads, for breakers and for people.
 
-Decoded by msgspec, since a storm makes thousands of them. Fields that nobody here reads are left
-out; a job that lacks one has the default.
+They are decoded by msgspec, because a storm creates thousands of them. Unused fields are left out;
+missing fields get their default.
 """
 
 from datetime import datetime
@@ -29,10 +29,10 @@ HARMLESS = frozenset(
         "createObject",
     }
 )
-"""Steps that ask for no permit, by their keys."""
+"""Keys of steps that need no permit."""
 STARTUP_GRACE = str(HoldReason.STARTUP_GRACE)
 LOOKS = "RunCheck"
-"""The agent's only step that asks for none."""
+"""The only action of an agent step that needs no permit."""
 
 
 class JobRemedier(msgspec.Struct, rename="camel", frozen=True):
@@ -40,7 +40,9 @@ class JobRemedier(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Evidence(msgspec.Struct, rename="camel", frozen=True):
-    """`source` is who reported it, such as `NPD`, `Provider` or `Probe`."""
+    """A fact of a job's trigger. `source` is who reported it, such as `NPD`, `Provider` or
+    `Probe`.
+    """
 
     atom: str = ""
     source: str = ""
@@ -53,6 +55,8 @@ class JobTrigger(msgspec.Struct, rename="camel", frozen=True):
 
 
 class JobRung(msgspec.Struct, rename="camel", frozen=True):
+    """One rung of the ladder."""
+
     name: str = ""
     disruption: str = ""
     steps: tuple[dict[str, Any], ...] = ()
@@ -75,7 +79,7 @@ class JobApproval(msgspec.Struct, rename="camel", frozen=True):
 
 
 class JobDecision(msgspec.Struct, rename="camel", frozen=True):
-    """A person's word on a job that waits for approval."""
+    """A person's approval or rejection of a job."""
 
     decision: str = ""
     by: str = ""
@@ -114,6 +118,8 @@ class JobStep(msgspec.Struct, rename="camel", frozen=True):
 
 
 class JobHold(msgspec.Struct, rename="camel", frozen=True):
+    """Why the job waits."""
+
     reason: str = ""
     scope: str = ""
     message: str = ""
@@ -121,6 +127,8 @@ class JobHold(msgspec.Struct, rename="camel", frozen=True):
 
 
 class JobTimes(msgspec.Struct, rename="camel", frozen=True):
+    """Times of the job's timeline, None if not reached."""
+
     fault_seen: datetime | None = None
     job_created: datetime | None = None
     permit_granted: datetime | None = None
@@ -162,17 +170,17 @@ class ObservedJob(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Whether it may ever act; those of rules in DryRun never do."""
+        """Whether the job may ever act. Jobs of rules in DryRun do not."""
         return self.spec.mode in ("Enforce", "Approve")
 
     @property
     def is_unbegun(self) -> bool:
-        """Whether it waits out its initial wait, or ended before that was over."""
+        """Whether the job is in its initial wait, or ended during it."""
         return self.spec.initial_wait is not None and self.status.timeline.job_created is None
 
     @property
     def in_startup_grace(self) -> bool:
-        """Whether its node was created or has booted a short while ago, and it waits for that."""
+        """Whether the job waits because its node is new or has just booted."""
         wait, hold = self.spec.initial_wait, self.status.hold
         if wait is None or not self.is_unbegun:
             return False
@@ -180,5 +188,5 @@ class ObservedJob(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def disrupts(self) -> bool:
-        """Whether a rung of it needs a permit; one without a ladder is taken to."""
+        """Whether a rung of the job needs a permit. True without a ladder."""
         return not self.spec.ladder or any(rung.disrupts for rung in self.spec.ladder)

@@ -1,10 +1,11 @@
-"""Keeps the record true: what nobody gives back, what was left half written, what is long past.
+"""Housekeeping of permits: free those that are not released, finish half-written ones, delete old
+ones.
 
-A permit whose time is over is never freed by the time alone: its holder may be slow, and its node
-still be down. The holder is looked at, live. If it is gone or over, or the node is gone, the slot
-is free; else the permit is Overdue, still counts, and a person is told by the metrics. A holder or
-node that the informers no longer show is looked at without waiting for the time; holders of kinds
-that no informer follows are looked at now and then.
+Expiry alone never frees a permit: its holder may be slow and its node still down. The holder is
+read live. If it or the node is gone, or the holder has ended, the slot is freed. Otherwise the
+permit becomes Overdue, still counts, and metrics report it. A holder or node that the informers no
+longer show is checked before the expiry; holders of kinds without an informer are checked
+periodically.
 """
 
 import logging
@@ -42,17 +43,20 @@ log = logging.getLogger(__name__)
 
 ROUND_SECONDS = 5.0
 LOOK_AGAIN = timedelta(seconds=30)
-"""Between two looks at one holder that still lives."""
+"""Interval of checks of one holder that still exists."""
 LOOK_UNSEEN = timedelta(minutes=2)
-"""Between two looks at a holder of a kind that no informer shows us."""
+"""Interval of checks of a holder whose kind no informer watches."""
 DELETED_AT_ONCE = 100
+"""Greatest number of old permits that one round deletes."""
 JOB = RemedyOperationJob.resource.kind
 PLURALS = {
     kind.resource.kind: kind.resource.plural
     for kind in (RemedyOperationJob, Machine, MachineSet, MachineComponentSet)
 }
-"""Holders that we may read. A kind is added with the right to. A holder names no group: whoever
-asks for a kind of another group under the same name, as Cluster API's Machine, calls it otherwise.
+"""Kinds of holders that we may read. A new kind also needs the RBAC rule.
+
+A holder does not name its API group. For a kind of another group with the same name, such as
+Cluster API's Machine, use another kind name.
 """
 SERVED = f"/apis/{paths.GROUP}/{paths.VERSION}"
 
@@ -62,7 +66,7 @@ class _HolderStatus(msgspec.Struct):
 
 
 class PermitHolderObject(msgspec.Struct):
-    """What Kube Defender reads of a holder: that it is there, and a job's phase."""
+    """What Kube Defender reads of a holder: its existence, and the phase of a job."""
 
     metadata: ObjectMeta
     status: _HolderStatus = msgspec.field(default_factory=_HolderStatus)
@@ -73,7 +77,7 @@ class _ApiResource(msgspec.Struct):
 
 
 class _Resources(msgspec.Struct):
-    """What the API server serves of our group."""
+    """The resources of our group that the API server serves."""
 
     resources: list[_ApiResource] = []
 
@@ -83,11 +87,15 @@ _resources = msgspec.json.Decoder(_Resources).decode
 
 
 def turn_of(held: LedgerPermit) -> str:
+    """Return the key of the lock for requests about this permit."""
     return f"{held.holder.uid}/{held.node}"
 
 
 class PermitReaper:
-    """`keep` tells how long released permits are remembered: the longest rate and perNode."""
+    """Housekeeper of permits.
+
+    keep: returns how long released permits are kept, for the longest rate and perNode.
+    """
 
     def __init__(
         self,
@@ -109,7 +117,7 @@ class PermitReaper:
         self._metrics, self._keep = metrics, keep
 
     async def round(self) -> None:
-        """Once over all permits. What fails is tried again in the next round."""
+        """Check all permits once. What fails is tried again in the next round."""
         self._control.advance(self._clock.now())
         for held in self._store.ledger:
             if not self._needs_care(held):
@@ -127,9 +135,9 @@ class PermitReaper:
         return bool(unfinished) or self._due(held)
 
     def _due(self, held: LedgerPermit) -> bool:
-        """Whether it is time to look at the holder."""
+        """Return whether it is time to check the holder."""
         now = self._clock.now()
-        if held.holder.kind == USER:  # nobody renews it, nobody can be looked at
+        if held.holder.kind == USER:  # no object stands for a user, and no user renews a permit
             return self._nodes.fresh() and bool(over(held, self._nodes.get(held.node), now))
         if held.looked_at is not None and now < held.looked_at + LOOK_AGAIN:
             return False
@@ -167,7 +175,7 @@ class PermitReaper:
         held.looked_at = self._clock.now()
         if why:
             held.releasing = True
-            await self._charge.tell(held)  # no replica takes it for valid from here on
+            await self._charge.tell(held)  # no replica accepts it as valid from here on
             await self._store.release(held)
             self._metrics.freed.labels(why).inc()
             log.info("permit freed", extra={"permit": held.name, "node": held.node, "why": why})
@@ -181,7 +189,9 @@ class PermitReaper:
         return known and held.expires_at <= self._clock.now()
 
     async def _free(self, held: LedgerPermit) -> str:
-        """Why the slot may be freed, "" if it may not. Raises KubeError: then nobody knows."""
+        """Return why the slot may be freed, "" if it may not. Raises KubeError if that is
+        unknown.
+        """
         if held.node and await self._node_is_gone(held):
             return "node"
         if held.holder.kind == USER:
@@ -189,7 +199,7 @@ class PermitReaper:
             return "outside" if self._nodes.fresh() and over(held, node, now) else ""
         plural = PLURALS.get(held.holder.kind)
         if plural is None:
-            return ""  # a kind we cannot look at is taken to live
+            return ""  # assume that a holder of a kind that we cannot read exists
         path = paths.custom(plural, held.holder.name)
         try:
             holder = await self._kube.get(path, _holder)
@@ -198,7 +208,7 @@ class PermitReaper:
         return "holder" if _over(holder, held) else ""
 
     async def _node_is_gone(self, held: LedgerPermit) -> bool:
-        """Whether the node of the permit is there no more, or another one has its name."""
+        """Return whether the permit's node is gone, or another one has its name."""
         try:
             seen = await self._kube.get(paths.node(held.node), _holder)
         except NotFound:
@@ -206,9 +216,10 @@ class PermitReaper:
         return await self._is_younger(seen, held)
 
     async def _is_gone(self, kind: str, path: str) -> bool:
-        """Whether the object is gone, and not its definition: that no such path is served says
-        nothing of what was, or is to be, behind it. Read again, as the definition may have come in
-        between.
+        """Return whether the object is gone, and not just its CRD.
+
+        If the kind is not served, nothing is known about its objects. The object is read again,
+        because the CRD may have been created in between.
         """
         try:
             served = await self._kube.get(SERVED, _resources)
@@ -223,8 +234,9 @@ class PermitReaper:
         return False
 
     async def _is_younger(self, node: PermitHolderObject, held: LedgerPermit) -> bool:
-        """Whether the node is another one than the permit is for. Both instants are told by the API
-        server, so that no two clocks are compared.
+        """Return whether the node was created after the permit, so that it is another node.
+
+        The API server sets both times, so no two clocks are compared.
         """
         path = paths.custom(Permit.resource.plural, held.name)
         try:
@@ -235,7 +247,7 @@ class PermitReaper:
         return born is not None and made is not None and born > made
 
     async def _forget(self) -> None:
-        """Delete released permits that no limit looks back to."""
+        """Delete released permits that no limit counts any more."""
         past = list(self._store.forgettable(self._clock.now() - self._keep()))
         for held in past[:DELETED_AT_ONCE]:
             self._fence.check()
@@ -247,7 +259,9 @@ class PermitReaper:
 
 
 def _over(holder: PermitHolderObject, held: LedgerPermit) -> bool:
-    """Another object of the same name is not the holder."""
+    """Return whether the holder has ended. An object of the same name with another UID is not the
+    holder.
+    """
     if holder.metadata.uid != held.holder.uid:
         return True
     return held.holder.kind == JOB and holder.status.phase in CLOSED

@@ -1,12 +1,11 @@
-"""What is held, and what was: the permits that limits count. Pure memory, rebuilt from Permits.
+"""Ledger of the permits that limits count. In memory, rebuilt from Permit objects.
 
-The rules that keep it safe:
+Safety rules:
 
-- A permit counts from the moment it is entered, before it is written, until its release is known
-  to be written.
-- While a write's outcome is unknown the permit counts as everything it may be: `also` holds the
-  class before an upgrade, `unsure` how many of its last grants may not exist.
-- Released permits stay until the longest rate forgets them.
+- A permit counts from its entry, before it is written, until its release is known to be written.
+- While the outcome of a write is unknown, the permit counts as all that it may be: `also` holds
+  the class before an upgrade, `unsure` the number of last grants that may not exist.
+- Released permits stay until no rate counts them any more.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,26 +20,28 @@ from kubenode.api.v1alpha1.permit import Grant, Holder, PermitState, PermitStatu
 
 JOB = "RemedyOperationJob"
 COUNTED = frozenset({"node", "operation", "grants", "state", "scopes", "also", "unreadable"})
-"""What of a permit limits count."""
+"""Fields of a permit on which limits depend."""
 LONGEST_NODE_PART = 52
-"""Node names are cut so that the whole fits a label value of 63 characters."""
+"""Length to which node names are cut, so that a permit's name fits a label value of 63 characters.
+"""
 
 
 @dataclass(slots=True)
 class LedgerPermit:
     """One permit.
 
-    grants     (class, instant), oldest first
-    scopes     names of the scopes it was granted in; None: unknown, then it counts in each
-    uid        "" until the Permit is known to exist
-    releasing  the holder gave it back, but that is not known to be written
-    looked_at  when its holder was last looked at
-    late       it came to be when nobody in charge knew of it: it counts, and is worth nothing until
-               it was judged anew
-    displaced  pods that were on the node, by the UID of their controller; None: not recorded
-    take       number of the take in the log that replicas share, 0 without one
-    unreadable why the Permit does not fit this version, "" if it does: then it counts as every
-               operation and class, and nobody acts under it
+    grants: (class, time), oldest first.
+    scopes: names of the scopes in which it was granted. None: unknown, so it counts in each.
+    uid: "" until the Permit is known to exist.
+    releasing: the holder released it, but that is not known to be written.
+    looked_at: when its holder was last checked, None for never.
+    late: it appeared without the knowledge of the replica in charge. It counts, but is not valid
+        until
+        it is judged again.
+    displaced: pods that were on the node, by the UID of their controller. None: not recorded.
+    take: number of the entry in the log that replicas share, 0 without one.
+    unreadable: why the Permit does not fit this version, "" if it does. Then it counts for every
+        operation and class, and no act may use it.
     """
 
     name: str
@@ -69,10 +70,10 @@ class LedgerPermit:
     changed: Callable[[str], None] | None = field(
         default=None, init=False, repr=False, compare=False
     )
-    """Of the ledger that it is in; told when something changes that limits count."""
+    """Callback of its ledger, called when a field on which limits depend changes."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """What limits count is never behind, whoever changes the permit."""
+        """Set the field and report changes on which limits depend, whoever makes them."""
         object.__setattr__(self, name, value)
         if name in COUNTED and (changed := getattr(self, "changed", None)) is not None:
             changed(self.name)
@@ -98,10 +99,11 @@ class LedgerPermit:
 
 
 def permit_name(node: str, holder: Holder, previous: str) -> str:
-    """A name that whoever asks again arrives at again.
+    """Return the name of the permit, the same for every request with these arguments.
 
-    `previous` is the holder's latest released permit on the node, "" if it has none: what was
-    given back and is asked for anew is a new permit.
+    previous: the holder's latest released permit on the node, "" if there is none. A request after
+        a
+        release gets a new name.
     """
     cause = "\0".join((node, holder.kind, holder.uid, previous))
     cut = node[:LONGEST_NODE_PART].rstrip("-.")
@@ -109,7 +111,10 @@ def permit_name(node: str, holder: Holder, previous: str) -> str:
 
 
 def held_from(permit: Permit, life_seconds: float) -> LedgerPermit:
-    """A Permit as it was written; one without status was granted, but not more than that yet."""
+    """Return the permit from its object. One without status was granted, but not announced yet.
+
+    Raises ValueError if it has neither grants nor a creation time.
+    """
     spec, status, meta = permit.spec, permit.status, permit.metadata
     created = meta.creation_timestamp
     unreadable = permit.why if isinstance(permit, UnreadablePermit) else ""
@@ -158,9 +163,9 @@ class PermitLedger:
     _open: dict[str, LedgerPermit] = field(default_factory=dict)
     _by_node: dict[str, dict[str, LedgerPermit]] = field(default_factory=dict)
     on_changed: Callable[[str], None] = lambda name: None
-    """Told the name of each permit of which something changed that limits count."""
+    """Called with the name of each permit whose counts change."""
     on_freed: list[Callable[[LedgerPermit], None]] = field(default_factory=list)
-    """Told of each permit that counts no longer, or for less."""
+    """Called with each permit that no longer counts, or counts for less."""
 
     def enter(self, held: LedgerPermit) -> None:
         if held.name in self._all:
@@ -173,7 +178,7 @@ class PermitLedger:
         self._changed(held.name)
 
     def forget(self, name: str) -> None:
-        """As if it had never been."""
+        """Remove the permit."""
         held = self._all.pop(name, None)
         if held is None:
             return
@@ -187,11 +192,11 @@ class PermitLedger:
         self._freed(held)
 
     def grant(self, held: LedgerPermit, class_: Disruption, at: datetime) -> None:
-        """A stronger class for a permit that is held."""
+        """Add a stronger class to a permit."""
         held.grants = [*held.grants, (class_, at)]
 
     def ungrant(self, held: LedgerPermit) -> None:
-        """Take back the last grant: it is known not to have been written."""
+        """Remove the last grant, which is known not to have been written."""
         held.grants = held.grants[:-1]
         self._freed(held)
 
@@ -226,7 +231,7 @@ class PermitLedger:
         return list(self._open.values())
 
     def on_node(self, node: str) -> list[LedgerPermit]:
-        """All permits on the node, released ones too."""
+        """Return all permits on the node, including released ones."""
         return list(self._by_node.get(node, {}).values())
 
     def open_on(self, node: str) -> list[LedgerPermit]:
@@ -239,6 +244,6 @@ class PermitLedger:
         mine = [h for h in self.on_node(node) if h.same_holder(holder) and not h.open]
         latest = max(mine, key=lambda h: (h.granted_at, h.name), default=None)
         name = permit_name(node, holder, latest.name if latest else "")
-        while name in self._all:  # an older one that was not the latest by the clock
+        while name in self._all:  # clocks may differ, so the latest by time may not be the newest
             name = permit_name(node, holder, name)
         return name

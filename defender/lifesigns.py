@@ -1,8 +1,8 @@
-"""Do hosts run whose kubelets fell silent? Asked only when many fell silent at once.
+"""Check whether hosts run although their kubelets are silent, when many are silent at once.
 
-The agents of hosts renew Leases of their own, and probes are answered by agents and providers.
-Ten thousand Leases are a thousand writes a second: they are listed on suspicion, never watched. A
-host runs if its Lease moved between two lists; whose clock wrote it does not matter.
+Agents renew Leases of their own, and agents and providers answer probes. Ten thousand Leases cause
+a thousand writes a second, so they are listed on suspicion and not watched. A host runs if its
+Lease changed between two lists; the clock that wrote it does not matter.
 """
 
 import logging
@@ -23,11 +23,12 @@ from kubenode.runtime.kube.objects import Lease, ObjectMeta, structs
 log = logging.getLogger(__name__)
 
 EVERY = timedelta(seconds=15)
-"""Between two looks; agents renew their Leases every 10 s."""
+"""Interval of checks. Agents renew their Leases every 10 s."""
 NAMESPACE = "kubenode-agents"
 MACHINE = "kubenode.io/machine"
-"""A node's annotation: the name of its host's agent, where that is not the node's own."""
+"""Annotation of a node with the name of its host's agent, if that is not the node's name."""
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+"""Sign of life of a host whose Lease did not change."""
 
 
 class ProbeViewSpec(msgspec.Struct, rename="camel"):
@@ -40,6 +41,8 @@ class ProbeViewStatus(msgspec.Struct, rename="camel"):
 
 
 class ProbeView(msgspec.Struct):
+    """The fields of a HostProbe that are needed."""
+
     metadata: ObjectMeta
     spec: ProbeViewSpec = msgspec.field(default_factory=ProbeViewSpec)
     status: ProbeViewStatus = msgspec.field(default_factory=ProbeViewStatus)
@@ -49,9 +52,9 @@ _lease, _probe = structs(Lease), structs(ProbeView)
 
 
 class LifeSigns:
-    """A Part, on every replica.
+    """A part that runs on every replica.
 
-    current  whether what is known of nodes is up to date
+    current: returns whether the cache of nodes is fresh.
     """
 
     name = "life signs of hosts"
@@ -74,7 +77,7 @@ class LifeSigns:
             await self._clock.sleep(self._every.total_seconds())
 
     async def look(self) -> None:
-        """Once. What cannot be read is looked at again the next time."""
+        """Check once. What cannot be read is checked again the next time."""
         breakers = self._control.breakers
         silent = breakers.suspicious() if self._current() else ()
         if not silent or breakers.control_path.frozen is not None:
@@ -100,7 +103,9 @@ class LifeSigns:
     def _signs(
         self, renewed: dict[str, datetime], nodes: Collection[str], now: datetime
     ) -> dict[str, datetime]:
-        """Of each silent node with a Lease that was seen before, whether it moved since."""
+        """Return when each silent node was last alive, if its Lease was in the list before as
+        well.
+        """
         signs = dict[str, datetime]()
         for node in nodes:
             agent = self._agent_of(node)
@@ -115,7 +120,7 @@ class LifeSigns:
 
 
 def _note_answer(probe: ProbeView, nodes: Collection[str], answered: dict[str, datetime]) -> None:
-    """Keep the latest answer about each of these nodes."""
+    """Record the latest answer about each of these nodes."""
     node, at = probe.spec.node_name, probe.status.answered_at
     if node in nodes and at is not None and not probe.status.error:
         answered[node] = max(at, answered.get(node, at))

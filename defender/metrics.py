@@ -1,7 +1,7 @@
-"""The metrics of Kube Defender. Labels come from closed sets and start at zero.
+"""Metrics of Kube Defender. Labels have values from closed sets and start at zero.
 
-What happens is counted here; what is (budgets, breakers, the queue) is read from the risk control
-when the page is asked for, see `defender.gauges`.
+Counters and histograms are here. Gauges (budgets, breakers, the queue) are read from the risk
+control when they are scraped, see `defender.gauges`.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,12 +18,14 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 CALLS = ("ask", "check", "renew")
 FREED = ("holder", "node", "forgotten", "outside")
 REVOKED = ("pause", "breaker")
-"""Why a permit was taken back: a person's `pause --now`, or a breaker that opened."""
+"""Why a permit was revoked: a person's `pause --now`, or a breaker that opened."""
 
 
 class DefenderMetrics:
-    """stores  by name whether a store beside the Permit objects answers, such as `redis`
-    jobs    all that are known
+    """Counters and histograms of Kube Defender.
+
+    stores: by name, whether a store besides the Permit objects answers, such as `redis`.
+    jobs: returns all known jobs.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""What a person's pause and resume do to the pauses of one policy. Pure.
+"""Effect of a person's pause and resume on the pauses of one policy. Pure.
 
-A scope has at most one pause in a policy. Pausing what is paused prolongs the pause and never
-shortens it: whoever paused for longer knows something. Pauses that are over go with every edit.
+A scope has at most one pause in a policy. Pausing it again extends the pause and never shortens it,
+because whoever paused for longer had a reason. Each edit removes expired pauses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,19 +13,19 @@ from typing import Literal
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 
 MOST = 32
-"""Pauses that a policy may have."""
+"""Greatest number of pauses of a policy, as the CRD allows."""
 SHORT = {
     "zone": "topology.kubernetes.io/zone",
     "region": "topology.kubernetes.io/region",
     "rack": "kubenode.io/rack",
     "pool": "kubenode.io/pool",
 }
-"""Labels by the names that people have for them."""
+"""Short names of labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class PausedScope:
-    """What a pause is about. As text it is what verdicts call it: `cluster`, `node=n1`, `key=b`."""
+    """Scope of a pause. As text it is the scope in verdicts: `cluster`, `node=n1` or `key=b`."""
 
     kind: Literal["Cluster", "Label", "Node"] = "Cluster"
     label: str = ""
@@ -41,6 +41,7 @@ class PausedScope:
                 return f"node={self.value}"
 
     def has(self, node: str, labels: Mapping[str, str]) -> bool:
+        """Return whether the scope contains the node."""
         match self.kind:
             case "Cluster":
                 return True
@@ -52,7 +53,7 @@ class PausedScope:
     def pause(
         self, *, until: datetime | None = None, by: str = "", why: str = "", now: bool = False
     ) -> Pause:
-        """Raises ValueError (pydantic) for what no policy takes."""
+        """Return a pause of this scope. Raises ValueError (pydantic) if a policy cannot have it."""
         where = {"label": self.label or None, "value": self.value or None}
         return Pause(scope=self.kind, **where, until=until, by=by[:256], why=why, now=now)
 
@@ -61,7 +62,10 @@ CLUSTER = PausedScope()
 
 
 def read_scope(text: str) -> PausedScope:
-    """`cluster`, `node=NAME`, `zone=b` and its kin, or any `LABEL=VALUE`. Raises ValueError."""
+    """Parse `cluster`, `node=NAME`, a short name such as `zone=b`, or any `LABEL=VALUE`.
+
+    Raises ValueError.
+    """
     if text == "cluster":
         return CLUSTER
     key, sign, value = text.partition("=")
@@ -86,29 +90,34 @@ def scope_of(pause: Pause) -> PausedScope:
 
 
 def over(pause: Pause, now: datetime) -> bool:
+    """Return whether the pause has expired."""
     return pause.until is not None and pause.until <= now
 
 
 def lasting(pauses: Sequence[Pause], now: datetime) -> list[Pause]:
-    """Those that still hold."""
+    """Return the pauses that have not expired."""
     return [pause for pause in pauses if not over(pause, now)]
 
 
 class PauseOutcome(StrEnum):
+    """What an edit did to a policy."""
+
     PAUSED = "paused"
     PROLONGED = "prolonged"
     SHARPENED = "sharpened"
-    """It held as long already; new is that it takes permits back."""
+    """The pause lasted as long already; now it also revokes permits."""
     UNCHANGED = "unchanged"
-    """Paused for at least as long already; or, for a resume, nothing was paused."""
+    """The pause lasted at least as long already; for a resume, nothing was paused."""
     RESUMED = "resumed"
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """pauses   what the policy shall have
-    before   pauses of the scope that held until now
-    expired  how many pauses that are over were taken out
+    """The edit of a policy's pauses.
+
+    pauses: the new pauses of the policy.
+    before: the pauses of the scope that were in force.
+    expired: number of expired pauses that were removed.
     """
 
     outcome: PauseOutcome
@@ -122,7 +131,7 @@ class Edit:
 
 
 class TooManyPauses(ValueError):
-    """The policy has as many pauses as it may have."""
+    """The policy has the greatest number of pauses."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -131,7 +140,7 @@ class TooManyPauses(ValueError):
 
 
 def paused(pauses: Sequence[Pause], wanted: Pause, now: datetime) -> Edit:
-    """With `wanted` among them. Raises Full."""
+    """Return the edit that adds the pause. Raises TooManyPauses."""
     left = lasting(pauses, now)
     scope, expired = scope_of(wanted), len(pauses) - len(left)
     before = [pause for pause in left if scope_of(pause) == scope]
@@ -152,7 +161,7 @@ def paused(pauses: Sequence[Pause], wanted: Pause, now: datetime) -> Edit:
 
 
 def resumed(pauses: Sequence[Pause], scope: PausedScope | None, now: datetime) -> Edit:
-    """Without the pauses of `scope`; None: without any."""
+    """Return the edit that removes the pauses of the scope. None: all pauses."""
     left = lasting(pauses, now)
     ended = [pause for pause in left if scope is None or scope_of(pause) == scope]
     kept = [pause for pause in left if pause not in ended]
@@ -161,9 +170,9 @@ def resumed(pauses: Sequence[Pause], scope: PausedScope | None, now: datetime) -
 
 
 def common(lists: Sequence[Sequence[Pause]], now: datetime) -> list[Pause]:
-    """Pauses that every one of several policies has, each until the first of them ends it.
+    """Return the pauses that all policies share, each until the first of them ends.
 
-    They hold for what no policy covers too: so a pause of the whole cluster has no gaps.
+    They apply to what no policy covers, so that a pause of the whole cluster has no gaps.
     """
     if not lists:
         return []
@@ -173,7 +182,7 @@ def common(lists: Sequence[Sequence[Pause]], now: datetime) -> list[Pause]:
 
 
 def _why(wanted: Pause, old: Pause) -> str:
-    """A person's reason is not lost because another one prolongs."""
+    """Return the new reason together with the earlier one, so that none is lost."""
     if not old.why or old.why in wanted.why:
         return wanted.why
     if not wanted.why:
@@ -183,5 +192,5 @@ def _why(wanted: Pause, old: Pause) -> str:
 
 
 def _ends(pause: Pause) -> tuple[bool, float]:
-    """Sorts by how long it lasts; what has no end lasts longest."""
+    """Return the sort key by end. A pause without an end is last."""
     return pause.until is None, pause.until.timestamp() if pause.until is not None else 0.0

@@ -1,8 +1,8 @@
-"""A person's pause and resume, written to the DefenderPolicies of a cluster.
+"""Write a person's pause or resume to the DefenderPolicies of a cluster.
 
-Without a policy's name they go to every policy, so that nothing is left out whatever covers it.
-Only `spec.pauses` is read and written, so a policy that this version cannot read is paused too. A
-write fails if somebody wrote first, and is then made anew from what is there.
+Without a policy's name all policies are changed, so that nothing is left out. Only `spec.pauses` is
+read and written, so a policy that this version cannot read is paused as well. After a conflict the
+edit is computed again from the current pauses.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,14 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Conflict, NotFound
 
 TRIES = 8
+"""Attempts to write a policy that others change at the same time."""
 POLICIES = paths.custom(DefenderPolicy.resource.plural)
 Change = Callable[[list[Pause]], Edit]
 
 
 @dataclass(frozen=True, slots=True)
 class PauseEdit:
-    """What was done to one policy. `edit` is None where nothing could be; `problem` says why."""
+    """The result for one policy. `edit` is None if it could not be changed; `problem` says why."""
 
     policy: str
     edit: Edit | None
@@ -37,9 +38,9 @@ class PauseEdit:
 async def pause(
     kube: Kube, wanted: Pause, now: datetime, policy: str | None = None
 ) -> list[PauseEdit]:
-    """Pause in `policy`, or in all; where there is none `default` is made as Kube Defender would.
+    """Pause in `policy`, or in all. If there is none, create `default` as Kube Defender would.
 
-    Raises KubeError; NotFound if `policy` is not there.
+    Raises KubeError; NotFound if `policy` does not exist.
     """
     created = policy is None and await _ensure_one(kube)
     done = await _each(kube, policy, lambda pauses: paused(pauses, wanted, now))
@@ -49,9 +50,9 @@ async def pause(
 async def resume(
     kube: Kube, scope: PausedScope | None, now: datetime, policy: str | None = None
 ) -> list[PauseEdit]:
-    """End the pauses of `scope` in `policy`, or in all; scope None: every pause. Raises KubeError.
+    """End the pauses of `scope`, or all pauses for None, in `policy` or in all. Raises KubeError.
 
-    A pause of the cluster holds for a node too: ending the node's own leaves that one.
+    A pause of the cluster also applies to a node and stays when the node's own pause ends.
     """
     return await _each(kube, policy, lambda pauses: resumed(pauses, scope, now))
 
@@ -62,7 +63,7 @@ async def _ensure_one(kube: Kube) -> bool:
     try:
         await kube.create(POLICIES, default_policy().to_dict())
     except AlreadyExists:
-        return False  # Kube Defender made it a moment ago
+        return False  # Kube Defender has just created it
     return True
 
 
@@ -101,7 +102,7 @@ _pauses = TypeAdapter(list[Pause])
 
 
 def pauses_of(item: dict[str, Any]) -> list[Pause]:
-    """The pauses of a DefenderPolicy as the server sent it. Raises ValidationError."""
+    """Return the pauses of a DefenderPolicy as the server sent it. Raises ValidationError."""
     return _pauses.validate_python(item["spec"].get("pauses") or [], extra="ignore")
 
 

@@ -1,8 +1,9 @@
-"""The policies as Kube Defender uses them: which cover an act, and what of them it cannot keep.
+"""Policies as Kube Defender applies them: which acts they cover, and what of them is not
+enforceable.
 
-A policy that cannot be understood, or that asks for a limit which cannot be kept, must not pass as
-no limit. So each problem here refuses what the policy covers (PolicyInvalid), and is told in the
-policy's status condition NotEnforced.
+A policy that is invalid, or has a limit that cannot be enforced, must not count as having no limit.
+So each problem refuses what the policy covers (PolicyInvalid), and shows in its condition
+NotEnforced.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,10 +25,11 @@ from kubenode.runtime.kube.objects import ObjectMeta
 
 @dataclass(frozen=True, slots=True)
 class LoadedPolicy:
-    """One policy. `spec` is None when the object could not be read; then `problem` says why.
+    """One policy.
 
-    `problem` "" means that every explicit limit of the policy is enforced. `nodes` is what can be
-    read of an unreadable one: which nodes it is about; None: every node.
+    spec: None if the object is unreadable.
+    problem: why the policy cannot be enforced, "" if all of its explicit limits are.
+    nodes: of an unreadable policy, the nodes that it selects. None: every node.
     """
 
     metadata: ObjectMeta
@@ -41,17 +43,19 @@ class LoadedPolicy:
         return self.metadata.name
 
     def covers(self, labels: Mapping[str, str]) -> bool:
-        """Whether the node belongs to this policy; one of which not even that can be read covers
-        every node.
+        """Return whether the policy covers nodes with these labels.
+
+        An unreadable policy without a readable selector covers every node.
         """
         nodes = self.spec.nodes if self.spec is not None else self.nodes
         return nodes is None or nodes.matches(labels)
 
     def rules(self, operation: Operation) -> bool:
+        """Return whether the policy rules this operation. An unreadable policy rules each."""
         return self.spec is None or operation in self.spec.operations
 
     def problem_for(self, operation: Operation) -> str:
-        """Why acts of `operation` must be refused, "" if nothing is wrong."""
+        """Return why acts of this operation must be refused, "" if nothing is wrong."""
         if self.problem or self.spec is None:
             return self.problem or "cannot be read"
         return ""
@@ -70,10 +74,10 @@ _head = msgspec.json.Decoder(_PolicyHead).decode
 
 
 def read_policy(raw: bytes, *, fleet: bool = False) -> LoadedPolicy:
-    """A DefenderPolicy of the API server, also one that does not fit: it must not vanish.
+    """Read a DefenderPolicy from the API server. One that does not fit is kept with its problem.
 
-    fleet: other clusters share a store with this one. Raises ValueError only if not even its name
-    can be read.
+    fleet: whether limits can be shared with other clusters. Raises ValueError only if not even its
+        name is readable.
     """
     metadata = _head(raw).metadata
     try:
@@ -87,7 +91,7 @@ def read_policy(raw: bytes, *, fleet: bool = False) -> LoadedPolicy:
 
 
 def _nodes_in(raw: bytes) -> NodeSelection | None:
-    """Which nodes a policy is about, read by itself; None if it does not fit."""
+    """Return the nodes that the policy selects, None if that does not fit."""
     spec = msgspec.json.decode(raw).get("spec")
     if not isinstance(spec, dict):
         return None
@@ -111,13 +115,13 @@ BUILT_IN_NAME = "built-in default"
 
 
 def built_in(policy: DefenderPolicy) -> LoadedPolicy:
-    """`policy` under a name that no object can have, so that nothing is counted twice."""
+    """Return the policy under a name that no object can have, so that nothing is counted twice."""
     meta = ObjectMeta(name=BUILT_IN_NAME)
     return LoadedPolicy(meta, policy.spec, policy.status, _unsupported(policy.spec))
 
 
 BUILT_IN = built_in(default_policy())
-"""What holds for nodes and operations that no policy covers: never "no limit"."""
+"""Policy for nodes and operations that no other policy covers, so that there is always a limit."""
 
 
 def covering(
@@ -126,6 +130,6 @@ def covering(
     operation: Operation,
     fallback: LoadedPolicy,
 ) -> Sequence[LoadedPolicy]:
-    """The policies that rule an act, by name; `fallback` alone if there is none."""
+    """Return the policies that rule the act, by name; only `fallback` if there is none."""
     found = [p for p in policies if p.covers(labels) and p.rules(operation)]
     return sorted(found, key=lambda policy: policy.name) or [fallback]

@@ -1,9 +1,8 @@
-"""Permits as they are on record, also those that this version cannot read.
+"""Reader of stored Permits, including those that do not fit this version.
 
-A Permit of a later version, or one that a person edited, may hold values that do not fit. What
-can be read of it is taken over field by field: its node, its holder, its state, its times. What
-cannot is taken for the worst: a state that is not "Released" is open, and an operation or class
-that is not known counts as each.
+A Permit of a later version, or one that a person edited, may have unknown values. Its readable
+fields are used: node, holder, state, times. For the others the worst is assumed: a state that is
+not "Released" is open, and an unknown operation or class counts as each.
 """
 
 from collections.abc import Iterator
@@ -21,10 +20,11 @@ from kubenode.api.v1alpha1.permit import Grant, Holder, PermitSpec, PermitState,
 from kubenode.runtime.kube.wire import decode_head
 
 UNREADABLE = "Unreadable"
-"""Kind of the holder of a Permit whose holder cannot be read: no such kind can be looked at."""
+"""Kind of the holder of a Permit whose holder is unreadable. No such kind exists."""
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
-"""Times beyond these cannot be added to."""
+"""Bounds of valid times. Beyond them, adding a duration may overflow."""
 MOST_WORDS = 500
+"""Greatest length of `why`, in characters."""
 E = TypeVar("E", bound=StrEnum)
 _time: TypeAdapter[datetime] = TypeAdapter(Time)
 _holder: TypeAdapter[Holder] = TypeAdapter(Holder)
@@ -42,9 +42,9 @@ class UnreadablePermit(Permit):
 
 
 def read_permit(raw: bytes) -> Permit:
-    """Read a Permit of the API server, an UnreadablePermit where it does not fit.
+    """Read a Permit from the API server. Return an UnreadablePermit if it does not fit.
 
-    Raises ValueError only if not even its name can be read.
+    Raises ValueError only if not even its name is readable.
     """
     try:
         permit = Permit.from_server(raw)
@@ -96,7 +96,7 @@ def _status(status: dict[str, Any], created: datetime) -> PermitStatus:
     scopes = status.get("scopes")
     known = isinstance(scopes, list) and all(isinstance(each, str) and each for each in scopes)
     return PermitStatus.model_construct(
-        # What a later version calls otherwise, or has not written yet, is open.
+        # An unknown state, as of a later version, or a missing one counts as open.
         state=_one_of(PermitState, status.get("state")) or PermitState.GRANTED,
         granted_at=_instant(status.get("grantedAt")),
         expires_at=_instant(status.get("expiresAt")) or created,
@@ -107,7 +107,7 @@ def _status(status: dict[str, Any], created: datetime) -> PermitStatus:
 
 
 def _grants(value: Any) -> Iterator[Grant]:
-    """Those whose time can be read."""
+    """Yield the grants whose time is readable."""
     for each in value if isinstance(value, list) else ():
         grant = _mapping(each)
         if (at := _instant(grant.get("at"))) is not None:

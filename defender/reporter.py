@@ -1,8 +1,8 @@
-"""What Kube Defender says in its policies: figures, the state of their breakers, conditions.
+"""Write the status of policies: figures, states of breakers, and conditions.
 
-Figures change with every permit and are written now and then. What a breaker does is written at
-once, since the next Kube Defender takes it up from there, and told as an Event. This also makes
-the policy `default` where there is none, so that a pause and a breaker have a place.
+Figures change with every permit and are written periodically. A change of a breaker is written at
+once, because the next leader continues from it, and is emitted as an Event. This module also
+creates the policy `default` if there is none, so that pauses and breakers can be stored.
 """
 
 import logging
@@ -33,11 +33,13 @@ from kubenode.runtime.recorder import EventRecorder
 log = logging.getLogger(__name__)
 
 EVERY = timedelta(seconds=10)
-"""Figures change with every permit; a policy is written no more often than this."""
+"""Least time between two writes of figures."""
 POLICIES = paths.custom(DefenderPolicy.resource.plural)
 
 
 class PolicyReporter:
+    """Writer of policies' statuses and of their Events."""
+
     def __init__(
         self,
         kube: Kube,
@@ -61,7 +63,7 @@ class PolicyReporter:
         self._lifted: Thaw | None = None
 
     async def ensure_policy(self) -> None:
-        """Create `default` if the server has no policy at all. Raises KubeError."""
+        """Create `default` if the server has no policy. Raises KubeError."""
         listed = await self._kube.get(POLICIES)
         if listed["items"]:
             return
@@ -73,7 +75,9 @@ class PolicyReporter:
         log.info("no DefenderPolicy was there: created the default")
 
     async def report(self) -> None:
-        """Write each policy's status if it changed: of a breaker at once, else once in EVERY."""
+        """Write each policy's status if it has changed: after a change of a breaker at once, else
+        periodically.
+        """
         now, version = self._clock.now(), self._breakers.version
         moved = version != self._version
         await self._tell_unreadable()
@@ -86,7 +90,7 @@ class PolicyReporter:
             self._version = version
 
     async def _write(self, policy: LoadedPolicy, now: datetime) -> bool:
-        """Whether the policy says now what it should."""
+        """Write the status. Return whether the policy has the current status now."""
         await self._tell(policy)
         status = self.status(policy, now)
         if status == policy.status:
@@ -102,7 +106,7 @@ class PolicyReporter:
         return True
 
     async def _tell(self, policy: LoadedPolicy) -> None:
-        """An Event and a line in the log for what breakers did since the last."""
+        """Emit an Event and a log line for each new change of the policy's breakers."""
         history = self._breakers.history(policy.name)
         last = self._told.get(policy.name) or next(reversed(policy.status.breaker_history), None)
         news = history[history.index(last) + 1 :] if last in history else history
@@ -118,7 +122,7 @@ class PolicyReporter:
                 await self._recorder.emit(about, kind, f"Breaker{each.state}", message)
 
     async def _tell_thaw(self, now: datetime) -> None:
-        """An Event, a line in the log and one for the audit: who ended a freeze, and why."""
+        """Emit Events, a log line and an audit line about who ended a freeze and why."""
         thaw = self._breakers.control_path.lifted
         if thaw is None or thaw == self._lifted:
             return
@@ -132,7 +136,7 @@ class PolicyReporter:
                 await self._recorder.emit(about, "Warning", "ControlPathThawed", message)
 
     async def _tell_unreadable(self) -> None:
-        """An Event and a line in the log for each permit that cannot be read, once."""
+        """Emit an Event and a log line once for each unreadable permit."""
         found = {held.name: held for held in self._control.ledger if held.unreadable}
         for name, held in found.items():
             if self._unreadable.get(name) == held.unreadable:
@@ -148,6 +152,7 @@ class PolicyReporter:
         self._unreadable = {name: held.unreadable for name, held in found.items()}
 
     def status(self, policy: LoadedPolicy, now: datetime) -> DefenderPolicyStatus:
+        """Return the status of the policy."""
         group = (policy.name, CLUSTER)
         status = policy.status
         before, missed = self._before.setdefault(

@@ -1,8 +1,8 @@
-"""What Kube Defender was asked lately, and what it answered: for `kubenode defender simulate`.
+"""Recent requests to Kube Defender and its answers, for `kubenode defender simulate`.
 
-A holder that is refused asks again and again; that is one request, from its first ask until it has
-its permit, with how often and why it was refused on the way. In memory and bounded: the oldest go
-first, and `dropped` says how many did.
+The repeated asks of a refused holder are one request, from the first ask until its permit, with the
+number of refusals by reason. Requests are kept in memory up to a bound: the oldest are dropped
+first, and `dropped` counts them.
 """
 
 from collections import Counter, OrderedDict
@@ -17,17 +17,22 @@ from kubenode.api.meta import Time
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 
 MOST = 10_000
-"""Some 1.5 KB each."""
+"""Greatest number of requests to keep, about 1.5 KB each."""
 KEPT = timedelta(hours=24)
+"""Time for which a request is kept after its last ask."""
 PAGE = 1000
+"""Greatest number of requests in one response."""
 Key = tuple[str, str, str, str]
+"""UID of the holder, node, class and operation."""
 
 
 @dataclass(slots=True)
 class PermitRequest:
-    """ask      as it was put last
-    held     how many asks were refused, by reason
-    granted  when the permit was given; None: not yet
+    """One request.
+
+    ask: the last ask.
+    held: number of refused asks, by reason.
+    granted: when the permit was granted, None if it was not yet.
     """
 
     ask: Ask
@@ -65,17 +70,17 @@ class RequestsPage(Model):
 
 
 class Requests:
-    """Told of every answer by `answered`."""
+    """Recorder of requests."""
 
     def __init__(self, began: datetime, most: int = MOST, kept: timedelta = KEPT) -> None:
         self.began, self.dropped = began, 0
         self._most, self._kept = most, kept
         self._going: OrderedDict[Key, PermitRequest] = OrderedDict()
-        """Least lately asked first."""
+        """Requests without a later one of the same key, the least recently asked first."""
         self._over: OrderedDict[tuple[Key, datetime], PermitRequest] = OrderedDict()
 
     def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
-        """Dry runs take nothing and are no requests."""
+        """Record an answer. Dry runs are not recorded."""
         if ask.dry_run:
             return
         key = (ask.holder.uid, ask.node, ask.class_.value, ask.operation.value)
@@ -95,7 +100,7 @@ class Requests:
         self.prune(now)
 
     def prune(self, now: datetime) -> None:
-        """Forget what is too old, and the oldest of what is too much."""
+        """Drop requests that are too old, and the oldest of too many."""
         while self._over and next(iter(self._over.values())).last < now - self._kept:
             self._over.popitem(last=False)
         while self._going and next(iter(self._going.values())).last < now - self._kept:
@@ -111,9 +116,10 @@ class Requests:
         return len(self._over) + len(self._going)
 
     def page(self, since: datetime | None = None, limit: int = PAGE) -> RequestsPage:
-        """The first `limit` of those asked since then; the body of `GET /v1/requests`.
+        """Return the first `limit` requests asked since a time: the body of `GET /v1/requests`.
 
-        The next page is `since` the last `lastAsked`; what is on both pages is the same request.
+        For the next page pass the last `lastAsked`. A request that is on both pages is the same
+        one.
         """
         kept = [*self._over.values(), *self._going.values()]
         found = [r for r in kept if since is None or r.last >= since]
@@ -135,5 +141,5 @@ def _shown(request: PermitRequest) -> PastRequest:
 
 
 def _is_over(request: PermitRequest, verdict: Verdict) -> bool:
-    """Whether it had its permit, and the new answer is about another one."""
+    """Return whether the request had its permit, and the answer is about another one."""
     return request.granted is not None and verdict.permit != request.verdict.permit

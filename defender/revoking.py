@@ -1,7 +1,7 @@
-"""Takes permits back: a person paused with `now`, or a breaker opened after the permit was granted.
+"""Revoke permits after a person paused with `now`, or after a breaker opened.
 
-Only from jobs that have begun nothing irreversible: whoever has goes on, for a half-done repair is
-worse than a done one. A revoked permit counts until its holder gives it back; the holder begins
+Only permits of jobs that have begun nothing irreversible are revoked, because a half-done repair is
+worse than a finished one. A revoked permit counts until its holder releases it. The holder begins
 nothing more, keeps its cordon, and asks anew.
 """
 
@@ -32,13 +32,14 @@ from kubenode.runtime.kube.errors import KubeError, NotFound
 log = logging.getLogger(__name__)
 
 SECONDS = 1.0
+"""Interval of rounds in seconds."""
 CAUSES = {Reason.PAUSED: "pause", Reason.BREAKER_OPEN: "breaker"}
 Stop = tuple[Reason, str]
-"""Why a permit is taken back, and the same as a sentence."""
+"""Why a permit is revoked, as reason and message."""
 
 
 def stopped(held: LedgerPermit, control: RiskControl, now: datetime) -> Stop | None:
-    """Why this permit is to be taken back, None if nothing asks for it. Pure."""
+    """Return why the permit must be revoked, None if it must not. Pure."""
     member = control.census.member(held.node)
     if member is None:
         return None
@@ -56,7 +57,10 @@ def _holds(pause: Pause, now: datetime) -> bool:
 
 
 def _opened(held: LedgerPermit, policy: LoadedPolicy, control: RiskControl) -> str:
-    """What was granted after a breaker opened was granted in spite of it."""
+    """Return why a breaker that opened after the grant revokes the permit, "" if none does.
+
+    A permit that was granted while the breaker was open stays.
+    """
     member = control.census.member(held.node)
     if member is None or held.operation is Operation.EVACUATE:
         return ""
@@ -68,7 +72,9 @@ def _opened(held: LedgerPermit, policy: LoadedPolicy, control: RiskControl) -> s
 
 
 class Revoking:
-    """A Part, for the holder of the lease. `count` is told the cause of each: pause or breaker."""
+    """A part for the holder of the lease. `count` is called with the cause of each: pause or
+    breaker.
+    """
 
     name = "revoking"
 
@@ -85,7 +91,7 @@ class Revoking:
         self._kube, self._clock, self._store = kube, clock, store
         self._charge, self._turns, self._control, self._count = charge, turns, control, count
         self._past: set[str] = set()
-        """Permits of jobs that have begun something irreversible: that never changes."""
+        """Permits of jobs that have begun something irreversible, which never changes."""
 
     async def run(self) -> None:
         while True:
@@ -93,7 +99,7 @@ class Revoking:
             await self._clock.sleep(SECONDS)
 
     async def round(self) -> None:
-        """Once over all permits. What fails is tried again in the next round."""
+        """Check all permits once. What fails is tried again in the next round."""
         if self._charge.why_not():
             return
         open_ = self._store.ledger.open()
@@ -136,8 +142,10 @@ class Revoking:
         )
 
     async def _is_past(self, held: LedgerPermit) -> bool:
-        """Read live: an informer may lag behind the job's last write. One that is gone is left to
-        housekeeping.
+        """Return whether the job has begun something irreversible, by a live read, as caches may
+        lag.
+
+        True also if the job is gone; housekeeping frees its permit.
         """
         path = paths.custom(RemedyOperationJob.resource.plural, held.holder.name)
         try:

@@ -1,4 +1,4 @@
-"""Kube Defender's API on a port, as a part of a program."""
+"""HTTP server of Kube Defender's API."""
 
 import logging
 
@@ -11,9 +11,9 @@ log = logging.getLogger(__name__)
 
 
 class DefenderServer(WebServer):
-    """A Part. `port` 0 takes a free one, which `port` then gives; `flag` is named in errors.
+    """A part. `port` 0 takes a free port, which `port` then returns; errors name `flag`.
 
-    context  None: plain HTTP
+    context: TLS context, None for plain HTTP.
     """
 
     name = "defender server"

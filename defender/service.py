@@ -1,16 +1,16 @@
 """Kube Defender: the only authority on whether a node may be disrupted. Implements `Permits`.
 
-It counts nodes by itself from what it watches, decides in one pure function (`verdict.judge`), and
-enters what it grants into the ledger with no await in between; the Permit object is written before
-the answer is given. Whatever it cannot see, read or write makes the answer no:
+It counts nodes from its own watches, decides in one pure function (`verdict.judge`), and enters a
+grant into the ledger with no await in between. It writes the Permit before it answers. If it cannot
+observe, read or write something, it refuses:
 
     its lease is not held, permits not loaded      StoreUnavailable
     nodes, permits or policies not current         StaleData
     a permit on the node cannot be read            NodeBusy, and it counts in every limit
     the write of a permit failed or is unclear     StoreUnavailable, the slot stays taken meanwhile
-    a policy that cannot be read or kept           PolicyInvalid
+    a policy that cannot be read or enforced       PolicyInvalid
 
-Recovery never asks: uncordoning, cancelling and giving back need no permit.
+Recovery needs no permit: uncordoning, cancelling and releasing.
 """
 
 import logging
@@ -75,11 +75,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DefenderSettings:
-    """life        of a permit, from its grant or renewal until its holder is looked at
-    look_again  to wait at least where nothing says when a limit will allow more
-    grace       in which a new node need not be ready
-    round       seconds between two rounds of housekeeping
-    pace        times of the breakers that no policy sets
+    """Settings of Kube Defender.
+
+    life: time from the grant or renewal of a permit until its holder is checked.
+    look_again: least time to wait if it is unknown when a limit will allow more.
+    grace: time in which a new node need not be ready.
+    round: seconds between two rounds of housekeeping.
+    pace: times of the breakers that no policy sets.
     """
 
     life: timedelta = LIFE
@@ -90,16 +92,16 @@ class DefenderSettings:
 
 
 class Defender:
-    """A Part, for whoever holds the lease; `ground` runs on every replica.
+    """A part for the holder of the lease. The parts in `ground` run on every replica.
 
-    kube      the API server
-    fence     the lease; checked before every grant
-    runtime   where the informers show themselves, if anywhere
-    charge    decides who answers; default: the holder of the lease
-    fleet     shares limits with other clusters; default: policies with such limits refuse
-    audit     where what it grants and refuses is written down
-    informer  what follows the API server; `Informers` where other parts of the process do too
-    restored  why a restore of etcd from a backup freezes, "" if none does
+    kube: client of the API server.
+    fence: the lease, checked before every grant.
+    runtime: metrics of the informers, None for none.
+    informer: makes informers. `Informers` shares them with other parts of the process.
+    charge: decides which replica answers. None: the holder of the lease.
+    fleet: shares limits with other clusters. None: policies with such limits refuse.
+    audit: the audit log of grants and refusals.
+    restored: returns why a restore of etcd from a backup freezes, "" if none does.
     """
 
     name = "defender"
@@ -225,18 +227,18 @@ class Defender:
 
     @property
     def ground(self) -> list[Part]:
-        """What runs on every replica."""
+        """Parts that run on every replica."""
         own = (self.recorder, self.life_signs, self.waker, Ticking(self._tick, self._clock))
         shown = (*self.charge.parts, *self.fleet.parts, *self.displacing.parts)
         return [*self._informers, *shown, *own]
 
     @property
     def parts(self) -> list[Part]:
-        """What keeps the record, for the holder of the lease."""
+        """Parts for the holder of the lease, which maintain the permits."""
         return [self, self.revoking, self.recording, self.calendar]
 
     async def run(self) -> None:
-        """Load the record, then keep it, until cancelled."""
+        """Load the permits, then maintain them until cancelled."""
         for informer in self._informers:
             await informer.synced.wait()
         try:
@@ -248,7 +250,9 @@ class Defender:
             self.store.ready = False
 
     async def load(self) -> None:
-        """Read the permits live: caches may lag behind what another leader granted last."""
+        """Load the permits from the API server. Caches may lag behind the grants of an earlier
+        leader.
+        """
         trouble = ""
         while True:
             try:
@@ -265,7 +269,7 @@ class Defender:
                 return
 
     async def _keep(self) -> None:
-        """A round of housekeeping, if we see what is to be kept."""
+        """Run a round of housekeeping, if this replica is in charge and current."""
         if self.charge.why_not():
             return
         try:
@@ -275,7 +279,9 @@ class Defender:
         await self.keeper.round()
 
     async def _tick(self) -> None:
-        """Once a second on every replica: breakers open in time also when nobody asks."""
+        """Advance the breakers once a second on every replica, so that they open in time without
+        requests.
+        """
         if not all(informer.synced.is_set() for informer in self._informers):
             return
         self.control.advance(self._clock.now())
@@ -284,12 +290,12 @@ class Defender:
             await self.reporter.report()
 
     def ready(self) -> str:
-        """ "" when questions can be answered, else why not."""
+        """Return "" if requests can be answered, else why not."""
         why = self.sight.blind()
         return why[1] if why else ""
 
     def well(self) -> str:
-        """ "" when this replica does its part: it answers, or stands by and could; else why not."""
+        """Return "" if this replica works, also as a standby that could take over; else why not."""
         stands_by = isinstance(self.charge, Solo) and not leads(self._fence)
         why = self.sight.cannot_see() if stands_by else self.sight.blind()
         return why[1] if why else ""
@@ -312,7 +318,7 @@ class Defender:
             self.control.breakers.adopt(new, self._clock.now())
 
     def _thaw(self, policy: LoadedPolicy) -> None:
-        """What a person wrote of the control path holds on every replica, also after a restart."""
+        """Apply a person's thaw of the control path, on every replica and after a restart."""
         try:
             thaw = thaw_in(policy.metadata.annotations)
         except ValueError as error:
@@ -349,11 +355,13 @@ class Defender:
         return self._said("renew", await self.asking.renew(permit, seconds_needed))
 
     async def release(self, permit: str) -> None:
-        """Raises DefenderUnreachable: the slot is still taken; housekeeping goes on freeing it."""
+        """Release the permit. Raises DefenderUnreachable: the slot is still taken, and housekeeping
+        retries.
+        """
         await self.asking.release(permit)
 
     def wakes(self) -> AsyncIterator[Holder]:
-        """Holders that shall ask at once, for there is a slot for them."""
+        """Yield holders for which there is a slot and which should ask at once."""
         return self.waker.wakes()
 
     def _said(self, call: str, verdict: Verdict) -> Verdict:
@@ -361,7 +369,7 @@ class Defender:
         return verdict
 
     def status(self) -> dict[str, Any]:
-        """For people: what `GET /v1/status` shows."""
+        """Return the content of `GET /v1/status`."""
         open_ = self.ledger.open()
         return {
             "ready": self.ready() or "yes",

@@ -1,8 +1,8 @@
-"""What would these policies have done with what was asked? Pure.
+"""Simulate past requests under other policies. Pure.
 
-The requests of a History are played in order of time through the risk control that answers in
-production: who is refused waits in its queue, asks again when it says, and is called when a slot
-is free. A permit lasts as long as it did in truth, from whenever it is given.
+The requests of a History are replayed in order of time on the risk control that decides in
+production. A refused holder waits in its queue, asks again at the given time, and is called when a
+slot is free. A permit lasts as long as it did in reality, from the time of its grant.
 """
 
 from collections import Counter
@@ -32,7 +32,9 @@ from kubenode.runtime.kube.objects import Node, NodeCondition
 
 SOONEST = timedelta(seconds=1)
 PATIENCE = 20
-"""Who has waited long asks less often here: after a twentieth of its wait, unless it is called."""
+"""A simulated holder asks again after its wait so far divided by this, unless it is called. So long
+waits cost few requests.
+"""
 FOR_EVER = timedelta(days=365)
 LONG_AGO = timedelta(days=30)
 Happening = Literal["fault", "heal", "give back", "ask"]
@@ -40,7 +42,7 @@ Happening = Literal["fault", "heal", "give back", "ask"]
 
 @dataclass(slots=True)
 class RequestFate:
-    """What became of one request. `held` counts by reason and scope the answers that were no."""
+    """The outcome of one request. `held` counts the refusals by reason and scope."""
 
     wish: RecordedRequest
     granted: datetime | None = None
@@ -49,14 +51,19 @@ class RequestFate:
 
     @property
     def waited(self) -> timedelta | None:
+        """Time from the first ask to the grant, None without a grant."""
         return self.granted - self.wish.at if self.granted is not None else None
 
 
 @dataclass(slots=True)
 class SimulationOutcome:
-    """most_disrupted  nodes that were under a permit at one time, at worst, and when that was
-    most_unhealthy  nodes that were so, not ready or both
-    openings        breakers that opened
+    """The outcome of a simulation.
+
+    fates: the outcome of each request.
+    most_disrupted: the greatest number of nodes with a permit at one time, and when.
+    most_unhealthy: the greatest number of nodes with a permit or not ready, and when.
+    openings: breakers that opened, each with its policy.
+    judged: number of verdicts.
     """
 
     fates: list[RequestFate]
@@ -70,12 +77,12 @@ class SimulationOutcome:
         return [fate for fate in self.fates if fate.granted is not None]
 
     def waits(self) -> list[timedelta]:
-        """Of those that were granted, shortest first."""
+        """Return the waits of granted requests, shortest first."""
         return sorted(fate.waited for fate in self.fates if fate.waited is not None)
 
 
 def simulate(history: History, policies: Sequence[LoadedPolicy]) -> SimulationOutcome:
-    """Play it from `history.start` to its end."""
+    """Simulate the history from its start to its end."""
     return _Play(history, policies).run()
 
 
@@ -94,7 +101,7 @@ class _Play:
         self._control.queue.listen(True)
         self._fates = [RequestFate(wish) for wish in history.wishes]
         self._asking: dict[str, list[int]] = {}
-        """By the holder's uid, its wishes that wait."""
+        """By the UID of a holder, the indexes of its waiting requests."""
         self._due: list[tuple[datetime, int, Happening, int]] = []
         self._order = count()
         self._silent: set[str] = set()
@@ -162,7 +169,9 @@ class _Play:
             self._control.job_changed(fault.opened(), fault.closed(), self._now)
 
     def _give_back(self, index: int, at: datetime) -> None:
-        """Below zero: of the permits from before; else that of a wish."""
+        """Release a permit. An index below zero is one from before the start, else that of a
+        request.
+        """
         ledger = self._control.ledger
         if index < 0:
             held = ledger.get(self._history.before[-1 - index].name)
@@ -170,7 +179,7 @@ class _Play:
             wish = self._history.wishes[index]
             held = ledger.open_of(wish.ask.holder, wish.ask.node)
         if held is None or not held.open or self._ends.get(held.name, at) > at:
-            return  # a stronger class of it lasts longer
+            return  # a later grant of this permit lasts longer
         ledger.release(held, self._now)
         for fault in self._history.healed_by(held.holder.uid):
             self._heal(fault)
@@ -235,7 +244,7 @@ class _Play:
     # -- after each ---------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Let time pass, call who is next, and note what is worst so far."""
+        """Let time pass, call the next in line, and record the extremes."""
         self._control.advance(self._now)
         for holder in call(self._control, self._now):
             for index in list(self._asking.get(holder.uid, ())):
@@ -253,7 +262,7 @@ class _Play:
 
 
 def reasons(fates: Iterable[RequestFate]) -> Counter[tuple[Reason, str]]:
-    """How many requests each reason held at least once, by reason and kind of scope."""
+    """Return how many requests each reason refused at least once, by reason and kind of scope."""
     return Counter(
         (reason, kind_of(scope)) for fate in fates for reason, scope in set(_kinds(fate))
     )
@@ -264,17 +273,18 @@ def _kinds(fate: RequestFate) -> Iterator[tuple[Reason, str]]:
 
 
 def kind_of(scope: str) -> str:
-    """`zone=b` as it is, of racks and nodes only that it was one."""
+    """Return the scope; for racks and nodes only their kind."""
     key, sign, _ = scope.partition("=")
     return f"{key}=*" if sign and key in ("node", "kubenode.io/rack") else scope
 
 
 def ready_node(node: Node, now: datetime) -> Node:
-    """The node as it is when nothing is wrong with it: ready for long, schedulable."""
+    """Return the node as it is without a fault: ready for a long time, and schedulable."""
     return _with(node, "True", now - LONG_AGO)
 
 
 def silent_node(node: Node, now: datetime) -> Node:
+    """Return the node as not ready since now."""
     return _with(node, "False", now)
 
 

@@ -1,14 +1,14 @@
-"""The record: Permit objects on the API server, and the ledger in memory that limits count.
+"""Storage of permits: Permit objects on the API server, and the ledger in memory.
 
-Order keeps it safe. A permit is in the ledger before it is written, and leaves the ledger after
-its release was written; so memory never counts fewer than the server holds. A write that fails
-for certain is taken back at once. One whose outcome is unclear (no answer, 5xx, cancelled) is read
-back, and counts until its absence is certain: a request may be carried out late, but not later
-than UNCLEAR after it was sent.
+A permit enters the ledger before it is written, and leaves it after its release was written. So the
+ledger never counts fewer than the server holds. A write that failed for certain is undone at once.
+After a write with unclear outcome (no answer, 5xx, cancelled) the permit is read back, and counts
+until its absence is certain: the server may carry out a request late, but not later than UNCLEAR
+after it was sent.
 
-Who writes a status has been in charge after the permit was on record. So a permit that shows up
-without one, and that nobody in charge took, is *late*: it counts, and is worth nothing until it
-was judged anew.
+A status is only written by a replica in charge that knows the permit. So a permit that appears
+without a status, and that no replica in charge took, is *late*: it counts, but is not valid until
+it is judged again.
 """
 
 import contextlib
@@ -33,15 +33,19 @@ from kubenode.runtime.kube.errors import AlreadyExists, Conflict, KubeError, Not
 log = logging.getLogger(__name__)
 
 LIFE = timedelta(minutes=15)
+"""Time from a grant or renewal until the holder of the permit is checked."""
 UNCLEAR = timedelta(seconds=90)
-"""The API server ends a request after 60 s (--request-timeout); the rest is for the way."""
+"""Time after which a request is not carried out any more.
+
+The API server ends a request after 60 s (--request-timeout); the rest covers the transmission.
+"""
 PERMITS = paths.custom(Permit.resource.plural)
 
 
 class NotWritten(Exception):
-    """The record could not be changed, or nobody knows whether it was. The text says why.
+    """A write failed, or its outcome is unknown. The message says why.
 
-    `absent`: the server was asked afterwards, and the change was not there.
+    absent: a later read showed that the change was not there.
     """
 
     def __init__(self, why: str, *, absent: bool = False) -> None:
@@ -50,29 +54,31 @@ class NotWritten(Exception):
 
 
 class PermitStore:
-    """`life` is how long a permit lasts from a grant or renewal until its holder is looked at."""
+    """Storage of permits.
+
+    life: time from a grant or renewal until the holder of the permit is checked.
+    """
 
     def __init__(
         self, kube: Kube, clock: Clock, ledger: PermitLedger, life: timedelta = LIFE
     ) -> None:
         self.ledger = ledger
         self.ready = False
-        """Whether the ledger holds what the server holds; until then nothing may be granted."""
+        """Whether the ledger has all permits of the server. Before that nothing may be granted."""
         self.life = life
         self._kube = kube
         self._clock = clock
         self._superseded: set[str] = set()
-        """Permits that are known from before a restore of etcd, until they are listed again."""
+        """Permits known from before a restore of etcd, until they are listed again."""
         self._sent: dict[str, datetime] = {}
-        """When the last write of unclear outcome was sent, by permit."""
+        """By permit, when the last write with unclear outcome was sent."""
 
     # -- reading ------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Make the ledger what the server holds now. Raises KubeError.
+        """Fill the ledger from the server. Raises KubeError.
 
-        A Permit that cannot be read is entered as everything it may be: it stops its node, and
-        nobody else.
+        An unreadable Permit counts as all that it may be: it blocks its node, and nothing else.
         """
         listed = await self._kube.get(PERMITS)
         permits = [read_permit(msgspec.json.encode(each)) for each in listed["items"]]
@@ -83,18 +89,19 @@ class PermitStore:
         for permit in permits:
             self.apply(permit)
             if seen := self.ledger.get(permit.metadata.name):
-                seen.late = False  # it was there before we granted anything
+                seen.late = False  # it existed before this replica granted anything
         self.ready = True
 
     def went_back(self, path: str, before: int, now: int) -> None:
-        """The API server was restored from a backup: what it says of a permit now is the newer
-        word, whatever the version, also of one that was released since.
+        """Mark all permits as superseded after a restore of the API server from a backup.
+
+        What the server returns from now on is newer, whatever its resourceVersion.
         """
         if path == PERMITS:
             self._superseded = {held.name for held in self.ledger}
 
     def changed(self, name: str, old: Permit | None, new: Permit | None) -> None:
-        """An informer saw this."""
+        """Apply a change from the informer."""
         if new is not None:
             self.apply(new, watched=True)
         elif old is not None:
@@ -103,9 +110,9 @@ class PermitStore:
                 self.ledger.forget(name)
 
     def apply(self, permit: Permit, *, watched: bool = False) -> None:
-        """Take over what the server says, unless we know of something newer.
+        """Apply a Permit from the server, unless the ledger has a newer one.
 
-        watched: we did not ask for it, so another may have written it.
+        watched: the Permit is from a watch, so another replica may have written it.
         """
         name, meta = permit.metadata.name, permit.metadata
         seen = held_from(permit, self.life.total_seconds())
@@ -126,7 +133,7 @@ class PermitStore:
         if held.late and seen.status_written and not held.status_written:
             held.late = False
         elif watched and not held.unsure and len(seen.grants) > len(held.grants):
-            held.late = True  # somebody's upgrade that we did not judge
+            held.late = True  # another writer's upgrade, which was not judged here
         self._take_over(held, seen)
 
     def _enter_instead(self, seen: LedgerPermit) -> None:
@@ -154,11 +161,13 @@ class PermitStore:
     def take(
         self, ask: Ask, scopes: frozenset[str] | None, generation: int, now: datetime
     ) -> LedgerPermit:
-        """Enter a permit that was judged a moment ago. No await may lie between the two."""
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as it will be read back
+        """Enter a permit that was judged right before. No await may lie between the two."""
+        now = now.replace(
+            microsecond=now.microsecond // 1000 * 1000
+        )  # the precision when read back
         mine = self.ledger.open_of(ask.holder, ask.node)
         if mine is not None and mine.late and mine.class_.weight >= ask.class_.weight:
-            return mine  # on record already, judged only now
+            return mine  # it is written already, and was judged only now
         if mine is not None:
             mine.also |= {mine.class_}
             mine.unsure += 1
@@ -179,14 +188,17 @@ class PermitStore:
         return held
 
     def leave(self, held: LedgerPermit) -> None:
-        """What `take` entered is not taken, and nothing of it was written."""
+        """Undo `take` for a permit that was not taken after all and of which nothing was
+        written.
+        """
         if self.ledger.get(held.name) is held and held.unsure:
             self._undo(held)
 
     async def write(self, held: LedgerPermit, *, again: bool = False) -> None:
-        """Write what was taken. Raises NotWritten; the ledger then counts what may be true.
+        """Write a permit that was taken. Raises NotWritten; the ledger then counts what may be
+        true.
 
-        again: somebody, perhaps another replica, tried before, and that may still happen.
+        again: another attempt, perhaps by another replica, was made and may still be carried out.
         """
         if again:
             self._sent.setdefault(held.name, self._clock.now())
@@ -226,11 +238,13 @@ class PermitStore:
             self.apply(made)
 
     async def _read_back(self, held: LedgerPermit, why: KubeError) -> None:
-        """After a write of unclear outcome: did it happen? Raises NotWritten unless it did."""
+        """Determine whether a write with unclear outcome happened. Raises NotWritten unless
+        it did.
+        """
         try:
             permit = await self._kube.get(_path(held), read_permit)
         except NotFound:
-            if held.uid:  # it was there, and somebody deleted it
+            if held.uid:  # it existed, and was deleted
                 self.ledger.forget(held.name)
                 self._sent.pop(held.name, None)
             raise NotWritten(str(why), absent=True) from why
@@ -246,7 +260,7 @@ class PermitStore:
         self._sent.pop(held.name, None)
 
     def _undo(self, held: LedgerPermit) -> None:
-        """What was taken is known not to have been written."""
+        """Undo what was taken and is known not to have been written."""
         self._sent.pop(held.name, None)
         if not held.uid:
             self.ledger.forget(held.name)
@@ -256,7 +270,9 @@ class PermitStore:
         held.unsure, held.also = 0, frozenset()
 
     async def clear_up(self, held: LedgerPermit, now: datetime) -> None:
-        """Look whether an unclear write happened; after UNCLEAR without it, it never will."""
+        """Determine whether a write with unclear outcome happened. UNCLEAR after it was sent, it
+        never will.
+        """
         sent = self._sent.setdefault(held.name, now)
         try:
             await self._read_back(held, KubeError(0, "", "the outcome of a write is unclear"))
@@ -267,13 +283,13 @@ class PermitStore:
     # -- status -------------------------------------------------------------------------------
 
     async def describe(self, held: LedgerPermit) -> None:
-        """The status of a grant that counts. Without it the grant stands all the same: housekeeping
-        writes it later.
+        """Write the status of a grant. Without it the grant is valid; housekeeping writes the
+        status later.
         """
         if held.status_written and held.expires_at >= held.grants[-1][1] + self.life:
             return
         try:
-            # Guarded: arriving late, it must not open again what was given back meanwhile.
+            # Guarded, so that a late write does not reopen a permit that was released meanwhile.
             status = self._status(held, held.grants[-1][1] + self.life)
             await self._patch_status(held, status, guarded=True)
         except KubeError as error:
@@ -292,8 +308,9 @@ class PermitStore:
     async def renew(
         self, held: LedgerPermit, now: datetime, at_least: timedelta = timedelta(0)
     ) -> None:
-        """Prolong, by `at_least` if that is longer than a life. Raises NotWritten; then the old
-        time holds, in memory too.
+        """Extend the permit by its life, or by `at_least` if that is longer.
+
+        Raises NotWritten; then the old expiry stays, also in memory.
         """
         status = self._status(held, now + max(self.life, at_least)) | {
             "renewedAt": format_time(now)
@@ -311,11 +328,16 @@ class PermitStore:
                 return
 
     async def overdue(self, held: LedgerPermit) -> None:
-        """Its time is over and its holder lives. Raises KubeError."""
+        """Mark the permit as overdue: it has expired and its holder still exists. Raises
+        KubeError.
+        """
         await self._patch_status(held, {"state": PermitState.OVERDUE}, guarded=True)
 
     async def revoke(self, held: LedgerPermit, reason: str, message: str) -> None:
-        """Its holder may begin nothing more; it counts until it is given back. Raises KubeError."""
+        """Revoke the permit. Its holder may begin nothing more; it counts until its release.
+
+        Raises KubeError.
+        """
         condition = {
             "type": "Revoked",
             "status": "True",
@@ -327,14 +349,14 @@ class PermitStore:
         await self._patch_status(held, status, guarded=True)
 
     async def release(self, held: LedgerPermit) -> None:
-        """Raises NotWritten: then the permit still counts, and housekeeping goes on releasing."""
+        """Release the permit. Raises NotWritten; then it still counts, and housekeeping retries."""
         held.releasing = True
         now = self._clock.now()
         status = {"state": PermitState.RELEASED, "releasedAt": format_time(now)}
         try:
             await self._patch_status(held, status)
         except NotFound as error:
-            if not held.uid:  # never seen: its create may still be under way
+            if not held.uid:  # never observed; its creation may still be carried out
                 raise NotWritten(str(error)) from error
             self.ledger.forget(held.name)
         except KubeError as error:
@@ -353,7 +375,10 @@ class PermitStore:
     async def _patch_status(
         self, held: LedgerPermit, status: dict[str, Any], *, guarded: bool = False
     ) -> None:
-        """guarded: only if nobody wrote since, so that what was released stays so."""
+        """Patch the status.
+
+        guarded: only if the Permit has not changed since, so that a released one stays released.
+        """
         change: dict[str, Any] = {"status": status}
         if guarded:
             change["metadata"] = {"resourceVersion": held.resource_version}
@@ -363,24 +388,25 @@ class PermitStore:
     # -- forgetting ---------------------------------------------------------------------------
 
     def forgettable(self, before: datetime) -> Iterable[LedgerPermit]:
-        """Permits released before an instant that no rate looks back to."""
+        """Return the permits that were released before a time, to which no rate looks back."""
         return [h for h in self.ledger if not h.open and (h.released_at or h.granted_at) < before]
 
     async def delete(self, held: LedgerPermit) -> None:
-        """Raises KubeError. The ledger forgets when it is gone."""
+        """Delete the permit, then forget it. Raises KubeError."""
         with contextlib.suppress(NotFound):
             await self._kube.delete(_path(held), uid=held.uid)
         self.ledger.forget(held.name)
 
 
 def _certain(error: KubeError) -> bool:
-    """Whether the server surely did nothing: it read the request and refused it."""
+    """Return whether the server certainly did nothing: it read and rejected the request."""
     return 400 <= error.status < 500 and error.status != 408
 
 
 def _as_either(held: LedgerPermit, seen: LedgerPermit) -> LedgerPermit:
-    """What the server shows now, where one of the two cannot be read: what an unreadable one does
-    not say is as it was known before.
+    """Return the permit as the server shows it, if the old or the new one is unreadable.
+
+    What an unreadable one does not say is kept from before.
     """
     if not seen.unreadable:
         return seen
@@ -407,7 +433,7 @@ def _path(held: LedgerPermit) -> str:
 
 
 def _body(held: LedgerPermit) -> dict[str, Any]:
-    """A Permit to create; the server keeps no status then."""
+    """Return the Permit to create. The server drops the status of a new object."""
     permit = Permit(
         metadata=ObjectMeta(name=held.name),
         spec=PermitSpec(

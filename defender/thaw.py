@@ -1,8 +1,7 @@
-"""A person's thaw of the control path: an annotation of each policy that shows the freeze.
+"""A person's thaw of the control path: an annotation on each policy that shows the freeze.
 
-It names the freeze that it ends by the time at which that began. So a word that arrives late, or is
-read again after a restart, ends that freeze and no other; and the nodes whose silence a person has
-answered for do not freeze everything again.
+It names the freeze by its start time. A thaw that arrives late, or is read again after a restart,
+ends that freeze and no other. Nodes whose silence the thaw covers do not cause a freeze again.
 """
 
 from dataclasses import dataclass
@@ -20,11 +19,12 @@ from kubenode.runtime.kube.errors import Conflict
 
 ANNOTATION = "kubenode.io/thaw"
 TRIES = 8
+"""Attempts to write a policy that others change at the same time."""
 POLICIES = paths.custom(DefenderPolicy.resource.plural)
 
 
 class NotFrozen(Exception):
-    """No policy says that the control path is frozen."""
+    """No policy shows a frozen control path."""
 
 
 class _Written(msgspec.Struct, rename="camel"):
@@ -35,7 +35,7 @@ class _Written(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Thawed:
-    """policies  where the word was written"""
+    """The result: the thaw, and the policies to which it was written."""
 
     thaw: Thaw
     policies: tuple[str, ...]
@@ -45,7 +45,9 @@ _read = msgspec.json.Decoder(_Written).decode
 
 
 def thaw_in(annotations: dict[str, str]) -> Thaw | None:
-    """The thaw that a policy's annotations tell of. Raises ValueError for one that does not fit."""
+    """Return the thaw in a policy's annotations, None for none. Raises ValueError for an invalid
+    one.
+    """
     text = annotations.get(ANNOTATION, "")
     if not text:
         return None
@@ -56,9 +58,9 @@ def thaw_in(annotations: dict[str, str]) -> Thaw | None:
 
 
 async def write_thaw(kube: Kube, by: str, why: str) -> Thawed:
-    """Thaw the control path in every policy that says it is frozen.
+    """Thaw the control path in every policy that shows the freeze.
 
-    Raises NotFrozen, KubeError; Conflict if others keep writing a policy.
+    Raises NotFrozen, KubeError, and Conflict if others keep changing a policy.
     """
     listed = (await kube.get(POLICIES))["items"]
     frozen = {item["metadata"]["name"]: since for item in listed if (since := _frozen_since(item))}

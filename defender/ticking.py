@@ -1,4 +1,4 @@
-"""What is done once a second, whoever asks and whatever fails."""
+"""Periodic task that runs once a second, independent of requests."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ SECONDS = 1.0
 
 
 class Ticking:
-    """A Part."""
+    """A part that calls `tick` once a second. A lost lease does not end it."""
 
     name = "defender ticking"
 

@@ -1,6 +1,6 @@
-"""One holder's questions about one node are answered one after another; others do not wait.
+"""Locks that serialize the requests of one holder about one node. Other requests do not wait.
 
-Two that were sent at once, as after a timeout, then find the same permit.
+Two requests that are sent at once, such as after a timeout, then get the same permit.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 
 class KeyedLocks:
-    """A lock for each key, for as long as somebody holds or wants it."""
+    """A lock for each key. It exists while a task holds it or waits for it."""
 
     def __init__(self) -> None:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
@@ -19,6 +19,7 @@ class KeyedLocks:
 
     @asynccontextmanager
     async def of(self, key: str) -> AsyncIterator[None]:
+        """Hold the lock of the key."""
         lock, users = self._locks.get(key, (asyncio.Lock(), 0))
         self._locks[key] = lock, users + 1
         try:

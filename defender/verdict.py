@@ -1,8 +1,8 @@
-"""May this holder disrupt this node now? The whole decision, pure.
+"""Decide whether a holder may disrupt a node now. Pure.
 
-Every limit of every policy that covers the node is asked; one that refuses is enough. The answer
-names the refusal that a person must see first: what only a person can lift, then what needs the
-fleet to get better, then what time and other holders lift.
+Every limit of every policy that covers the node is evaluated; one refusal suffices. The verdict
+names the most important refusal: first what only a person can lift, then what needs a healthier
+fleet, then what time or other holders lift.
 """
 
 from datetime import datetime
@@ -43,10 +43,13 @@ ORDER = (
     Reason.CONCURRENCY_LIMIT,
     Reason.RATE_LIMIT,
 )
+"""Reasons by importance, the most important first."""
 
 
 def judge(ask: Ask, control: RiskControl, now: datetime) -> Verdict:
-    """Allowed with `permit` named: the holder has it already. Allowed without: take it now."""
+    """Return the verdict. Allowed with a `permit`: the holder has it already. Without: take
+    it now.
+    """
     mine = control.ledger.open_of(ask.holder, ask.node)
     if mine is not None and stands_for(mine, ask) and control.census.member(ask.node) is not None:
         return granted(mine)
@@ -56,7 +59,7 @@ def judge(ask: Ask, control: RiskControl, now: datetime) -> Verdict:
 
 
 def refusals(ask: Ask, control: RiskControl, now: datetime) -> list[LimitRefusal]:
-    """Everything that forbids this act now, a permit that the holder has not regarded."""
+    """Return all reasons against this act now, apart from a permit that the holder has already."""
     member, place = control.census.member(ask.node), control.census.place(ask.node)
     if member is None or place is None:
         return [_unknown(ask, control, now, f"node {ask.node}: no such node is known")]
@@ -84,7 +87,7 @@ def _unknown(ask: Ask, control: RiskControl, now: datetime, message: str) -> Lim
 
 
 def stands_for(held: LedgerPermit, ask: Ask) -> bool:
-    """Whether the permit already says what is asked for, and surely so."""
+    """Return whether the permit is certain to cover the request."""
     return (
         held.state in (PermitState.GRANTED, PermitState.OVERDUE)
         and not held.unsure
@@ -96,8 +99,9 @@ def stands_for(held: LedgerPermit, ask: Ask) -> bool:
 
 
 def _predecessor(ask: Ask, control: RiskControl) -> LedgerPermit | None:
-    """The permit of the job that the holder supersedes. It is given back once the holder has its
-    own, so the two are one disruption.
+    """Return the permit of the job that the holder supersedes, None for none.
+
+    It is released once the holder has its own, so the two count as one disruption.
     """
     return next(
         (
@@ -110,7 +114,7 @@ def _predecessor(ask: Ask, control: RiskControl) -> LedgerPermit | None:
 
 
 def _busy(ask: Ask, control: RiskControl, now: datetime) -> LimitRefusal | None:
-    """One permit per node: two holders on one node undo each other's work."""
+    """Return a refusal if another holder has the node. Two holders would undo each other's work."""
     for held in control.ledger.open_on(ask.node):
         if held.unreadable:
             return LimitRefusal(
@@ -163,7 +167,9 @@ def _refusals(case: LimitCase) -> list[LimitRefusal]:
 
 
 def _place(refusal: LimitRefusal) -> tuple[int, int, str]:
-    """Sorts the telling one first: by reason, then the tightest limit, then the scope's name."""
+    """Return the sort key of a refusal: its reason, then the tightest limit, then the scope's
+    name.
+    """
     return ORDER.index(refusal.reason), refusal.limit or 0, refusal.scope
 
 

@@ -1,7 +1,7 @@
-"""Wakes the next in line: a slot that became free is filled at once, not when somebody looks again.
+"""Wake holders that are next in line, so that a free slot is used at once.
 
-Whoever listens gets the holders that shall ask now. What is lost here, because nobody listens or
-one listens slowly, is only speed: every holder also asks again at its own time.
+A listener receives the holders that should ask now. A lost wake-up, because nobody listens or a
+listener is slow, only costs time: every holder also asks again at its own time.
 """
 
 import asyncio
@@ -15,16 +15,17 @@ from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.clock import Clock, wait
 
 MOST_UNREAD = 1024
-"""Holders that one listener may be behind; more are dropped."""
+"""Greatest number of holders that wait for one listener; more are dropped."""
 AT_LEAST = 0.05
-"""Seconds between two looks that time alone causes, whatever the clock does."""
+"""Least seconds between two rounds that time causes, whatever the clock does."""
 
 
 class Waker:
-    """A Part: `run` calls when something became free or is due. Whoever judges calls `call` first.
+    """A part. `run` wakes holders when a slot is freed or something is due. Judging calls `call`
+    first.
 
-    ready    whether questions could be answered now; nobody is called in vain
-    advance  lets time pass in `control`
+    ready: returns whether requests can be answered now; if not, nobody is woken.
+    advance: lets time pass in `control`.
     """
 
     name = "waker"
@@ -47,7 +48,7 @@ class Waker:
         return len(self._listeners)
 
     def call(self, now: datetime) -> None:
-        """Wake those for whom there is a slot. The control has advanced to `now`."""
+        """Wake the holders for which there is a slot. The control has advanced to `now`."""
         if not self._control.queue.news or not self._ready():
             return
         for holder in call(self._control, now):
@@ -56,7 +57,7 @@ class Waker:
                     listener.put_nowait(holder)
 
     async def wakes(self) -> AsyncIterator[Holder]:
-        """Holders that shall ask at once, for as long as one listens."""
+        """Yield holders that should ask at once, while the caller iterates."""
         mine: asyncio.Queue[Holder] = asyncio.Queue(MOST_UNREAD)
         self._listeners.add(mine)
         self._control.queue.listen(True)
@@ -69,14 +70,14 @@ class Waker:
                 self._control.queue.listen(False)
 
     async def run(self) -> None:
-        """Call for ever, until cancelled."""
+        """Wake holders until cancelled."""
         while True:
             self._news.clear()
             now = self._clock.now()
             self._advance(now)
             self.call(now)
             if self._control.queue.news and self._ready():
-                await asyncio.sleep(0)  # there is more to do than fits one go
+                await asyncio.sleep(0)  # one round does not handle everything; yield to other tasks
                 continue
             at = self._control.queue.next_at()
             if at is None or not self._listeners:

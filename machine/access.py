@@ -1,4 +1,4 @@
-"""Machines at the API server: read live, and their status patched over what was read."""
+"""Access to Machines at the API server: live reads and status patches."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,20 +12,26 @@ PLURAL = Machine.resource.plural
 
 
 class MachineAccess:
-    """decode  of the answers to writes: `Informer.read` where there is a cache of Machines"""
+    """Access to Machines.
+
+    decode: decodes the responses to writes; `Informer.read` if there is a cache of Machines.
+    """
 
     def __init__(self, kube: Kube, decode: Decode[Machine] = Machine.from_server) -> None:
         self._kube, self._decode = kube, decode
 
     async def read(self, name: str) -> Machine | None:
+        """Return the live Machine, None if there is none."""
         try:
             return await self._kube.get(custom(PLURAL, name), Machine.from_server)
         except NotFound:
             return None
 
     async def write(self, machine: Machine, status: Mapping[str, Any]) -> Machine:
-        """Merge `status` into the machine's. Raises Conflict when somebody wrote since it was read,
-        NotFound when it is gone."""
+        """Merge `status` into the Machine's status.
+
+        Raises Conflict if the Machine has changed since it was read, NotFound if it is gone.
+        """
         meta = machine.metadata
         body = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -37,7 +43,7 @@ class MachineAccess:
 
 
 def regarding(machine: Machine) -> Mapping[str, str]:
-    """The Machine as Events name it."""
+    """Return the reference to the Machine for Events."""
     return {
         "kind": machine.kind,
         "api_version": machine.api_version,

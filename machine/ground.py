@@ -1,6 +1,6 @@
-"""What every part of the Machine operator stands on: caches, clock, lease, and how it is told.
+"""Dependencies that all controllers of the Machine operator share: caches, clock, lease, recorder.
 
-The caches follow the API server on each replica; what decides and acts does so under the lease.
+The caches are filled on each replica. Decisions and acts need the lease.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class RepairJobStatus(msgspec.Struct, gc=False):
 
 
 class RepairJob(msgspec.Struct, gc=False):
-    """A RemedyOperationJob, as far as it matters here: whose node it holds."""
+    """The fields of a RemedyOperationJob that tell which node it holds."""
 
     metadata: ObjectMeta
     spec: RepairJobSpec = msgspec.field(default_factory=RepairJobSpec)
@@ -67,15 +67,21 @@ class RepairJob(msgspec.Struct, gc=False):
 
     @property
     def holds(self) -> bool:
-        """Whether it is open and may act on its node."""
+        """Whether the job is open and may act on its node."""
         return self.spec.mode in ("Enforce", "Approve") and self.status.phase not in CLOSED
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSettings:
-    """lives  of bootstrap tokens; stale  seconds after which an agent's Lease is; workers each;
-    freeze  when and for how long a meltdown freezes; scan  seconds between two looks for orphans;
-    prometheus  its URL, "" for none"""
+    """Settings of the Machine operator.
+
+    lives: lifetimes of bootstrap tokens.
+    stale: seconds without renewal after which an agent's Lease is stale.
+    workers: workers of each controller.
+    freeze: when a meltdown is detected, and how long it lasts.
+    scan: seconds between two searches for orphans.
+    prometheus: URL of Prometheus, "" for none.
+    """
 
     lives: TokenLifetimes = field(default_factory=TokenLifetimes)
     stale: float = STALE_SECONDS
@@ -86,14 +92,15 @@ class MachineSettings:
 
 
 class SharedCaches:
-    """kube      the API server
-    fence     the lease: checked before every write
-    registry  where metrics are
-    runtime   where informers and queues show themselves, if anywhere
-    audit     where grants, refusals and acts are written down
-    restored  why destructive acts are frozen after a restore of etcd, "" if they are not
-    guard     through which machines are deleted and operated
-    informer  what follows the API server; `Informers` where other parts of the process do too
+    """The shared dependencies.
+
+    fence: the lease, checked before every write.
+    registry: where metrics are registered.
+    runtime: metrics of informers and queues, None for none.
+    audit: the audit log.
+    restored: returns why destructive acts are frozen after a restore of etcd, "" if they are not.
+    permit_reader: reads a Permit before an act. None: from the API server.
+    informer: makes informers. `Informers` shares them with other parts of the process.
     """
 
     def __init__(
@@ -173,6 +180,7 @@ class SharedCaches:
         )
 
     def controller(self, name: str, reconcile: Reconcile) -> Controller:
+        """Build a controller with its queue and metrics."""
         queue: WorkQueue[str] = WorkQueue(self.clock)
         meter = self._runtime.controller(name, queue) if self._runtime is not None else None
         return Controller(
@@ -186,7 +194,7 @@ class SharedCaches:
         )
 
     def on_lifesign(self, controller: Controller) -> None:
-        """`controller` of Machines looks again when an agent begins or ends to live."""
+        """Let the controller reconcile a Machine when its agent's liveness changes."""
         self._alive.append(controller)
 
     def _woken(self, name: str) -> None:
@@ -195,14 +203,14 @@ class SharedCaches:
                 controller.queue.add(name)
 
     def held(self, node: str) -> str:
-        """The open job that may act on this node, "" for none."""
+        """Return the open job that may act on the node, "" for none."""
         for job in self.jobs.by(OF_NODE, node):
             if job.holds:
                 return job.metadata.name
         return ""
 
     def repaired(self, node: str) -> datetime | None:
-        """When the last job that acted on this node was closed; None: none that is known."""
+        """Return when the last job that acted on the node was closed, None if none is known."""
         ends = (
             job.status.timeline.closed
             for job in self.jobs.by(OF_NODE, node)

@@ -1,15 +1,16 @@
-"""Whether so much is wrong at once that our own sight, and not the machines, is to be doubted.
+"""Detection of a meltdown: so much is wrong at once that our observation, not the machines, is
+doubtful.
 
-While it is, nothing is deleted or replaced, no batch starts, no act disrupts. What makes things
-better goes on: uncordoning, certificates, corrections without disruption. Kube Defender's breaker
-judges the same for every act on a node that it knows; this is for what machines alone show.
+During a meltdown nothing is deleted or replaced, no batch starts and no act disrupts. Uncordoning,
+certificates and corrections without disruption continue. Kube Defender's breaker does the same for
+acts on nodes that it knows; this part covers what Machines alone show. Causes:
 
-    a cache is silent          the API server has not proven it current for 60 s
-    Leases stop together       over 20 % and at least 3 agents, within 120 s
-    a provider lists nothing   though Machines of that class are there
+- a stale cache: the API server has not proven it current for 60 s.
+- Leases that stop together: more than 20 % and at least 3 agents, within 120 s.
+- a provider that lists no instance, though Machines have one.
 
-It thaws by itself 300 s after the last of these, and then lets one replacement go first. A restore
-of etcd from a backup freezes too, until a person lifts that (kubenode.runtime.restore).
+A meltdown ends by itself 300 s after its last cause, and then one replacement goes first. A restore
+of etcd from a backup has the same effect until a person lifts it (kubenode.runtime.restore).
 """
 
 import logging
@@ -27,19 +28,19 @@ from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease
 log = logging.getLogger(__name__)
 
 FEWEST = 3
-"""Leases that stopped together and mean anything."""
+"""Least number of Leases for a conclusion."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeltdownTimes:
-    """Seconds, and the share of agents.
+    """Times in seconds, and the share of agents.
 
-    silent    of a cache without proof that it is current
-    stale     after which an agent's Lease is
-    together  Leases that get stale within this stopped at once
-    share     of the agents that may stop at once without doubt
-    thaw      from the end of what froze us to the first act, and again to the normal pace
-    look      between two looks
+    silent: age after which a cache is stale.
+    stale: time without renewal after which an agent's Lease is stale.
+    together: Leases that become stale within this time stopped together.
+    share: the share of agents that may stop together without a meltdown.
+    thaw: time from the end of the last cause to the first act, and again until normal operation.
+    look: interval of checks.
     """
 
     silent: float = 60.0
@@ -52,8 +53,10 @@ class MeltdownTimes:
 
 @dataclass(slots=True)
 class _LeaseChange:
-    """at     when the Lease last changed, by our clock
-    moved  whether we saw it change: one that was there before us proves nothing yet
+    """The last change of a Lease.
+
+    at: monotonic time of the change.
+    moved: whether a change was observed. A Lease from before the start proves nothing yet.
     """
 
     at: float
@@ -61,12 +64,12 @@ class _LeaseChange:
 
 
 class Meltdown:
-    """A Part, of the ground ring: it looks by itself, or a fault between two questions is missed.
+    """A part that detects meltdowns. It checks periodically, so that a short fault is not missed.
 
-    caches    silent ones freeze
-    machines  those whose agents count
-    expected  whether the agent of this Machine is silent by our own doing
-    restored  why a restore of etcd freezes, "" if none does
+    caches: caches whose staleness is a cause.
+    machines: Machines whose agents count.
+    expected: returns whether the Machine's agent is silent because of our own act.
+    restored: returns why a restore of etcd freezes, "" if none does.
     """
 
     name = "meltdown"
@@ -93,7 +96,7 @@ class Meltdown:
     # -- what is asked ------------------------------------------------------------------------
 
     def frozen(self) -> str:
-        """Why nothing may be deleted, replaced or disrupted now, as a sentence; "" if it may."""
+        """Return why nothing may be deleted, replaced or disrupted now, "" if it may."""
         if (unfilled := self._unfilled()) is not None:
             return f"the cache of {unfilled.name} is not filled yet"
         self.look()
@@ -102,9 +105,12 @@ class Meltdown:
         return self._why if self._clock.monotonic() < self._until else self._unproven
 
     def held_back(self, machine: str) -> str:
-        """Why this Machine may not be replaced, "" if it may. After a thaw one goes first.
+        """Return why the Machine must not be replaced, "" if it may.
 
-        machine  UID. Who is told yes is the one: ask right before the act.
+        After a meltdown one Machine goes first: the first one for which "" is returned. Therefore
+        call this right before the act.
+
+        machine: UID of the Machine.
         """
         if why := self.frozen():
             return why
@@ -116,7 +122,7 @@ class Meltdown:
 
     @property
     def look_again(self) -> float:
-        """Seconds until the answers may be others though nothing changes."""
+        """Seconds until the answers may change with time alone."""
         now = self._clock.monotonic()
         ends = (self._until, self._until + self.pace.thaw)
         return min((end - now for end in ends if end > now), default=self.pace.look)
@@ -124,7 +130,7 @@ class Meltdown:
     # -- what is seen -------------------------------------------------------------------------
 
     def lease_changed(self, key: str, old: AgentLease | None, new: AgentLease | None) -> None:
-        """Handler of the informer of agents' Leases. One that is taken away stops as any other."""
+        """Record a change of an agent's Lease. A deleted Lease counts as one that stopped."""
         name, now = key.rpartition("/")[2], self._clock.monotonic()
         if new is None:
             return
@@ -134,7 +140,11 @@ class Meltdown:
             self._heard[name] = _LeaseChange(now, moved=True)
 
     def listed(self, source: str, found: int, known: int) -> None:
-        """A provider's list for one class: instances found, and those that Machines say exist."""
+        """Record a provider's list.
+
+        found: number of instances in the list.
+        known: number of Machines that have an instance of this provider.
+        """
         if found == 0 and known > 0:
             self._empty[source] = f"{source} lists no instance, but {known} Machines have one"
         else:
@@ -147,7 +157,10 @@ class Meltdown:
             await self._clock.sleep(self.pace.look)
 
     def look(self, *, now: bool = False) -> None:
-        """Take in what is wrong at this moment. `now`: though a second has not passed."""
+        """Check for causes, at most once a second.
+
+        now: check also within the second.
+        """
         at = self._clock.monotonic()
         if not now and at < self._looked + 1:
             return
@@ -183,7 +196,10 @@ class Meltdown:
         )
 
     def _doubt(self, now: float, counted: list[_LeaseChange]) -> str:
-        """Since we began to watch too few Leases have changed, and none had time to be stale."""
+        """Return why the agents' liveness is uncertain, "" if it is not.
+
+        After a start, too few Leases may have changed, before any could become stale.
+        """
         since = now - self.pace.stale
         unproven = sum(not one.moved and one.at > since for one in counted)
         if unproven < FEWEST or unproven <= self.pace.share * len(counted):
@@ -191,8 +207,11 @@ class Meltdown:
         return f"too few of {len(counted)} agents have renewed their Leases since we watch them"
 
     def _counted(self, now: float) -> list[_LeaseChange]:
-        """Of Machines that are there and whose agents are expected to live. Where fewer than FEWEST
-        of all are in doubt nothing follows, so nobody looks at 10,000 Machines each second."""
+        """Return the Leases of Machines whose agents are expected to be alive.
+
+        If fewer than FEWEST of all Leases are in doubt, nothing can follow; this avoids a pass over
+        10,000 Machines each second.
+        """
         since = now - self.pace.stale
         if sum(one.at <= since or not one.moved for one in self._heard.values()) < FEWEST:
             return []
@@ -207,7 +226,10 @@ class Meltdown:
 
 
 def by_our_doing(machine: Machine) -> bool:
-    """It is given up, made anew, or may reboot: its silence says nothing of others."""
+    """Return whether the Machine's agent may be silent because of our own act.
+
+    The Machine is being deleted or replaced, or may reboot. Its silence says nothing about others.
+    """
     spec = machine.spec
     return (
         machine.metadata.deletion_timestamp is not None

@@ -1,4 +1,4 @@
-"""The metrics of Machines' identities."""
+"""Metrics about the certificates of Machines."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -15,6 +15,8 @@ from machine.certificates.kinds import LONGEST
 
 
 class CertificateState(StrEnum):
+    """State of an agent's certificate."""
+
     NONE = "none"
     LIVE = "live"
     ENDING = "ending"
@@ -22,7 +24,10 @@ class CertificateState(StrEnum):
 
 
 ENDING = LONGEST / 6
-"""Before its end; an agent renews at a third of its life before, so by then something is wrong."""
+"""Time before its end at which a certificate counts as ending.
+
+An agent renews when a third of the life is left, so something is wrong by then.
+"""
 
 
 class MachineMetrics:
@@ -49,7 +54,7 @@ class MachineMetrics:
 
 
 class MachineCollector(Collector):
-    """How many Machines' agents have a certificate, read when the page is asked for."""
+    """Collector of Machines by the state of their agents' certificates."""
 
     def __init__(self, machines: Callable[[], Iterable[Machine]], clock: Clock) -> None:
         self._machines, self._clock = machines, clock
@@ -70,6 +75,7 @@ class MachineCollector(Collector):
 
 
 def state_of(machine: Machine, now: datetime) -> CertificateState:
+    """Return the state of the agent's certificate."""
     bootstrap = machine.status.bootstrap
     ends = None if bootstrap is None else bootstrap.certificate_expires_at
     if ends is None:

@@ -1,36 +1,41 @@
-"""Names that agents, tokens and certificates of Machines go by."""
+"""Names of users, groups, tokens, annotations and namespaces of Machines."""
 
 AGENT_USER = "kubenode:agent:"
-"""Before the Machine's name: the user that its agent is, CN of its certificate."""
+"""Prefix of the Machine's name in the agent's user name, which is the CN of its certificate."""
 AGENT_GROUP = "kubenode:agents"
-"""Group of every agent, O of its certificate."""
+"""Group of all agents, which is the O of their certificates."""
 NODE_USER, NODE_GROUP = "system:node:", "system:nodes"
-"""As Kubernetes names kubelets: before the node's name, and the group of all."""
+"""Prefix of the node's name in a kubelet's user name, and the group of all kubelets."""
 TOKEN_USER = "system:bootstrap:"
-"""Before a token's ID: the user that the API server makes of who shows it."""
+"""Prefix of a bootstrap token's ID in the user name that the API server gives its bearer."""
 TOKEN_GROUP = "system:bootstrappers:kubenode"
-"""Group of our bootstrap tokens, and of nobody else's."""
+"""Group of our bootstrap tokens and of no others."""
 TOKEN_NAMESPACE = "kube-system"
 TOKEN_TYPE = "bootstrap.kubernetes.io/token"
 MACHINE, MACHINE_UID = "kubenode.io/machine", "kubenode.io/machine-uid"
-"""Annotations of a token's Secret: whose token it is."""
+"""Annotations of a token's Secret that name its Machine. MACHINE is also an annotation of a Node.
+"""
 LEAVING = "kubenode.io/leaving"
-"""Annotation of a Machine that its set has chosen to give up: ScaleIn or Replace. Its disruption is
-held in the Machine's own name, so that its deletion goes on under the same permit and cordon."""
+"""Annotation of a Machine that its set has chosen for removal: ScaleIn or Replace.
+
+The Machine itself holds its disruption, so that the deletion continues with the same permit and
+cordon.
+"""
 DELETE_FIRST = "kubenode.io/delete-first"
-"""Annotation: of a set that shrinks this Machine goes before others."""
+"""Annotation or label of a Machine that its set removes before others."""
 HANDS_OFF = "kubenode.io/hands-off"
-"""Annotation or label of a Machine that its set neither replaces nor gives up."""
+"""Annotation or label of a Machine that its set neither replaces nor removes."""
 PRESERVED = "kubenode.io/preserved"
-"""Annotation of a Machine that has failed: kept for people until this instant, beyond the set."""
+"""Annotation of a failed Machine: the time until which it is kept for inspection, besides the set.
+"""
 LEASES = "kubenode-agents"
 """Namespace of the agents' Leases."""
 COMPONENTS = "kubenode-components"
-"""Namespace of what components and inspections refer to."""
+"""Namespace of the objects to which components and inspections refer."""
 
 
 def secret_name(token_id: str) -> str:
-    """The one name under which the API server looks for a bootstrap token."""
+    """Return the name under which the API server looks up a bootstrap token."""
     return f"bootstrap-token-{token_id}"
 
 

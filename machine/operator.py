@@ -1,4 +1,4 @@
-"""The Machine operator: its controllers, wired on their ground."""
+"""The Machine operator: builds its controllers and informers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,12 +45,12 @@ from machine.secretaccess.controller import SecretAccess
 
 
 class MachineOperator:
-    """As `machine.ground.SharedCaches`.
+    """The Machine operator. Other arguments are as for `machine.ground.SharedCaches`.
 
-    permits       Kube Defender, None where nobody said which
-    provisioning  what machines are made with, None where none are
-    restored      why destructive acts are frozen after a restore of etcd, "" if they are not
-    permit_reader reads a Permit right before an act; default: from the API server
+    permits: client of Kube Defender, None if none is configured.
+    provisioning: what provisioning needs, None if no machines are provisioned.
+    restored: returns why destructive acts are frozen after a restore of etcd, "" if they are not.
+    permit_reader: reads a Permit right before an act. None: from the API server.
     """
 
     def __init__(
@@ -173,12 +173,12 @@ class MachineOperator:
 
     @property
     def ground(self) -> list[Part]:
-        """What may run without the lease, and ends last."""
+        """Parts that run without the lease and end last."""
         return [*self._informers, self.grounds.meltdown, self.grounds.recorder]
 
     @property
     def parts(self) -> list[Part]:
-        """What decides and acts: to be started once the lease is held."""
+        """Parts that decide and act, to be started once the lease is held."""
         return [
             self.certificates,
             self.bootstrap,
@@ -195,5 +195,5 @@ class MachineOperator:
         ]
 
     def ready(self) -> bool:
-        """Whether the caches are current."""
+        """Return whether all caches are fresh."""
         return all(informer.fresh() for informer in self._informers)

@@ -1,4 +1,4 @@
-"""What making machines needs to know of this site, beside a Machine and its class."""
+"""Settings of the site for provisioning, besides a Machine and its class."""
 
 from dataclasses import dataclass, field
 
@@ -8,11 +8,13 @@ from machine.importing.joining import NO_DOWNLOAD, Download
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """instances  who makes machines; none without a providers file
-    cluster    name of this cluster on the instances' tags
-    server     https://HOST:PORT of the API server, as new hosts reach it
-    ca         PEM of who signs its certificate
-    download   where new hosts find the agent, if not in their image
+    """Settings for provisioning.
+
+    instances: the providers, none without a providers file.
+    cluster: name of this cluster in the tags of instances.
+    server: https://HOST:PORT of the API server, as new hosts reach it.
+    ca: PEM of the authority that signs its certificate.
+    download: location of the agent's package, if it is not in the image.
     """
 
     instances: InstanceProviders = field(default_factory=InstanceProviders)

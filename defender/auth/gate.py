@@ -1,10 +1,10 @@
-"""Who may call Kube Defender: identities from certificates and tokens, rights from RBAC.
+"""Authentication and authorization of callers: certificates, tokens and RBAC.
 
-    identify(token, peer)   who calls; None: nobody that we know
-    may(identity, right)    whether RBAC lets them
+    identify(token, peer)   the caller, None if unknown
+    may(identity, right)    whether RBAC allows it
 
-Both raise Unverified when that cannot be found out now, and then the caller is not let in. A shown
-token counts before a certificate: whoever shows one means it.
+Both raise Unverified if that cannot be determined now; then the caller is rejected. A token takes
+precedence over a certificate, because a caller that sends one intends it.
 """
 
 import hmac
@@ -33,10 +33,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RequestAuthenticatorSettings:
-    """token_file    its bearer asks and reads; read for each request, so that it can be rotated
-    review_tokens  tokens of service accounts and users are shown to the API server
-    audience       whom those must be made for; "" is the API server itself
-    anyone         who shows nothing is let in to ask and read: for loopback alone
+    """Settings of authentication.
+
+    token_file: its bearer may ask and read. Read for each request, so that it can be rotated.
+    review_tokens: whether other tokens are reviewed by the API server.
+    audience: required audience of those; "" is the API server itself.
+    anyone: whether callers without credentials may ask and read. For loopback only.
     """
 
     token_file: Path | None = None
@@ -46,7 +48,10 @@ class RequestAuthenticatorSettings:
 
 
 class RequestAuthenticator:
-    """kube  None: no token is reviewed, and certificates have no rights"""
+    """Authenticator of callers.
+
+    kube: client for reviews. None: no token is reviewed, and certificates have no rights.
+    """
 
     def __init__(
         self, kube: Kube | None, clock: Clock, settings: RequestAuthenticatorSettings
@@ -56,7 +61,7 @@ class RequestAuthenticator:
         self._reviews = None if kube is None else AccessReviews(kube, clock, settings.audience)
 
     async def identify(self, token: str, peer: Peer | None = None) -> Identity | None:
-        """Who shows this token or certificate. Raises Unverified."""
+        """Return the caller with this token or certificate, None if unknown. Raises Unverified."""
         if token:
             if self._is_the_files(token):
                 return TOKEN_FILE
@@ -70,7 +75,7 @@ class RequestAuthenticator:
     async def may(
         self, who: Identity, verb: str, resource: str, name: str = "", group: str = GROUP
     ) -> bool:
-        """Whether RBAC lets them: `may(who, "patch", "defenderpolicies", "default")`.
+        """Return whether RBAC allows it: `may(who, "patch", "defenderpolicies", "default")`.
 
         Raises Unverified.
         """
@@ -87,16 +92,18 @@ class RequestAuthenticator:
             wanted = path.read_text().strip()
         except (OSError, ValueError) as error:
             raise Unverified(f"the token file of Kube Defender cannot be read: {error}") from None
-        # An empty file must not let in whoever shows nothing.
+        # An empty file must not accept an empty token.
         return bool(wanted) and hmac.compare_digest(token.encode(), wanted.encode())
 
     def _certified(self, peer: Peer, now: datetime) -> Identity | None:
         if peer.ends <= now:
             return None  # it was valid when the connection began
-        # The API server adds this group to whoever it knows; rights are often given to it.
+        # The API server adds this group to every known user, and roles are often bound to it.
         return Identity(peer.name, (*peer.organizations, AUTHENTICATED), Proof.CERTIFICATE)
 
 
 def open_gate(clock: Clock) -> RequestAuthenticator:
-    """For loopback where nothing is configured: whoever is on the host may ask and read."""
+    """Return an authenticator for loopback without configuration: any local caller may ask and
+    read.
+    """
     return RequestAuthenticator(None, clock, RequestAuthenticatorSettings(anyone=True))

@@ -1,4 +1,4 @@
-"""Which users may name holders of which kind. No I/O."""
+"""Users that may name holders of each kind. No I/O."""
 
 from collections.abc import Iterable
 
@@ -11,13 +11,13 @@ KINDS = {
     "MachineSet": MACHINE,
     "MachineComponentSet": MACHINE,
 }
-"""Kinds of holders that a program of ours acts for."""
+"""Kinds of holders for which our own programs act."""
 
 
 def users_of(namespace: str, more: Iterable[str] = ()) -> dict[str, frozenset[str]]:
-    """Who may name holders of which kind, of an installation in `namespace`.
+    """Return the users that may name holders of each kind, for an installation in `namespace`.
 
-    more  KIND=USER, added to what the chart installs. Raises ValueError.
+    more: additional KIND=USER. Raises ValueError.
     """
     found = {kind: {f"{ACCOUNT}{namespace}:{name}"} for kind, name in KINDS.items()}
     for each in more:

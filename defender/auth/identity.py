@@ -1,4 +1,4 @@
-"""Who calls Kube Defender, and what may be asked about them. No I/O."""
+"""Identity of a caller, and rights about which to ask. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,24 +9,26 @@ READING = frozenset({"get", "list", "watch"})
 ASKING = frozenset({"create", "update"})
 PERMITS, ASKS = "permits", "permits/ask"
 ASK_ANY, RELEASE_ANY = "permits/ask-any", "permits/release-any"
-"""Reading is a right on the permits. Asking is one on a subresource of which there are no objects:
-whoever may ask must not be able to write a Permit past Kube Defender. With the two others one asks
-for holders of our own programs, and keeps or gives back what somebody else asked for."""
+"""Reading is a right on permits, asking one on a subresource without objects.
+
+Whoever may ask must not be able to write a Permit directly. `ask-any` is the right to ask for
+holders of our own programs, `release-any` the right to renew and release permits of other callers.
+"""
 
 
 class Proof(StrEnum):
-    """How we know."""
+    """How the caller is known."""
 
     CERTIFICATE = "Certificate"
     TOKEN_REVIEW = "TokenReview"
     TOKEN_FILE = "TokenFile"
     LOOPBACK = "Loopback"
-    """Not at all: whoever is on this host, where nothing else was configured."""
+    """Not proven: any caller on this host, without other configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user as the API server knows users. `extra` is what a TokenReview said beside."""
+    """A user as known to the API server. `extra` is from the TokenReview."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -36,7 +38,7 @@ class Identity:
 
     @property
     def of_the_api_server(self) -> bool:
-        """Whether the API server can say what this user may do."""
+        """Whether the API server can authorize this user."""
         return self.proof in (Proof.CERTIFICATE, Proof.TOKEN_REVIEW)
 
 
@@ -47,7 +49,7 @@ AUTHENTICATED = "system:authenticated"
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """A verb on a resource (`permits`, `remedyoperationjobs/status`) of a group, by RBAC."""
+    """A verb on a resource (`permits`, `remedyoperationjobs/status`) of a group, as in RBAC."""
 
     verb: str
     resource: str
@@ -60,7 +62,9 @@ class Right:
 
 
 def without_review(right: Right) -> bool:
-    """What those may do whom the API server does not know: ask for permits, and read."""
+    """Return whether a caller that the API server does not know has the right: to ask and to
+    read.
+    """
     if right.group != GROUP:
         return False
     return right.verb in READING or (right.verb in ASKING and right.resource == ASKS)

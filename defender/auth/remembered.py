@@ -1,4 +1,4 @@
-"""Answers of the API server that are good for a few seconds, a bounded number of them."""
+"""Bounded cache of API server responses, each valid for a few seconds."""
 
 import asyncio
 from collections import OrderedDict
@@ -12,10 +12,13 @@ V = TypeVar("V")
 
 
 class Remembered(Generic[K, V]):
-    """seconds  an answer is good for
-    most     answers kept; the oldest goes first
+    """Cache of responses.
 
-    Who asks while the same question is on its way gets the same answer. Failures are not kept.
+    seconds: how long a response is valid.
+    most: greatest number of responses; the oldest is dropped first.
+
+    A request for a key that is already being requested shares that response. Failures are not
+    cached.
     """
 
     def __init__(self, clock: Clock, *, seconds: float, most: int) -> None:
@@ -27,7 +30,7 @@ class Remembered(Generic[K, V]):
         return len(self._known)
 
     async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        """Raises what `ask` raises."""
+        """Return the response, from the cache or by `ask`. Raises what `ask` raises."""
         known = self._known.get(key)
         if known is not None and self._clock.monotonic() < known[0]:
             return known[1]
@@ -35,7 +38,7 @@ class Remembered(Generic[K, V]):
         if asked is None:
             asked = self._asked[key] = asyncio.ensure_future(self._find(key, ask))
             asked.add_done_callback(lambda done: self._over(key, done))
-        # One who gives up waiting must not take the answer from the others.
+        # A cancelled waiter must not cancel the request for the others.
         return await asyncio.shield(asked)
 
     async def _find(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
@@ -49,4 +52,4 @@ class Remembered(Generic[K, V]):
     def _over(self, key: K, done: "asyncio.Future[V]") -> None:
         self._asked.pop(key, None)
         if not done.cancelled():
-            done.exception()  # seen: nobody may be waiting any more
+            done.exception()  # mark it as retrieved, as nobody may be waiting any more

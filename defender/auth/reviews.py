@@ -1,9 +1,8 @@
-"""Asks the API server who shows a token (TokenReview), and what a user may do
-(SubjectAccessReview).
+"""Ask the API server whose token it is (TokenReview), and what a user may do (SubjectAccessReview).
 
-Answers are remembered for SECONDS, so that is how long a withdrawn right goes on working. Tokens
-are remembered by their digest alone. How often we ask is bounded: whoever shows made-up tokens must
-not use up the requests that Kube Defender needs for itself.
+Responses are cached for SECONDS, so a revoked right works for that long. Tokens are cached by their
+digest only. The rate of reviews is bounded, so that invalid tokens cannot use up the requests that
+Kube Defender needs.
 """
 
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class Unverified(Exception):
-    """The API server did not say who calls, or what they may do: so nobody is let in now."""
+    """The API server did not say who calls or what it may do, so the caller is rejected for now."""
 
 
 class _ReviewedUser(msgspec.Struct):
@@ -62,7 +61,10 @@ _access = msgspec.json.Decoder(_AccessReview).decode
 
 
 class AccessReviews:
-    """`audience`: whom tokens must be made for; "" is the API server itself."""
+    """Reviews by the API server.
+
+    audience: required audience of tokens; "" is the API server itself.
+    """
 
     def __init__(self, kube: Kube, clock: Clock, audience: str = "") -> None:
         self._kube, self._audience = kube, audience
@@ -73,14 +75,14 @@ class AccessReviews:
         self._rights = Remembered(clock, seconds=SECONDS, most=MOST)
 
     async def user(self, token: str) -> Identity | None:
-        """Whose token it is, None if it is nobody's. Raises Unverified."""
+        """Return the user of the token, None for an invalid token. Raises Unverified."""
         if not token or len(token) > LONGEST_TOKEN:
             return None
         digest = sha256(token.encode(errors="replace")).digest()
         return await self._users.get(digest, lambda: self._review(token))
 
     async def may(self, who: Identity, right: Right) -> bool:
-        """Raises Unverified."""
+        """Return whether the user has the right. Raises Unverified."""
         return await self._rights.get((who, right), lambda: self._allowed(who, right))
 
     async def _review(self, token: str) -> Identity | None:
@@ -89,7 +91,7 @@ class AccessReviews:
             spec["audiences"] = [self._audience]
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         status = (await self._ask(TOKENS, body, _token)).status
-        # A server that knows no audiences says none: then the token is for the API server alone.
+        # A server without audience support returns none: the token is for the API server only.
         if self._audience and self._audience not in (status.audiences or ()):
             return None
         if not status.authenticated or not status.user.username:

@@ -1,8 +1,8 @@
-"""The breakers of all policies: they stop acts in a scope when too much is wrong at once.
+"""Breakers of all policies: they stop acts in a scope when too much is wrong at once.
 
-Told of every change of a node or job, at a cost that does not grow with the number of nodes.
-Nothing is concluded from a change alone: while caches fill, the first three nodes may all be
-down. Breakers take their steps in `advance` and before a verdict, when all is loaded.
+The cost of a change of a node or job does not grow with the number of nodes. No breaker opens on a
+change alone, because while caches fill, the first three nodes may all be down. Breakers step in
+`advance` and before a verdict, once everything is loaded.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,10 +27,10 @@ from kubenode.runtime.kube.objects import Node
 
 
 class BreakerRegistry:
-    """`refuse` is asked by `defender.verdict` for each policy of an act.
+    """Breakers of all policies. `defender.verdict` calls `refuse` for each policy of an act.
 
-    version  grows whenever a breaker, a common cause or the control path changes
-    loaded   False while nodes and jobs are not all known: no breaker takes a step, and all refuse
+    version: grows with each change of a breaker, a common cause or the control path.
+    loaded: False while nodes or jobs are not loaded. Then no breaker steps, and all refuse.
     """
 
     def __init__(self, census: Census, ledger: PermitLedger, pace: BreakerTimes = PACE) -> None:
@@ -54,9 +54,9 @@ class BreakerRegistry:
     # -- what happens -------------------------------------------------------------------------
 
     def govern(self, policies: Sequence[LoadedPolicy], now: datetime) -> None:
-        """These policies hold from now on; a breaker that is new here takes its policy's status.
+        """Replace the policies. The breakers of a new one start from its status.
 
-        One that cannot be read any more keeps what it knows until it can.
+        The breakers of a policy that became unreadable keep their states.
         """
         before, self._watches = self._watches, {}
         for policy in policies:
@@ -94,7 +94,7 @@ class BreakerRegistry:
         return watch
 
     def adopt(self, policy: LoadedPolicy, now: datetime) -> None:
-        """Another replica wrote the status: take up what is newer there."""
+        """Take over newer states from the status that another replica wrote."""
         watch = self._watches.get(policy.name)
         if watch is None:
             return
@@ -107,7 +107,7 @@ class BreakerRegistry:
             self._touched = True
 
     def node_changed(self, name: str, now: datetime) -> None:
-        """The census has counted it already; it may be gone."""
+        """Update a node that the census has counted already, or that is gone."""
         member, node = self._census.member(name), self._census.node(name)
         view = self._view(member, node, now) if member is not None and node is not None else None
         if view is None:
@@ -154,7 +154,7 @@ class BreakerRegistry:
         )
 
     def _listen(self, name: str, node: Node | None, view: BreakerNode | None) -> None:
-        """Ready that nobody vouches for any more (Unknown) is a heartbeat that stopped."""
+        """Record whether the node's heartbeat has stopped: Ready is Unknown."""
         silent = (
             node is not None
             and view is not None
@@ -180,25 +180,25 @@ class BreakerRegistry:
         self.node_changed(node, now)
 
     def heard(self, signs: Mapping[str, datetime], now: datetime) -> None:
-        """When hosts last showed that they run, by another way than their kubelet's heartbeat."""
+        """Evaluate when hosts last showed that they run, by signs other than kubelet heartbeats."""
         if self.control_path.heard(signs, self._members, now):
             self.version += 1
 
     def lift(self, thaw: Thaw) -> bool:
-        """A person thaws the control path. Whether that is news."""
+        """Apply a person's thaw of the control path. Return whether it is new."""
         if not self.control_path.lift(thaw):
             return False
         self.version += 1
         return True
 
     def suspicious(self) -> Collection[str]:
-        """Nodes whose hosts should be looked at by another way: see `heard`."""
+        """Return the nodes whose hosts should be checked for other signs of life, see `heard`."""
         return self.control_path.suspicious(self._members)
 
     # -- time ---------------------------------------------------------------------------------
 
     def advance(self, now: datetime) -> bool:
-        """Let time pass. Whether a breaker changed since this was asked last."""
+        """Let time pass. Return whether a breaker has changed since the last call."""
         self._look(now)
         changed, self._said = self._said != self.version, self.version
         return changed
@@ -223,8 +223,10 @@ class BreakerRegistry:
                 self._census.darken(watch.policy.name, watch.dark)
 
     def _accounted(self, name: str) -> bool:
-        """Whether a node's silence has a reason of its own: its machine is off, or the breaker of
-        its zone or rack is open, and holds what would be done to it.
+        """Return whether the node's silence has a reason of its own.
+
+        The node is gone, its machine is off, or the breaker of its zone or rack is open and stops
+        acts.
         """
         node, view = self._census.node(name), self._views.get(name)
         if node is None or view is None:
@@ -237,7 +239,7 @@ class BreakerRegistry:
     # -- reading ------------------------------------------------------------------------------
 
     def refuse(self, case: LimitCase) -> LimitRefusal | None:
-        """Why the breaker forbids this act, None if it does not."""
+        """Return why a breaker forbids the act, None if none does."""
         if not self.loaded:
             message = "nodes and jobs are not all loaded yet"
             return LimitRefusal(Reason.STALE_DATA, message, case.later())
@@ -252,12 +254,14 @@ class BreakerRegistry:
         )
 
     def exempt(self, case: LimitCase, scope: str) -> bool:
-        """Whether `minHealthy` of the scope does not hold this act: it has a reserved slot."""
+        """Return whether the act has a reserved slot, so that `minHealthy` of the scope does not
+        hold it.
+        """
         watch = self._watches.get(case.policy.name)
         return watch is not None and passes_by_reserve(case, watch, scope)
 
     def opened(self) -> list[tuple[str, str]]:
-        """The groups (policy, scope) whose breaker is open now."""
+        """Return the groups (policy, scope) whose breaker is open."""
         if self.control_path.frozen is not None:
             return [(name, CLUSTER) for name in self._watches]
         return [(name, scope) for name, watch in self._watches.items() for scope in watch.open()]
@@ -266,7 +270,9 @@ class BreakerRegistry:
         return iter(self._watches.values())
 
     def status(self, policy: str) -> list[BreakerStatus]:
-        """What is told in the policy's status: breakers that are not closed, the latest first."""
+        """Return the breakers of the policy's status: those that are not closed, the latest change
+        first.
+        """
         watch = self._watches.get(policy)
         if watch is None:
             return []
@@ -279,11 +285,11 @@ class BreakerRegistry:
         return [entry, *watch.status()][:64]
 
     def history(self, policy: str) -> list[BreakerChange]:
-        """What the policy's breakers did, oldest first, as far as it is kept."""
+        """Return the stored changes of the policy's breakers, oldest first."""
         watch = self._watches.get(policy)
         return list(watch.changes) if watch is not None else []
 
     def causes(self, policy: str) -> dict[tuple[str, str], str]:
-        """What faults have in common: (cause, value) and why, in words."""
+        """Return what faults have in common: (cause, value), with the message."""
         watch = self._watches.get(policy)
         return dict(watch.causes) if watch is not None else {}

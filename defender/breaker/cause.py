@@ -1,8 +1,8 @@
-"""Do faults share a cause that no repair cures? Pure.
+"""Detection of a common cause of faults that no repair fixes. Pure.
 
-Nodes with the same kernel, image or component revision are held against all others of the policy:
-when they fail `lift` times as often, repairing them one by one repeats the fault. One fault more
-than there is is taken for granted among the others, so that few of them prove nothing.
+Nodes with the same kernel, image or component revision are compared with all other nodes of the
+policy. If they fail `lift` times as often, repairing them one by one would repeat the fault. One
+fault and one node are added to the others, so that few others prove nothing.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ WORDS = {"componentRevision": "component revision", "kernel": "kernel", "image":
 
 @dataclass(frozen=True, slots=True)
 class FailureShare:
-    """How many of some nodes failed lately."""
+    """Number of recent faults among a number of nodes."""
 
     faults: int
     nodes: int
 
 
 def causes_of(node: Node) -> tuple[tuple[str, str], ...]:
-    """What this node may have in common with others: (cause, value)."""
+    """Return what the node may have in common with others: (cause, value)."""
     info = node.status.node_info
     found = {
         "kernel": info.kernel_version,
@@ -36,14 +36,19 @@ def causes_of(node: Node) -> tuple[tuple[str, str], ...]:
 
 
 def lift(having: FailureShare, others: FailureShare) -> float:
-    """How many times more often those that have it fail; 0 when there is nothing to compare."""
+    """Return how many times more often nodes with the cause fail, 0 if there is nothing to
+    compare.
+    """
     if not having.nodes or not others.nodes:
         return 0.0
     return (having.faults / having.nodes) * (others.nodes + 1) / (others.faults + 1)
 
 
 def shared(having: FailureShare, others: FailureShare, rule: CommonCause, *, known: bool) -> bool:
-    """known  it was found before: it is over at half of what finds it"""
+    """Return whether the faults share the cause.
+
+    known: the cause was found before. It then ends at half of the thresholds.
+    """
     part = 0.5 if known else 1.0
     return having.faults >= part * rule.min_faults and lift(having, others) >= part * rule.lift
 
@@ -51,6 +56,7 @@ def shared(having: FailureShare, others: FailureShare, rule: CommonCause, *, kno
 def in_words(
     cause: str, value: str, having: FailureShare, others: FailureShare, rule: CommonCause
 ) -> str:
+    """Return the message about the cause."""
     return (
         f"{WORDS[cause]} {value}: {having.faults} of {having.nodes} nodes with it failed within"
         f" {format_duration(rule.within)}, {others.faults} of {others.nodes} without it"

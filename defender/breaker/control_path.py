@@ -1,10 +1,9 @@
-"""Did nodes fail, or did we only stop hearing from them? Pure.
+"""Distinguish failed nodes from an outage of the control path. Pure.
 
-Heartbeats of half of all nodes that stop within two minutes, while signs of another way (leases
-of the hosts' agents, probes, providers) go on, are an outage of the control path. Then everything
-is frozen. It thaws when those that fell silent together are back or accounted for: the Node is
-gone, the machine is known to be off, or the breaker of its zone or rack is open and holds it. A
-person may lift it before.
+If the heartbeats of half of all nodes stop within two minutes, while other signs of life (Leases of
+agents, probes, providers) continue, the control path is down. Then everything is frozen. The freeze
+ends when the nodes that became silent together are back or accounted for: the Node is gone, the
+machine is known to be off, or the breaker of its zone or rack is open. A person may end it earlier.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -16,18 +15,21 @@ from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
 
 SCOPE = "control-path"
 FEWEST = 3
-"""Silent nodes, or hosts that are known to run, that mean anything."""
+"""Least number of silent nodes, and of hosts known to run, for a conclusion."""
 
 
 SHUT_DOWN = frozenset(
     {"node.cloudprovider.kubernetes.io/shutdown", "node.kubernetes.io/out-of-service"}
 )
-"""Taints of a node whose provider, or whoever fenced it, says that its machine is off."""
+"""Taints of a node whose machine is off, according to its provider or whoever fenced it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """together  nodes that were silent when it froze; None: not known since a restart"""
+    """A freeze.
+
+    together: nodes that were silent when it began; None if unknown since a restart.
+    """
 
     since: datetime
     why: str
@@ -36,7 +38,7 @@ class Frozen:
 
 @dataclass(frozen=True, slots=True)
 class Thaw:
-    """A person's word that ends the freeze which began at `frozen_since`."""
+    """A person's order to end the freeze that began at `frozen_since`."""
 
     frozen_since: datetime
     by: str
@@ -44,19 +46,20 @@ class Thaw:
 
 
 class ControlPath:
-    """Nodes whose heartbeat stopped (Ready is Unknown), and since when."""
+    """Nodes whose heartbeat has stopped (Ready is Unknown), with the time."""
 
     def __init__(self, together: timedelta) -> None:
         self._together = together
         self.frozen: Frozen | None = None
         self.thaw: Thaw | None = None
-        """The last one."""
+        """The last thaw, None for none."""
         self.lifted: Thaw | None = None
-        """The last one that ended a freeze of this process."""
+        """The last thaw that ended a freeze in this process, None for none."""
         self._silent: dict[str, datetime] = {}
         self._times: list[datetime] = []
 
     def node(self, name: str, silent_since: datetime | None) -> None:
+        """Record since when a node is silent, None if it is not."""
         before = self._silent.pop(name, None)
         if before is not None:
             del self._times[bisect_left(self._times, before)]
@@ -65,7 +68,7 @@ class ControlPath:
             insort(self._times, silent_since)
 
     def suspicious(self, members: int) -> Collection[str]:
-        """Nodes to look at by another way, none if nothing is suspicious."""
+        """Return the nodes to check for other signs of life, none if nothing is suspicious."""
         most = max(FEWEST, members / 2)
         first = self._first_counted()
         if len(self._times) - first < most or self._at_once(first) < most:
@@ -73,21 +76,23 @@ class ControlPath:
         return self._silent.keys()
 
     def _first_counted(self) -> int:
-        """Place of the first silence that counts: a person has answered for those before."""
+        """Return the index of the first silence that counts. Those before the last thaw do not."""
         if self.thaw is None:
             return 0
         return bisect_right(self._times, self.thaw.frozen_since + self._together)
 
     def _at_once(self, first: int = 0) -> int:
-        """The most nodes that fell silent together."""
+        """Return the greatest number of nodes that became silent together."""
         times = self._times[first:]
         ends = (bisect_right(times, at + self._together) for at in times)
         return max(end - begin for begin, end in enumerate(ends))
 
     def heard(self, signs: Mapping[str, datetime], members: int, now: datetime) -> bool:
-        """signs: when a host last showed that it runs. Whether this freezes what was not frozen.
+        """Evaluate signs of life. Return whether a freeze begins.
 
-        Hosts nobody knows anything of are no witnesses, neither for nor against.
+        Hosts without signs in either direction do not count.
+
+        signs: when a host last showed that it runs.
         """
         if self.frozen is not None or not self.suspicious(members):
             return False
@@ -105,16 +110,16 @@ class ControlPath:
         return True
 
     def recall(self, told: Iterable[BreakerStatus]) -> None:
-        """Take up what a policy's status says: what was frozen is so until heartbeats are back."""
+        """Restore a freeze from a policy's status. It lasts until heartbeats are back."""
         for entry in told:
             if entry.scope == SCOPE and self.frozen is None and not self._lifted(entry.since):
                 self.frozen = Frozen(entry.since, entry.why)
 
     def lift(self, thaw: Thaw) -> bool:
-        """A person thaws it. Whether that is news: one word lifts one freeze, once.
+        """Apply a thaw. Return whether it is new: a thaw applies to one freeze, once.
 
-        Each replica found the outage by itself, so the freeze that is meant may have begun up to
-        `together` later here.
+        Each replica detects the outage by itself, so the freeze may have begun up to `together`
+        later here.
         """
         if self.thaw is not None and self.thaw.frozen_since >= thaw.frozen_since:
             return False
@@ -127,10 +132,9 @@ class ControlPath:
         return self.thaw is not None and since <= self.thaw.frozen_since + self._together
 
     def thaws(self, members: int, accounted: Callable[[str], bool] = lambda name: False) -> bool:
-        """Whether those that fell silent together are back or accounted for, so that what was
-        frozen is not any more.
+        """End the freeze if the silent nodes are back or accounted for. Return whether it ended.
 
-        accounted  whether something else than the control path explains a node's silence
+        accounted: returns whether something other than the control path explains a node's silence.
         """
         if self.frozen is None:
             return False
@@ -140,8 +144,8 @@ class ControlPath:
         return True
 
     def _rest_is_back(self, members: int, accounted: Callable[[str], bool]) -> bool:
-        """Whether the nodes whose silence nothing else explains are heard, and enough of them came
-        back to prove that the way works.
+        """Return whether nodes without another explanation are heard, and enough are back to prove
+        the path.
         """
         assert self.frozen is not None
         open_questions = [name for name in self._silent if not accounted(name)]
@@ -149,7 +153,7 @@ class ControlPath:
         if len(open_questions) > (members - explained) / 4:
             return False
         together = self.frozen.together
-        if together is None:  # fewer are silent than it takes to freeze: some came back
+        if together is None:  # fewer are silent than a freeze needs, so some are back
             return len(self._silent) < members / 2
         back = [name for name in together if name not in self._silent and not accounted(name)]
         return len(back) >= FEWEST

@@ -1,12 +1,13 @@
-"""What counts as a fault of a node, and since when. Pure, and read from objects alone.
+"""Faults of nodes and their start. Pure, and derived from objects alone.
 
-A node is unhealthy by itself when it is not Ready, or while an acting job is open for it: rules
-see faults that the kubelet does not. A node that waits only because somebody cordoned it has no
-fault, nor has one that became not Ready under a permit of ours, nor one that has yet to be ready
-for the first time or is being deleted: the census knows these.
+A node is faulty if it is not Ready, or while an acting job is open for it, because rules observe
+faults that the kubelet does not. Not faulty is a node that is only cordoned, one that became not
+Ready under one of our permits, and one that has never been ready or is being deleted, as the census
+knows.
 
-Times come from the objects, so a restart changes no answer. Hosts write some of them by their own
-clocks, so no fault begins before the node was last seen ready, nor after we learned of it.
+Times come from the objects, so a restart changes no result. Hosts write some of them by their own
+clocks. So a fault begins not before the node was last observed ready, and not after it was
+observed.
 """
 
 from collections.abc import Iterable
@@ -19,12 +20,14 @@ from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node
 
 SLACK = timedelta(seconds=2)
-"""Conditions are written to the second: a change that soon before a grant came after it."""
+"""Tolerance, because conditions have a resolution of a second: a change this shortly before a grant
+counts as after it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """A job of `rule` that gave up a rung and went to `rung`."""
+    """An escalation: a job of `rule` went on to `rung`."""
 
     job: str
     rule: str
@@ -34,7 +37,7 @@ class Climb:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What one job tells of its node."""
+    """What one job reports about its node."""
 
     open: bool
     since: datetime
@@ -44,8 +47,10 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class NodeFault:
-    """open     the node is unhealthy now; else a job that told of it is over
-    classes  fault classes of its open jobs; none: it is not Ready, and no job says more
+    """A fault of a node.
+
+    open: the node is unhealthy now. False: a job that reported a fault is over.
+    classes: fault classes of its open jobs. Empty if it is only not Ready.
     """
 
     since: datetime
@@ -54,8 +59,10 @@ class NodeFault:
 
 
 def told_by(job: ObservedJob, now: datetime) -> JobReport | None:
-    """None for jobs that are no faults: shadows, notices, planned events with their time, what
-    shows while a node comes up, and what went by itself before its job began.
+    """Return the report of the job, None if it reports no fault.
+
+    No fault are dry runs, harmless jobs, planned events, symptoms during the startup grace, and
+    faults that cleared before the job began.
     """
     if not (job.acts and job.disrupts) or job.spec.deadline is not None:
         return None
@@ -66,7 +73,7 @@ def told_by(job: ObservedJob, now: datetime) -> JobReport | None:
 
 
 def climbs(job: ObservedJob, since: datetime, now: datetime) -> Iterable[Climb]:
-    """When the job came to each rung after its first: as near as its steps tell."""
+    """Yield the escalations of the job, with times as exact as its steps show."""
     for rung in range(job.spec.start_rung + 1, job.status.rung + 1):
         at = _came_to(rung, job.status) or since
         name, rule = job.metadata.name, job.spec.remedier.name
@@ -82,8 +89,10 @@ def _came_to(rung: int, status: JobViewStatus) -> datetime | None:
 def not_ready_since(
     node: Node, now: datetime, last_ready: datetime | None, before: datetime | None
 ) -> datetime | None:
-    """last_ready  when this node was last seen ready, if it was
-    before      what this said last time, if the node has not been ready since
+    """Return since when the node is not ready, None if it is ready.
+
+    last_ready: when this node was last observed ready, None for never.
+    before: the previous result, None if the node has been ready since.
     """
     if node.is_ready:
         return None
@@ -95,12 +104,16 @@ def not_ready_since(
 
 
 def excused(since: datetime, held: Iterable[LedgerPermit]) -> bool:
-    """Whether the node became not Ready under a permit: that is our own doing."""
+    """Return whether the node became not ready under a permit, which is the effect of our own
+    act.
+    """
     return any(each.granted_at <= since + SLACK for each in held)
 
 
 def fault_of(not_ready: datetime | None, jobs: Iterable[JobReport]) -> NodeFault | None:
-    """The current fault since its first sign; without one, the latest that a closed job tells."""
+    """Return the present fault since its first sign; without one, the latest of a closed job, or
+    None.
+    """
     told = list(jobs)
     current = [job for job in told if job.open]
     signs = [job.since for job in current] + ([not_ready] if not_ready is not None else [])

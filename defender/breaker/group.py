@@ -1,7 +1,7 @@
-"""The nodes of one group, counted: those of a breaker's scope, or those with one kernel.
+"""Counts of the nodes of one group: those of a breaker's scope, or those with one kernel.
 
-Each change of a node costs the same however many nodes there are; only the times of the faults
-are kept in order, in one flat list.
+The cost of a change of a node does not depend on the number of nodes, except that the start times
+of faults are kept in a sorted list.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -14,11 +14,11 @@ from defender.breaker.faults import Climb, NodeFault
 
 @dataclass(frozen=True, slots=True)
 class BreakerNode:
-    """One node as breakers see it.
+    """One node as breakers observe it.
 
-    counted  it is one of the nodes that shares are taken of
-    ready    its Ready condition is True
-    causes   what faults may have in common: (cause, value)
+    counted: percentages are taken of it.
+    ready: its Ready condition is True.
+    causes: what its fault may have in common with others: (cause, value).
     """
 
     labels: dict[str, str]
@@ -29,7 +29,7 @@ class BreakerNode:
     causes: tuple[tuple[str, str], ...] = ()
     unhealthy: bool = field(init=False)
     failed: datetime | None = field(init=False)
-    """When its fault began, if shares are taken of it."""
+    """When its fault began, None without one or if the node does not count."""
 
     def __post_init__(self) -> None:
         fault = self.fault if self.counted else None
@@ -39,13 +39,16 @@ class BreakerNode:
 
 @dataclass(slots=True, eq=False)
 class BreakerGroup:
-    """everyone     nodes that shares are not taken of, too
-    unhealthy    nodes with a fault now
-    unexplained  of these, nodes that no job gives a fault class
-    classes      of these, nodes by fault class
-    nodes        names, kept for scopes that can get dark
-    starts       when the faults began, in order, those of closed jobs too
-    climbs       by rule and rung, the jobs that climbed to it and when
+    """Counts of a group.
+
+    everyone: all nodes, also those that do not count.
+    members: nodes of which percentages are taken.
+    unhealthy: members with a fault now.
+    unexplained: unhealthy nodes without a fault class from a job.
+    classes: unhealthy nodes by fault class.
+    nodes: names, only for scopes that can become dark.
+    starts: sorted start times of faults, including those of closed jobs.
+    climbs: by rule and rung, the jobs that escalated to it, with the time.
     """
 
     everyone: int = 0
@@ -58,7 +61,10 @@ class BreakerGroup:
     climbs: dict[tuple[str, int], dict[str, datetime]] = field(default_factory=dict)
 
     def add(self, name: str, view: BreakerNode, fresh: bool = True) -> None:
-        """fresh: the fault may be new here."""
+        """Count the node.
+
+        fresh: whether its fault may be new in this group.
+        """
         self.everyone += 1
         self.members += view.counted
         if self.nodes is not None:
@@ -95,11 +101,11 @@ class BreakerGroup:
                 del self.classes[class_]
 
     def failed_since(self, at: datetime) -> int:
-        """Nodes whose fault began after `at`."""
+        """Return the number of nodes whose fault began after `at`."""
         return len(self.starts) - bisect_right(self.starts, at)
 
     def climbed_since(self, at: datetime) -> tuple[int, str, int]:
-        """Of all rules and rungs the most jobs that climbed after `at`: (count, rule, rung)."""
+        """Return the most escalations after `at` to one rung of one rule: (count, rule, rung)."""
         counts = (
             (sum(when > at for when in jobs.values()), rule, rung)
             for (rule, rung), jobs in self.climbs.items()

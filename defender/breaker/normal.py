@@ -1,4 +1,6 @@
-"""How many acts at once the normal limits allow in a scope: more need no quota. Pure."""
+"""Number of concurrent acts that the normal limits allow in a scope; a quota above it is needless.
+Pure.
+"""
 
 from collections.abc import Iterator
 
@@ -11,11 +13,11 @@ BY_DEFAULT = (Disruption.PODS, Disruption.NODE)
 
 
 def at_once(spec: DefenderPolicySpec, label: str | None, members: int, everyone: int) -> int:
-    """Acts of the class that the limits of the scope and of the cluster allow most of.
+    """Return the number of acts for the class of which the limits of scope and cluster allow most.
 
-    label     whose values make the scope; None is the cluster
-    members   nodes of the scope
-    everyone  nodes of the policy
+    label: the label whose value is the scope, None for the cluster.
+    members: nodes of the scope.
+    everyone: nodes of the policy.
     """
     return max(
         min(_limits(spec, class_, label, members, everyone), default=members) for class_ in CLASSES

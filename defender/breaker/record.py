@@ -1,9 +1,10 @@
-"""Breakers as the policy's status keeps them, and back. Pure."""
+"""Conversion of breakers to and from the policy's status. Pure."""
 
 from defender.breaker.step import ScopeState
 from kubenode.api.v1alpha1.defenderpolicy import BreakerChange, BreakerState, BreakerStatus
 
 MOST_CHANGES = 64
+"""Greatest number of breakers and changes in a status, as the CRD allows."""
 
 
 def told(scope: str, state: ScopeState) -> BreakerStatus:
@@ -16,7 +17,7 @@ def change(scope: str, state: ScopeState) -> BreakerChange:
 
 
 def recalled(entry: BreakerStatus, known: ScopeState | None) -> ScopeState:
-    """A closed breaker goes on from where its half-opening let it count anew."""
+    """Return the state from the status. A closed breaker keeps counting from its half-opening."""
     from_ = entry.since
     if entry.state is BreakerState.CLOSED and known is not None and known.counts_from is not None:
         from_ = known.counts_from

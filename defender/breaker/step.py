@@ -1,11 +1,11 @@
-"""One breaker, one step: from its state and what is seen to its state now. Pure.
+"""Compute the next state of one breaker. Pure.
 
-    Closed    → Open      too much is wrong at once; the reason is kept in words
-    Open      → HalfOpen  at least `open` long, and for `calm` less than half of what opens it
-    HalfOpen  → Open      too much is wrong anew
-    HalfOpen  → Closed    as many acts at once as the normal limits allow
+    Closed    → Open      too much is wrong at once; the reason is kept as text
+    Open      → HalfOpen  after at least `open`, and `calm` with less than half of what opens it
+    HalfOpen  → Open      too much is wrong again
+    HalfOpen  → Closed    its quota has reached what the normal limits allow
 
-Faults and escalations from before the last opening or half-opening open nothing again.
+Faults and escalations from before the last opening or half-opening do not open it again.
 """
 
 from dataclasses import dataclass, replace
@@ -16,17 +16,18 @@ from kubenode.api.share import is_ratio
 from kubenode.api.v1alpha1.defenderpolicy import Breaker, BreakerState, Resume, Trip
 
 MOST_AT_ONCE = 100_000
+"""Upper bound of the quota of a half-open breaker."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerTimes:
-    """The times that no policy sets; a simulation that runs faster has shorter ones.
+    """Times that no policy sets. A faster simulation has shorter ones.
 
-    calm      little enough is wrong for this long before a breaker half opens
-    new       the window of `newFaultsPer10m`
-    soon      to ask again while few are let through at once
-    together  heartbeats that stop within this stop at once
-    look      where only time can change a breaker, it is looked at no more often
+    calm: time with few faults before a breaker becomes half-open.
+    new: window of `newFaultsPer10m`.
+    soon: time to ask again while a half-open breaker lets few acts pass.
+    together: heartbeats that stop within this time stop together.
+    look: interval of checks for changes that only time can cause.
     """
 
     calm: timedelta = timedelta(minutes=5)
@@ -36,6 +37,7 @@ class BreakerTimes:
     look: timedelta = timedelta(seconds=1)
 
     def faster(self, speed: float) -> "BreakerTimes":
+        """Return the times divided by `speed`."""
         return BreakerTimes(
             *(each / speed for each in (self.calm, self.new, self.soon, self.together, self.look))
         )
@@ -46,9 +48,12 @@ PACE = BreakerTimes()
 
 @dataclass(frozen=True, slots=True)
 class ScopeState:
-    """since      when it came to this state
-    calm_since  while Open: since when little enough is wrong to half open
-    counts_from  what began before counts no more as new
+    """State of one breaker.
+
+    since: when it entered this state, None if it was never open.
+    why: the reason as text.
+    calm_since: while Open, since when few enough nodes are unhealthy; None if too many are.
+    counts_from: faults that began before this time do not count as new.
     """
 
     state: BreakerState = BreakerState.CLOSED
@@ -58,17 +63,19 @@ class ScopeState:
     counts_from: datetime | None = None
 
     def back_to(self, at: datetime) -> datetime:
-        """From when on a breaker that looks back to `at` counts."""
+        """Return the later one of `at` and `counts_from`."""
         return at if self.counts_from is None else max(at, self.counts_from)
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeObservation:
-    """A scope now.
+    """A scope at one moment.
 
-    new      nodes whose fault is new
-    climbed  jobs of `rule` that climbed to `rung`: the most of any rule and rung
-    limit    acts at once that the normal limits allow
+    members: nodes that count.
+    unhealthy: nodes with a fault.
+    new: nodes whose fault is new.
+    climbed: jobs of `rule` that escalated to `rung`, the most for any rule and rung.
+    limit: number of concurrent acts that the normal limits allow.
     """
 
     now: datetime
@@ -87,6 +94,7 @@ CLOSED = ScopeState()
 def step(
     state: ScopeState, seen: ScopeObservation, breaker: Breaker, pace: BreakerTimes = PACE
 ) -> ScopeState:
+    """Return the state now."""
     state = _not_ahead(state, seen.now)
     match state.state:
         case BreakerState.CLOSED:
@@ -101,7 +109,7 @@ def step(
 
 
 def _not_ahead(state: ScopeState, now: datetime) -> ScopeState:
-    """After the clock was set back: what lies ahead of it began now."""
+    """Return the state with times that are not in the future, after the clock was set back."""
     if state.since is not None and state.since > now:
         state = replace(state, since=now)
     if state.calm_since is not None and state.calm_since > now:
@@ -136,7 +144,7 @@ def _while_open(
 def half_opens_at(
     state: ScopeState, breaker: Breaker, now: datetime, pace: BreakerTimes = PACE
 ) -> datetime:
-    """The earliest instant at which an open breaker may half open."""
+    """Return the earliest time at which an open breaker may become half-open."""
     assert state.since is not None
     return max(state.since + breaker.open, (state.calm_since or now) + pace.calm)
 
@@ -149,7 +157,7 @@ def _while_half_open(state: ScopeState, seen: ScopeObservation, resume: Resume) 
 
 
 def quota(state: ScopeState, resume: Resume, now: datetime) -> int:
-    """Acts at once while half-open."""
+    """Return the number of concurrent acts that a half-open breaker allows."""
     steps = min(_steps(state, resume, now), MOST_AT_ONCE.bit_length())
     return min(MOST_AT_ONCE, resume.start * int(resume.factor**steps))
 
@@ -163,7 +171,7 @@ def _steps(state: ScopeState, resume: Resume, now: datetime) -> int:
 
 
 def trouble(seen: ScopeObservation, trip: Trip, pace: BreakerTimes = PACE) -> str:
-    """Why the breaker opens, "" if nothing opens it. No count below `minNodes` does."""
+    """Return why the breaker opens, "" if it does not. Counts below `minNodes` do not open it."""
     least, members = trip.min_nodes, seen.members
     if seen.unhealthy >= max(least, _share(trip.unhealthy_ratio, members)):
         return f"{_unhealthy(seen)}, {_opens_at(trip.unhealthy_ratio)}"
@@ -180,7 +188,7 @@ def trouble(seen: ScopeObservation, trip: Trip, pace: BreakerTimes = PACE) -> st
 
 
 def _calm(seen: ScopeObservation, trip: Trip) -> bool:
-    """Less than half of the unhealthy nodes that open the breaker."""
+    """Return whether fewer than half of the unhealthy nodes that open the breaker are unhealthy."""
     return 2 * seen.unhealthy < max(trip.min_nodes, _share(trip.unhealthy_ratio, seen.members))
 
 

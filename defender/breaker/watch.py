@@ -1,7 +1,8 @@
-"""The breakers of one policy: their nodes, counted, their states, and their history.
+"""Breakers of one policy: counts of their nodes, states and history.
 
-Scopes are kept from wide to narrow: the cluster, then labels in the order of the policy. The nodes
-of an open scope are dark: they leave every wider one, so that two zones go on while a third is out.
+Scopes are ordered from wide to narrow: the cluster, then labels in the order of the policy. The
+nodes of an open scope are dark: all wider scopes leave them out, so that two zones go on while a
+third is out.
 """
 
 from collections import deque
@@ -34,8 +35,10 @@ class Counted(NamedTuple):
 
 
 class NodePlacement(NamedTuple):
-    """scopes  of the node, from wide to narrow, also those that do not count it
-    alike   groups that count it whatever is dark
+    """Groups of a node.
+
+    scopes: scopes of the node from wide to narrow, also those that do not count it.
+    alike: groups that count it even if it is dark.
     """
 
     view: BreakerNode
@@ -45,9 +48,11 @@ class NodePlacement(NamedTuple):
 
 
 class BreakerWatch:
-    """states   of every breaker that is not closed, or was not a while ago, by scope
-    causes   why acts on nodes with one kernel, image or revision are refused, in words
-    changes  what breakers did, oldest first
+    """Breakers of one policy.
+
+    states: the states of breakers that are not closed, or were open lately, by scope.
+    causes: why acts on nodes with a kernel, image or revision are refused, by cause.
+    changes: changes of breakers, oldest first.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class BreakerWatch:
     # -- nodes --------------------------------------------------------------------------------
 
     def put(self, name: str, view: BreakerNode | None) -> None:
+        """Add or replace a node, None to remove it."""
         before = self._placed.pop(name, None)
         if before is not None:
             self._take_away(name, before)
@@ -97,7 +103,7 @@ class BreakerWatch:
         self._changed.update(placed.scopes)
 
     def _count_anew(self, name: str) -> None:
-        """After a scope of the node got dark, or is so no more."""
+        """Count a node again after one of its scopes became dark, or is no longer."""
         placed = self._placed[name]
         counted = tuple(self._counting(placed.scopes, placed.view))
         for each in placed.counted:
@@ -110,7 +116,7 @@ class BreakerWatch:
         self._changed.update(placed.scopes)
 
     def scopes(self, labels: Mapping[str, str]) -> Iterator[str]:
-        """The scopes of a node, from wide to narrow."""
+        """Yield the scopes of a node, from wide to narrow."""
         for label in self.labels:
             if label is None:
                 yield CLUSTER
@@ -118,10 +124,10 @@ class BreakerWatch:
                 yield f"{label}={labels[label]}"
 
     def _counting(self, scopes: Sequence[str], view: BreakerNode) -> Iterator[Counted]:
-        """Those groups of a node that count it: none that is wider than a dark one.
+        """Yield the groups that count a node: none that is wider than a dark one.
 
-        A fault from before a breaker half opened is not new in wider scopes either, for it came
-        while the node was dark to them.
+        A fault from before a breaker became half-open is not new in wider scopes, because they did
+        not count the node then.
         """
         if not self.states:
             yield from [Counted(self._group(scope), True) for scope in scopes]
@@ -164,7 +170,7 @@ class BreakerWatch:
         return placed.view if placed is not None else None
 
     def inside(self, node: str, scope: str) -> bool:
-        """Whether a permit on the node counts in the scope; one on a node that is gone does."""
+        """Return whether a permit on the node counts in the scope. One on a missing node does."""
         view = self.view(node)
         return view is None or scope in self.scopes(view.labels)
 
@@ -180,9 +186,9 @@ class BreakerWatch:
     # -- stepping -----------------------------------------------------------------------------
 
     def advance(self, now: datetime, *, all_: bool) -> bool:
-        """Let each breaker take a step, the narrow ones first. Whether one of them changed.
+        """Step each breaker, narrow scopes first. Return whether any has changed.
 
-        all_  those too that nothing but time can change
+        all_: also step breakers that only time can change.
         """
         # To the millisecond, as the policy's status keeps it.
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
@@ -215,7 +221,7 @@ class BreakerWatch:
         return True
 
     def _forget(self, now: datetime) -> None:
-        """Closed breakers have nothing to count anew any more when their windows are past."""
+        """Drop closed breakers whose windows have passed."""
         longest = max(self.pace.new, self.spec.breaker.trip.escalations.per)
         for scope, state in list(self.states.items()):
             if state.state is BreakerState.CLOSED and state.back_to(now - longest) <= now - longest:
@@ -247,7 +253,7 @@ class BreakerWatch:
     # -- common cause -------------------------------------------------------------------------
 
     def _find_causes(self, now: datetime) -> bool:
-        """Whether a cause was found, or is over."""
+        """Update the common causes. Return whether one was found or has ended."""
         rule = self.spec.breaker.common_cause
         before, since = dict(self.causes), now - rule.within
         self.causes = {}
@@ -268,7 +274,7 @@ class BreakerWatch:
     # -- what is kept -------------------------------------------------------------------------
 
     def status(self) -> list[BreakerStatus]:
-        """Breakers that are not closed, the latest change first."""
+        """Return the breakers that are not closed, the latest change first."""
         found = [
             told(scope, state)
             for scope, state in self.states.items()
@@ -277,7 +283,7 @@ class BreakerWatch:
         return sorted(found, key=lambda each: each.since, reverse=True)[:MOST_CHANGES]
 
     def recall(self) -> None:
-        """Take up what the policy's status says, where nothing newer is known."""
+        """Restore states from the policy's status, unless newer ones are known."""
         status = self.policy.status
         self.changes.extend(e for e in status.breaker_history if e not in self.changes)
         for entry in sorted((*status.breaker_history, *status.breaker), key=lambda e: e.since):
@@ -288,7 +294,7 @@ class BreakerWatch:
                 self.states[entry.scope] = recalled(entry, known)
 
     def inherit(self, other: "BreakerWatch") -> None:
-        """Take up the states of the same policy before it was changed."""
+        """Take over the states from before a change of the policy."""
         self.states = {s: state for s, state in other.states.items() if self._is_mine(s)}
         self.changes = other.changes
 
@@ -297,7 +303,7 @@ class BreakerWatch:
 
 
 def _labels_of(spec: DefenderPolicySpec) -> tuple[str | None, ...]:
-    """From wide to narrow; None is the cluster."""
+    """Return the labels of the scopes from wide to narrow. None is the cluster."""
     labels = dict.fromkeys(scope.label for scope in spec.breaker.scopes)
     return tuple(sorted(labels, key=lambda label: label is not None))
 

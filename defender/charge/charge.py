@@ -1,4 +1,4 @@
-"""What the service asks of whoever decides who answers: alone, or together with other replicas."""
+"""Interface of single-leader and multi-replica operation, and the single-leader implementation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -13,63 +13,70 @@ from kubenode.runtime.process import Part
 
 
 class NotInCharge(Exception):
-    """No answer of this replica counts now: the text says why."""
+    """This replica must not answer now. The message says why."""
 
 
 class Charge(Protocol):
-    """A grant is `take`, the write of the Permit, `confirm`; only then it is answered."""
+    """Coordination of replicas. A grant is `take`, the write of the Permit, and `confirm`."""
 
     @property
     def parts(self) -> Sequence[Part]:
-        """What must run on every replica."""
+        """Parts that run on every replica."""
         ...
 
     def stores(self) -> Mapping[str, Callable[[], bool]]:
-        """What it stands on beside the API server, and whether that answers: for the metrics."""
+        """Return the stores besides the API server, each with whether it answers, for the
+        metrics.
+        """
         ...
 
     def why_not(self) -> str:
-        """ "" while this replica may answer."""
+        """Return "" while this replica may answer, else why not."""
         ...
 
     def alone(self) -> bool:
-        """Whether no other replica can answer now."""
+        """Return whether no other replica can answer now."""
         ...
 
     def mark(self) -> object:
-        """Equal to an earlier one as long as the same reign goes on."""
+        """Return a value that stays equal while the same leader or log is in charge."""
         ...
 
     async def begin(self) -> None:
-        """The lease is held. Raises KubeError, ValueError: try again."""
+        """Start after the lease was acquired. Raises KubeError and ValueError; then try again."""
         ...
 
     async def look(self) -> None:
-        """From here on the ledger has what other replicas took. Raises NotInCharge."""
+        """Bring the ledger up to date with what other replicas took. Raises NotInCharge."""
         ...
 
     def gate(self) -> AbstractAsyncContextManager[None]:
-        """Within it a permit is judged, entered and taken; what others took waits outside."""
+        """Hold the gate in which a permit is judged, entered and taken. Changes of others wait
+        outside.
+        """
         ...
 
     async def take(self, held: LedgerPermit) -> bool:
-        """Whether `held`, entered a moment ago, is taken; False: others took something, and it has
-        been left out of the ledger again. Raises NotInCharge: it is left out, and nothing came of
-        it.
+        """Take a permit that was just entered. Return False if others took something meanwhile.
+
+        The permit is then removed from the ledger. Raises NotInCharge; then it is removed as well,
+        and nothing was taken.
         """
         ...
 
     async def confirm(self, held: LedgerPermit, mark: object) -> None:
-        """It is on record now: does that still count? Raises NotInCharge."""
+        """Check that the grant still counts, now that its Permit is written. Raises NotInCharge."""
         ...
 
     async def tell(self, held: LedgerPermit) -> None:
-        """What became of it, for the other replicas; they learn it late if this fails."""
+        """Report the state of the permit to other replicas. If that fails, they learn it later."""
         ...
 
 
 class Solo:
-    """One Defender: whoever holds the lease, from memory, once the Permits are loaded."""
+    """Single-leader operation: the holder of the lease answers from memory, once Permits are
+    loaded.
+    """
 
     parts: Sequence[Part] = ()
 
@@ -80,7 +87,9 @@ class Solo:
         return {}
 
     async def begin(self) -> None:
-        """Read the permits live: caches may lag behind what another leader granted last."""
+        """Load the permits from the API server. Caches may lag behind the grants of an earlier
+        leader.
+        """
         await self._store.load()
 
     def why_not(self) -> str:
@@ -106,7 +115,9 @@ class Solo:
         return True
 
     async def confirm(self, held: LedgerPermit, mark: object) -> None:
-        """A create that was slow may have landed after another leader listed the Permits."""
+        """Check the lease. A slow creation may have succeeded after another leader listed the
+        Permits.
+        """
         if why := self.why_not():
             held.late = True
             raise NotInCharge(why)

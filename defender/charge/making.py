@@ -1,4 +1,4 @@
-"""What shares a Redis, from its parts."""
+"""Build the objects that share a Redis."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """For a Defender: how it shares permits with replicas, and limits with other clusters."""
+    """How a Defender shares permits with other replicas, and limits with other clusters."""
 
     charge: MakeCharge
     fleet: MakeFleet
@@ -40,8 +40,10 @@ def shared_by(
     cluster: str,
     times: CoordinationTimes | None = None,
 ) -> Shares:
-    """kube     for what every replica reads of who answers; its own, so that no burst delays it
-    cluster  tells clusters that share a Redis apart
+    """Build them.
+
+    kube: a client of its own for the coordination record, so that bursts do not delay it.
+    cluster: name of this cluster, unique among clusters that share the Redis.
     """
 
     def log_of(kind: str, name: str) -> SharedLog:

@@ -1,8 +1,7 @@
-"""A short text that every replica reads: an annotation of a Lease of its own.
+"""A short text that every replica reads: an annotation of a separate Lease.
 
-Not the Lease that leaders are elected by: that one is renewed every other second, and a write to
-it would make a renewal fail. Each write here carries the resourceVersion that was read, so that a
-request of a former leader which arrives late changes nothing.
+It is not the Lease of the leader election, because a write to that would make a renewal fail. Each
+write carries the resourceVersion that was read, so that a late request of a former leader fails.
 """
 
 from typing import Any
@@ -12,11 +11,11 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 
 SECONDS = 2.0
-"""For one request: what is read late is worth little."""
+"""Timeout of a request in seconds. A late answer is of little use."""
 
 
 class NoteStore:
-    """Raises KubeError for each request that fails or whose outcome is unclear."""
+    """Storage of the text. Raises KubeError if a request fails or its outcome is unclear."""
 
     def __init__(self, kube: Kube, namespace: str, name: str, annotation: str) -> None:
         self._kube, self._namespace = kube, namespace
@@ -24,7 +23,7 @@ class NoteStore:
         self._lease: dict[str, Any] | None = None
 
     async def read(self) -> str:
-        """ "" for nothing."""
+        """Return the text, "" for none."""
         path = paths.lease(self._namespace, self._name)
         try:
             self._lease = await self._kube.call("GET", path, timeout=SECONDS, attempts=1)
@@ -34,7 +33,9 @@ class NoteStore:
         return str((self._lease["metadata"].get("annotations") or {}).get(self._annotation, ""))
 
     async def write(self, text: str) -> None:
-        """Only over what was read last: Conflict or AlreadyExists if somebody wrote since."""
+        """Replace the text that was read last. Raises Conflict or AlreadyExists if it has changed
+        since.
+        """
         old = self._lease or self._new()
         meta = old["metadata"]
         annotations = (meta.get("annotations") or {}) | {self._annotation: text}

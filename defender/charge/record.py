@@ -1,4 +1,4 @@
-"""The record of who answers, where every replica reads it."""
+"""Storage of the coordination record, which says who answers, on the API server."""
 
 import msgspec
 
@@ -19,13 +19,15 @@ class _StoredRecord(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class RecordStore:
-    """Raises KubeError for each request that fails or whose outcome is unclear."""
+    """Storage of the record. Raises KubeError if a request fails or its outcome is unclear."""
 
     def __init__(self, kube: Kube, namespace: str) -> None:
         self._note = NoteStore(kube, namespace, NAME, ANNOTATION)
 
     async def read(self) -> CoordinationRecord:
-        """Nothing written, or nothing that can be read, is "the holder of the lease"."""
+        """Return the record. A missing or unreadable one means that the holder of the lease
+        answers.
+        """
         text = await self._note.read()
         try:
             found = msgspec.json.decode(text or "null", type=_StoredRecord)
@@ -34,6 +36,8 @@ class RecordStore:
         return CoordinationRecord(found.mode, found.term, found.epoch, found.replid, found.floor)
 
     async def write(self, record: CoordinationRecord) -> None:
-        """Only over what was read last: Conflict or AlreadyExists if somebody wrote since."""
+        """Replace the record that was read last. Raises Conflict or AlreadyExists if it has changed
+        since.
+        """
         written = _StoredRecord(record.mode, record.term, record.epoch, record.replid, record.floor)
         await self._note.write(msgspec.json.encode(written).decode())

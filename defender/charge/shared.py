@@ -1,9 +1,11 @@
-"""Several replicas answer at once, by one log in Redis; without it the holder of the lease alone.
+"""Multi-replica operation through a log in Redis; without Redis the holder of the lease answers
+alone.
 
-    take     into the log, if nobody took anything that the judge had not seen
-    confirm  the Permit is on record: does the log still have the take, in the same reign?
+- take: adds the permit to the log, if nobody took anything that the judging replica had not seen.
+- confirm: after the Permit is written, checks that the log still has it, in the same reign.
 
-Both ask the record of who answers (`step`) and Redis itself. While nobody knows, the answer is no.
+Both check the coordination record (`step`) and Redis. While the state is unknown, requests are
+refused.
 """
 
 import asyncio
@@ -42,7 +44,7 @@ from kubenode.runtime.process import Part
 log = logging.getLogger(__name__)
 
 EVERYTHING = -1
-"""As a version: nothing of the log is known."""
+"""Version that requests the whole log."""
 WHY = {
     Phase.FOLLOW: "who answers could not be read from the API server lately",
     Phase.CLAIM: "Redis cannot be used: the holder of the lease is about to answer alone",
@@ -54,7 +56,7 @@ WHY = {
 
 
 class Shared:
-    """A Charge, and a Part that must run on every replica."""
+    """A Charge, and a part that must run on every replica."""
 
     name = "defender charge"
 
@@ -92,7 +94,7 @@ class Shared:
         return {"redis": lambda: self._redis is not Redis.AWAY}
 
     async def begin(self) -> None:
-        """Its own rounds begin it."""
+        """Do nothing: the rounds of the part start it."""
 
     # -- who answers --------------------------------------------------------------------------
 
@@ -103,7 +105,7 @@ class Shared:
             await self._clock.sleep(self._times.round)
 
     async def round(self) -> None:
-        """Look at everything once, and go as far as it allows."""
+        """Observe the record and Redis once, and step as far as possible."""
         await self._read()
         await self._probe()
         done = False
@@ -166,7 +168,7 @@ class Shared:
     # -- acts ---------------------------------------------------------------------------------
 
     async def _act(self) -> bool:
-        """Whether the act of the present phase succeeded."""
+        """Carry out the act of the present phase. Return whether it succeeded."""
         phase, term = self.state.phase, self.state.term
         match phase:
             case Phase.CLAIM:
@@ -185,7 +187,7 @@ class Shared:
         try:
             await self._recorder.write(record)
         except KubeError as error:
-            self._record = None  # it may have been written all the same
+            self._record = None  # it may have been written nevertheless
             log.warning("who answers could not be written", extra={"why": str(error)})
             return False
         self._know(record, asked)
@@ -203,7 +205,7 @@ class Shared:
         return True
 
     async def _begin_log(self) -> bool:
-        """What the Permits do not show yet goes into the log; the rest every replica watches."""
+        """Begin the log with what the Permits do not show yet. Every replica watches the rest."""
         told = {
             held.name: written(held)
             for held in self._ledger.open()
@@ -221,7 +223,7 @@ class Shared:
         return True
 
     async def _keep_up(self) -> None:
-        """Follow the log also while nobody asks; its old end is cut off by the leader."""
+        """Follow the log without requests as well. The leader removes old entries."""
         if self.answers() is not AnswerSource.REDIS:
             return
         try:
@@ -276,7 +278,7 @@ class Shared:
         self._in_charge()
         if self.answers() is not AnswerSource.REDIS:
             return
-        wanted = self._begun + 1  # one that began before may have been answered before
+        wanted = self._begun + 1  # a sync that has already begun may lack the latest changes
         async with self._gate:
             if self._done < wanted:
                 self._begun += 1
@@ -286,7 +288,7 @@ class Shared:
         self._in_charge()
 
     async def _sync(self) -> None:
-        """Raises NotInCharge."""
+        """Apply the changes of the log. Raises NotInCharge."""
         try:
             self._apply(await self._log.sync(self._reign, self._since))
         except (Away, Strange) as error:
@@ -304,7 +306,7 @@ class Shared:
         self._trimming.told(changes)
 
     async def take(self, held: LedgerPermit) -> bool:
-        """Called within the gate, with no await since the judgement."""
+        """Take the permit. Call it within the gate, with no await since the judgement."""
         if (now := self.answers()) is not AnswerSource.REDIS:
             if now is AnswerSource.NOTHING:
                 self._store.leave(held)

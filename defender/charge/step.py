@@ -1,37 +1,40 @@
-"""Who answers: all replicas through Redis, or the holder of the lease alone, from the Permits.
+"""Decide who answers: all replicas through Redis, or the holder of the lease alone from the
+Permits.
 
-Redis may lose what it acknowledged, so it is never the last word. Which of the two holds is
-written where everybody reads it, on the API server (`record`):
+Redis may lose acknowledged writes, so it never has the last word. The coordination record on the
+API server says which mode is in force:
 
-    Redis    this epoch, in this reign of one Redis process: every replica answers that has read
-             the record within TRUST, and that Redis confirms it at each step
-    Permits  the holder of the lease answers, alone
+- Redis: this epoch, in this reign of one Redis process. A replica answers if it has read the record
+  within TRUST, and Redis confirms the record at each step.
+- Permits: only the holder of the lease answers.
 
-From Redis to Permits is a claim and a wait: TRUST after the claim was written nobody answers by
-Redis any more, so the Permits listed then are all there are. From Permits to Redis is a new epoch,
-begun from the memory of the only one who answered, and then the record.
+From Redis to Permits the leader writes its claim and waits. TRUST after that no replica answers by
+Redis, so the Permits listed then are complete. From Permits to Redis the leader begins a new epoch
+from its memory, and then writes the record.
 
-A step never assumes that its act succeeded: `CoordinationObservation.done` says so.
+A step never assumes that its act succeeded; `CoordinationObservation.done` says so.
 """
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 TRUST = 6.0
-"""Seconds for which a replica goes by what it has read of the record."""
+"""Seconds for which a replica relies on the record that it has read."""
 
 
 class CoordinationMode(StrEnum):
+    """Who answers."""
+
     REDIS = "Redis"
     PERMITS = "Permits"
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinationRecord:
-    """What is written on the API server.
+    """The record on the API server.
 
-    term    epoch of the lease under which it was written
-    epoch, replid, floor   of the log; with mode Redis alone
+    term: epoch of the lease under which it was written.
+    epoch, replid, floor: of the log, only with mode Redis.
     """
 
     mode: CoordinationMode
@@ -42,7 +45,7 @@ class CoordinationRecord:
 
 
 class Redis(StrEnum):
-    """How Redis is, compared with the record."""
+    """State of Redis compared with the record."""
 
     OURS = "the epoch and the reign of the record"
     STRANGE = "it answers, with another epoch or reign"
@@ -50,6 +53,8 @@ class Redis(StrEnum):
 
 
 class Phase(StrEnum):
+    """Phase of the change between the modes."""
+
     FOLLOW = "by the record"
     CLAIM = "write that the holder of the lease answers alone"
     DRAIN = "wait until everybody else has stopped"
@@ -60,7 +65,7 @@ class Phase(StrEnum):
 
 
 class AnswerSource(StrEnum):
-    """What this replica answers by."""
+    """What this replica answers from."""
 
     NOTHING = "nothing"
     REDIS = "Redis"
@@ -69,13 +74,13 @@ class AnswerSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CoordinationTimes:
-    """Seconds.
+    """Times in seconds.
 
-    trust     for which a replica goes by what it has read of the record
-    margin    more than that passes before the Permits are listed
-    patience  with a Redis that is away, before it is done without
-    settled   for which Redis must have been well before it is used again
-    round     between two looks at the record and at Redis
+    trust: for which a replica relies on the record that it has read.
+    margin: additional wait before the Permits are listed.
+    patience: for which Redis may be away before the leader does without it.
+    settled: for which Redis must answer before it is used again.
+    round: interval of checks of the record and of Redis.
     """
 
     trust: float = TRUST
@@ -87,7 +92,7 @@ class CoordinationTimes:
 
 @dataclass(frozen=True, slots=True)
 class CoordinationState:
-    """`since` is when the phase began, monotonic; `term` the lease's epoch that it belongs to."""
+    """`since` is the monotonic start of the phase; `term` the lease's epoch to which it belongs."""
 
     phase: Phase = Phase.FOLLOW
     since: float = 0.0
@@ -98,12 +103,13 @@ class CoordinationState:
 class CoordinationObservation:
     """What was observed.
 
-    now          monotonic
-    term         epoch of our lease; None: another leads
-    record       as last read; None: never, or not since an act whose outcome is unclear
-    read_at      before that read was asked for, monotonic
-    redis        as it is now, and since when
-    done         whether the act of the present phase succeeded
+    now: monotonic seconds.
+    term: epoch of our lease, None if another replica leads.
+    record: as last read. None if never read, or not since an act with unclear outcome.
+    read_at: monotonic time before that read was requested.
+    redis: its state.
+    redis_since: monotonic time since which it has that state.
+    done: whether the act of the present phase succeeded.
     """
 
     now: float
@@ -118,7 +124,7 @@ class CoordinationObservation:
 def step(
     state: CoordinationState, seen: CoordinationObservation, times: CoordinationTimes
 ) -> CoordinationState:
-    """The next phase. The act of a phase is done, again and again, until `seen.done`."""
+    """Return the next phase. The act of a phase is repeated until `seen.done`."""
 
     def to(phase: Phase) -> CoordinationState:
         return CoordinationState(phase, seen.now, seen.term or 0)
@@ -150,7 +156,7 @@ def step(
 
 
 def _still_ours(state: CoordinationState, seen: CoordinationObservation) -> bool:
-    """Whether the lease, and the record once it was claimed, are what the phase stands on."""
+    """Return whether the lease, and the claimed record, are still those of the phase."""
     if state.term != seen.term:
         return False
     if state.phase is Phase.CLAIM or (state.phase is Phase.PUBLISH and seen.done):
@@ -161,7 +167,7 @@ def _still_ours(state: CoordinationState, seen: CoordinationObservation) -> bool
 
 
 def _to_be_claimed(seen: CoordinationObservation, times: CoordinationTimes) -> bool:
-    """Whether the holder of the lease must do without Redis, for now."""
+    """Return whether the holder of the lease must do without Redis for now."""
     if seen.record is None:
         return False
     if seen.record.mode is CoordinationMode.PERMITS or seen.redis is Redis.STRANGE:
@@ -173,6 +179,7 @@ def _to_be_claimed(seen: CoordinationObservation, times: CoordinationTimes) -> b
 def answers(
     state: CoordinationState, seen: CoordinationObservation, times: CoordinationTimes
 ) -> AnswerSource:
+    """Return what this replica answers from."""
     if state.phase is Phase.ALONE and seen.term is not None and _still_ours(state, seen):
         return AnswerSource.PERMITS
     if state.phase is not Phase.FOLLOW or seen.record is None:

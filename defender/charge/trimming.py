@@ -1,7 +1,8 @@
-"""What may be cut off the log: what every replica sees on record by now, so that it stays short.
+"""Determine which entries can be removed from the log, because the Permits show them to every
+replica.
 
-A replica that has not seen as much of the Permits as the floor says answers nothing; so nobody
-misses what is cut off, whatever time it takes.
+A replica whose Permits are older than the log's floor answers nothing, so no replica misses a
+removed entry.
 """
 
 from collections import deque
@@ -14,14 +15,16 @@ from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.kube.informer import Informer
 
 KEEP_SECONDS = 60.0
-"""Replicas that follow at their own pace need no full list for what is younger."""
+"""Seconds for which entries stay, so that replicas that follow slowly need no full list."""
 EVERY_SECONDS = 10.0
+"""Least seconds between two removals."""
 AT_ONCE = 500
+"""Greatest number of entries that one removal takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """`names` with the version that each had at most."""
+    """Entries to remove. `names` has the version that each had at most."""
 
     names: dict[str, int]
     floor: int
@@ -29,10 +32,12 @@ class Old:
 
 @dataclass(slots=True)
 class Trimming:
+    """Tracker of entries of the log that can be removed."""
+
     ledger: PermitLedger
     permits: Informer[Permit]
     entries: dict[str, int] = field(default_factory=dict)
-    """Name to a version at which, or before which, it changed last."""
+    """By name, a version at or before which the entry last changed."""
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
 
     def told(self, changes: LogChanges) -> None:
@@ -41,7 +46,11 @@ class Trimming:
         self.entries |= {entry.name: changes.version for entry in changes.entries}
 
     def due(self, now: float, at: int) -> Old | None:
-        """What is old enough and certain, None if it is not time. `at`: version of the log."""
+        """Return the entries to remove, None for none yet.
+
+        now: monotonic seconds.
+        at: version of the log.
+        """
         if self._marks and now < self._marks[-1][0] + EVERY_SECONDS:
             return None
         self._marks.append((now, at))
@@ -59,7 +68,7 @@ class Trimming:
         return Old(names, floor) if names else None
 
     def _certain(self, held: LedgerPermit | None) -> bool:
-        """Whether the record says as much as the log; what is in no ledger came to nothing."""
+        """Return whether the Permit says as much as the log. An entry in no ledger was undone."""
         if held is None:
             return True
         settled = held.status_written and not (held.unsure or held.late)
@@ -71,7 +80,9 @@ class Trimming:
             self.entries.pop(name, None)
 
     def _sweep(self) -> None:
-        """Forget what the log brought after its Permit was deleted: no watch will tell of it."""
+        """Forget permits that the log reported after their Permit was deleted, as no watch reports
+        that again.
+        """
         if not self.permits.fresh():
             return
         seen = self._seen()

@@ -1,7 +1,7 @@
-"""What people do: pauses in policies, and decisions on jobs. Each is written as the person.
+"""Acts of people: pauses in policies, and decisions on jobs. Each is written as the person.
 
-A write fails if somebody wrote first. Where that changes what the person decided about, they are
-told who did what; where it does not, it is tried again on what is there now.
+After a conflict the object is read again. If the change affects what the person decided about, the
+person is told who did what; otherwise the write is repeated.
 """
 
 import logging
@@ -42,19 +42,19 @@ SAID = {
     "Retry": ("Sent back", "it tries the same rung again, within the limits"),
     "Close": ("Closed", "what it holds is given back, and it ends as Failed"),
 }
-"""What was done, and what follows."""
+"""By decision, what was done and what follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """good  False: nothing was written, and `text` says why"""
+    """Outcome of an act. good: False if nothing was written; `text` then says why."""
 
     text: str
     good: bool = True
 
 
 class OperatorActions:
-    """Does them, and remembers the last KEPT for the page that shows them."""
+    """Carries out the acts, and keeps the last KEPT of them for the page that shows them."""
 
     def __init__(self, writers: Writers, clock: Clock) -> None:
         self._writers, self._clock = writers, clock
@@ -62,7 +62,7 @@ class OperatorActions:
         self._count = 0
 
     def past(self) -> Iterator[OperatorAction]:
-        """The latest first."""
+        """Return the acts, the latest first."""
         return reversed(self._past)
 
     async def pause(self, who: Person, wanted: Pause, scope: PausedScope) -> ActionOutcome:
@@ -82,7 +82,10 @@ class OperatorActions:
     async def decide(
         self, who: Person, job: str, decision: Decision, note: str, seen: int
     ) -> ActionOutcome:
-        """`seen`: how many decisions the job had when the person looked at it."""
+        """Write a decision on a job.
+
+        seen: number of decisions of the job when the person looked at it.
+        """
 
         async def write(kube: Kube) -> ActionOutcome:
             return await decide(kube, job, decision, who.name, note, seen, self._clock.now())
@@ -108,7 +111,7 @@ async def decide(
 ) -> ActionOutcome:
     """Append a decision to a job that waits. Raises KubeError.
 
-    by  who it is, where no webhook sets it from the credentials of the write
+    by: name of the person, used if no webhook sets it from the credentials of the write.
     """
     path = paths.custom(JOBS, name)
     for _ in range(TRIES):
@@ -123,7 +126,7 @@ async def decide(
         try:
             await kube.patch(path, body)
         except Conflict:
-            continue  # its controller writes often: what counts is looked at again
+            continue  # its controller writes often; read the job again and check it
         done, then = SAID[decision]
         return ActionOutcome(f"{done} {name}: {then}.")
     return ActionOutcome(f"Job {name} is being written all the time: try again.", good=False)
@@ -134,7 +137,7 @@ def decisions(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def cannot_decide(job: dict[str, Any], decision: Decision, seen: int) -> str:
-    """Why a decision would not be what the person meant, "" if it is. Pure."""
+    """Return why a decision would not be what the person meant, "" if it is. Pure."""
     name, made = job["metadata"]["name"], decisions(job)
     if len(made) > seen:
         last = made[-1]

@@ -1,7 +1,7 @@
-"""The dashboard as a Starlette application, mounted anywhere: pages, their live streams, assets.
+"""The dashboard as a Starlette application that can be mounted anywhere: pages, streams and assets.
 
-Whoever is not known is sent to the login page; who is known but may not read is told which right
-is missing. Posts are in `posts`.
+Unknown callers are sent to the login page. Known ones without the right to read are told which
+right is missing. Posts are in `posts`.
 """
 
 import logging
@@ -37,7 +37,7 @@ Endpoint = Callable[[Request, Visit], Awaitable[Response]]
 
 
 class Site:
-    """What all endpoints share."""
+    """Dependencies of all endpoints."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Site:
     # -- who asks -------------------------------------------------------------------------------
 
     def known(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-        """`endpoint` for people who may read."""
+        """Return a handler that calls the endpoint for people who may read, and refuses others."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -95,7 +95,9 @@ class Site:
         return answer
 
     def _log_in_first(self, request: Request) -> Response:
-        """A stream cannot follow a redirect to a page: it is told that nobody is logged in."""
+        """Answer an unknown caller. A stream cannot follow a redirect to a page, so it gets an
+        error.
+        """
         if request.method != "GET" or request.url.path.startswith(f"{root(request)}/live/"):
             return PlainTextResponse("log in first", 401)
         inner = request.url.path.removeprefix(root(request)) or "/"
@@ -125,7 +127,7 @@ class Site:
     # -- pages ----------------------------------------------------------------------------------
 
     def plain(self, request: Request, template: str, code: int = 200, **given: object) -> Response:
-        """A page for whoever asks, known or not."""
+        """Return a page that any caller may see, known or not."""
         text = self.renderer.page(template, root=root(request), visit=None, menu=MENU, **given)
         return HTMLResponse(text, code)
 
@@ -159,7 +161,7 @@ class Site:
         return response
 
     async def find(self, request: Request, visit: Visit) -> Response:
-        """To the node that is meant, if only one can be; else to the list of those that can."""
+        """Redirect to the node if only one matches, else to the list of matches."""
         text = request.query_params.get("q", "").strip()[:253]
         names = list(self.board.scene().fleet.names())
         found = [text] if text in names else [name for name in names if text and text in name]

@@ -1,8 +1,8 @@
-"""How often somebody may try to log in: a few times at once, then one attempt each few seconds.
+"""Limits of login attempts: a few at once, then one attempt in each few seconds.
 
-By the address of whoever tries, and for all together, so that many addresses ask the API server
-little. What all have comes back fast: a few addresses that fail lock nobody else out. Bounded: the
-addresses that tried least lately are forgotten first.
+They apply to each address and to all together, so that many addresses cause few requests to the API
+server. The common limit recovers fast, so a few failing addresses lock out nobody else. The number
+of addresses is bounded: the least recently used ones are dropped first.
 """
 
 from collections import OrderedDict
@@ -11,12 +11,16 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class AttemptBucket:
+    """Remaining attempts at a monotonic time."""
+
     tokens: float
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRate:
+    """A rate of attempts: `burst` at once, and one more after each `every` seconds."""
+
     burst: int
     every: float
 
@@ -31,8 +35,12 @@ class AttemptRate:
 
 
 class LoginAttempts:
-    """burst, every  failures at once of one address; `every` seconds give one back
-    together, all_every  the same of all addresses
+    """Failed attempts.
+
+    burst: failures at once of one address.
+    every: seconds after which one of them is available again.
+    together, all_every: the same for all addresses.
+    addresses: greatest number of addresses to track.
     """
 
     def __init__(
@@ -52,7 +60,7 @@ class LoginAttempts:
         self._by: OrderedDict[str, AttemptBucket] = OrderedDict()
 
     def wait(self, address: str, now: float) -> float:
-        """Seconds until `address` may try again; 0: now."""
+        """Return the seconds until `address` may try again, 0 for now."""
         own = self._by.get(address, AttemptBucket(self._own.burst, now))
         return max(self._own.wait(own, now), self._total.wait(self._all, now))
 

@@ -1,8 +1,8 @@
-"""How a request is known: by the cookie that a login left, or by the proxy in front of us.
+"""Authentication of dashboard requests: by the cookie of a login, or by the proxy in front.
 
-A cookie holds who the person is and, for a Token, the token. It is shown to the Gate again with
-each request, which remembers its answers for seconds: a token that is withdrawn stops working here
-as fast as it does elsewhere.
+The cookie contains the identity and, for a Token login, the token. The authenticator checks the
+token with each request and caches results for seconds, so a revoked token stops working as fast as
+elsewhere.
 """
 
 import hmac
@@ -29,7 +29,7 @@ OPERATOR = "demo"
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of a person. `session` names the login, and forms are bound to it."""
+    """A request of a person. `session` identifies the login, and forms are bound to it."""
 
     person: Person
     rights: Rights
@@ -38,7 +38,10 @@ class Visit:
 
 
 class VisitorAuthenticator:
-    """link  a secret that the program printed as part of an address; "" for none"""
+    """Authenticator of dashboard requests.
+
+    link: a secret that the program printed in an address, "" for none.
+    """
 
     def __init__(
         self,
@@ -55,13 +58,13 @@ class VisitorAuthenticator:
     # -- coming in ------------------------------------------------------------------------------
 
     async def visit(self, request: HTTPConnection) -> Visit | None:
-        """Who asks, None for nobody we know. Raises Unverified."""
+        """Return the visit, None for an unknown caller. Raises Unverified."""
         content = self._seal.open(COOKIE, request.cookies.get(COOKIE, ""), self._clock.now()) or {}
         session = str(content.get("session", ""))
         if session in self._sign_outs:
             content, session = {}, ""
         if person := self._proxied(request):
-            # The proxy decides who it is: a cookie of another person is not theirs.
+            # The proxy decides who the person is; a cookie of another person is not used.
             fits = content.get("via") == Via.PROXY and content.get("name") == person.name
             session = session if fits else secrets.token_hex(16)
             return Visit(person, await rights_of(person, self.gate), session, not fits)
@@ -80,7 +83,7 @@ class VisitorAuthenticator:
                 return None
 
     async def with_token(self, token: str) -> Person | None:
-        """Raises Unverified."""
+        """Return the person with this token, None if it is invalid. Raises Unverified."""
         who = await self.gate.identify(token) if token else None
         return None if who is None else Person(who, Via.TOKEN, token)
 
@@ -90,11 +93,11 @@ class VisitorAuthenticator:
         return Person(Identity(OPERATOR, proof=Proof.LOOPBACK), Via.LINK)
 
     def _mark(self) -> str:
-        """Ties a cookie to the link of this very program."""
+        """Return a value that binds a cookie to the link of this process."""
         return self._seal.form_token(f"link {self.link}")
 
     def _proxied(self, request: HTTPConnection) -> Person | None:
-        """The person that the proxy names, if it is the proxy that speaks."""
+        """Return the person that the proxy names, None if the request is not from the proxy."""
         proxy = self.proxy
         if not proxy.user or not self._by_proxy(request):
             return None
@@ -102,9 +105,9 @@ class VisitorAuthenticator:
         if proxy.secret and not hmac.compare_digest(shown.encode(), proxy.secret.encode()):
             return None
         named = request.headers.getlist(proxy.user)
-        # Twice is a name that came from outside, beside the proxy's own.
+        # A second header comes from outside, in addition to the proxy's own.
         name = named[0].strip() if len(named) == 1 else ""
-        # What Kubernetes itself gives its own parts is never a person's.
+        # Names with this prefix belong to components of Kubernetes, never to people.
         if not name or name.startswith("system:") or len(name) > 256:
             return None
         said = request.headers.get(proxy.groups, "") if proxy.groups else ""
@@ -119,13 +122,13 @@ class VisitorAuthenticator:
         return request.client is not None and self.proxy.trusts(request.client.host)
 
     def secure(self, request: HTTPConnection) -> bool:
-        """Whether the browser speaks https, with us or with the proxy in front of us."""
+        """Return whether the browser uses https, to us or to the proxy."""
         if self._by_proxy(request):
             return request.headers.get("X-Forwarded-Proto", "") == "https"
         return request.url.scheme == "https"
 
     def address(self, request: HTTPConnection) -> str:
-        """Whose attempts these are: the one that the proxy was called from, if it is the proxy."""
+        """Return the client's address for login limits, as the proxy reports it if there is one."""
         if self._by_proxy(request):
             said = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
             if said:
@@ -135,7 +138,7 @@ class VisitorAuthenticator:
     # -- cookies --------------------------------------------------------------------------------
 
     def remember(self, response: Response, person: Person, secure: bool, session: str = "") -> None:
-        """Raises TooLong for a token that no cookie holds."""
+        """Set the cookie of the login. Raises CookieTooLong for a token that does not fit."""
         content = {"session": session or secrets.token_hex(16), "via": person.via.value}
         match person.via:
             case Via.TOKEN:
@@ -148,12 +151,12 @@ class VisitorAuthenticator:
         self._set(response, COOKIE, sealed, LASTS, secure)
 
     def forget(self, response: Response, session: str, secure: bool) -> None:
-        """Log out: this cookie opens nothing any more, wherever it is kept."""
+        """Log out: the cookie becomes invalid, wherever a copy of it is kept."""
         self._sign_outs.add(session, self._clock.now() + LASTS)
         self._set(response, COOKIE, "", timedelta(0), secure)
 
     def tell(self, response: Response, text: str, good: bool, secure: bool) -> None:
-        """Something that the next page says once."""
+        """Set a message that the next page shows once."""
         content = {"text": text[:900], "good": good}
         sealed = self._seal.close(FLASH, content, self._clock.now() + FLASH_LASTS)
         self._set(response, FLASH, sealed, FLASH_LASTS, secure)

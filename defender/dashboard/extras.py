@@ -1,4 +1,6 @@
-"""What of a page is made for one visit and not kept up to date: choices of forms, live reads."""
+"""Variables of pages that are computed for one visit and not updated: choices of forms, live
+reads.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +17,7 @@ MOST_SUGGESTED = 200
 async def extra(
     page: str, board: SceneBuilder, kube: Kube, params: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Variables of the template `page`."""
+    """Return the variables for the template `page`."""
     match page:
         case "node":
             return {"eviction": await eviction.look(kube, params["name"])}
@@ -30,7 +32,7 @@ async def extra(
 
 
 def _scopes(board: SceneBuilder) -> list[str]:
-    """What can be paused, for the form to suggest: the cluster, zones, racks."""
+    """Return scopes to suggest for a pause: the cluster, zones and racks."""
     racks = board.fleet.racks()
     zones = dict.fromkeys(f"zone={zone}" for zone, _ in racks if zone)
     found = ["cluster", *zones, *(f"rack={rack}" for _, rack in racks if rack)]

@@ -1,7 +1,7 @@
-"""The whole fleet by zone and rack, kept in memory node by node, and its view models. Pure.
+"""The whole fleet by zone and rack, in memory, and its view models. Pure.
 
-10,000 nodes are too many to look at each time somebody watches: a node that changes is put anew,
-and only the tile of its rack is another one afterwards.
+10,000 nodes are too many to process for each viewer. A changed node is replaced, and then only the
+tile of its rack is computed again.
 """
 
 import math
@@ -15,7 +15,7 @@ from defender.dashboard.natural import natural
 from defender.dashboard.standing import TROUBLE, Cell, NodeDisplayState
 
 MOST_TILES = 320
-"""On one page. Racks without trouble are summed up beyond it."""
+"""Greatest number of tiles on a page. Above it, racks without trouble are summed up."""
 Key = tuple[str, str]
 """Zone and rack."""
 
@@ -43,7 +43,7 @@ class Rack:
 
 
 class FleetGrid:
-    """Cells by rack. `version` grows with every change that can be seen."""
+    """Cells by rack. `version` grows with every visible change."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -84,7 +84,7 @@ class FleetGrid:
         return self._where.keys()
 
     def rack(self, zone: str, rack: str) -> list[Cell]:
-        """The nodes of a rack in the order of their names; empty if there is no such rack."""
+        """Return the nodes of a rack, sorted by name; empty if there is no such rack."""
         found = self._racks.get((zone, rack))
         return found.in_order() if found else []
 
@@ -95,7 +95,7 @@ class FleetGrid:
         return sorted(self._racks, key=lambda key: (natural(key[0]), natural(key[1])))
 
     def counts(self) -> "Counts":
-        """Nodes of the whole fleet by state."""
+        """Return the numbers of nodes of the whole fleet by state."""
         return added(self.tile(key).counts for key in self._racks)
 
     def tile(self, key: Key) -> "Tile":
@@ -106,12 +106,12 @@ class FleetGrid:
 
 
 Counts = tuple[tuple[str, int], ...]
-"""(state, nodes) for the states that occur, the most telling first."""
+"""(state, nodes) for the states that occur, the most important first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A rack: `states` has one letter for each node, in the order of their names."""
+    """A rack. `states` has one letter for each node, in the order of their names."""
 
     template: ClassVar[str] = "parts/tile.html"
     zone: str
@@ -120,7 +120,7 @@ class Tile:
     counts: Counts
     wide: int
     paths: tuple[tuple[str, str], ...]
-    """(letter, SVG path) for each state, one unit a node."""
+    """(letter, SVG path) for each state, with one unit for each node."""
 
     @property
     def key(self) -> str:
@@ -136,7 +136,7 @@ class Tile:
 
     @property
     def sentence(self) -> str:
-        """What is not healthy in it; of a quiet rack how many nodes it has."""
+        """The nodes that are not healthy by state, or the number of nodes if all are."""
         found = [f"{many} {_WORDS.get(s, s.lower())}" for s, many in self.counts if s != "Healthy"]
         return ", ".join(found) or f"{len(self.states)} healthy"
 
@@ -156,7 +156,9 @@ def tile_of(key: Key, cells: Sequence[Cell]) -> Tile:
 
 
 def columns(nodes: int) -> int:
-    """A rack is a strip of ten; what is larger grows square, as far as a screen is wide."""
+    """Return the columns of a tile: ten for a usual rack, more for a large one, up to the screen's
+    width.
+    """
     if nodes <= 40:
         return 10
     return min(50, max(10, 5 * round(math.sqrt(nodes * 2) / 5)))
@@ -176,9 +178,9 @@ def added(counts: Iterable[Counts]) -> Counts:
     )
 
 
-# Each state has a shape of its own, so that colour is never needed to tell them apart. A shape is
-# drawn from the upper left corner of its cell, which is one unit wide and high.
-# Healthy ones, by far the most, are a dashed line for each run of them.
+# Each state has its own shape, so that it can be recognized without colour. A shape is drawn from
+# the upper left corner of its cell, which is one unit wide and high. Healthy nodes, by far the
+# most, are a dashed line for each run of them.
 SHAPES = {
     "f": "m.5 0l.5.5-.5.5-.5-.5z",
     "w": "m.05.05h.9v.9h-.9zm.22.22v.46h.46v-.46z",
@@ -202,7 +204,9 @@ def _path(letter: str, states: str, wide: int) -> str:
 
 
 def _runs(letter: str, states: str, wide: int) -> str:
-    """One dash per node: `stroke-dasharray: .6 .4` of a line that starts .2 into its cell."""
+    """Return lines with one dash for each node: `stroke-dasharray: .6 .4`, starting .2 into the
+    cell.
+    """
     found = []
     for start in range(0, len(states), wide):
         for run in re.finditer(f"{letter}+", states[start : start + wide]):
@@ -212,7 +216,7 @@ def _runs(letter: str, states: str, wide: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Racks of a zone that are not drawn: the quietest."""
+    """Racks of a zone that are not drawn, because they have the least trouble."""
 
     template: ClassVar[str] = "parts/quiet.html"
     zone: str
@@ -239,7 +243,9 @@ class Zone:
 
 
 def zones(fleet: FleetGrid, most: int = MOST_TILES) -> list[Zone]:
-    """All zones with the tiles that fit: those with trouble first, and of each zone as many."""
+    """Return all zones with the tiles that fit, those with trouble first, spread evenly over the
+    zones.
+    """
     tiles: dict[str, list[Tile]] = {}
     for key in fleet.racks():
         tiles.setdefault(key[0], []).append(fleet.tile(key))

@@ -1,4 +1,4 @@
-"""What people write into forms, read and checked. Pure."""
+"""Validation of form input. Pure."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ RESUMED, INSTANT = "resumed", "instant"
 
 
 def ends(fields: Mapping[str, str], now: datetime) -> datetime | None:
-    """When a pause ends by itself; None: when it is resumed. Raises ValueError."""
+    """Return when the pause ends by itself, None if a person must resume. Raises ValueError."""
     length = fields.get("for", "")
     if length == RESUMED:
         return None
@@ -35,14 +35,14 @@ def ends(fields: Mapping[str, str], now: datetime) -> datetime | None:
 
 
 def sentence(error: ValueError) -> str:
-    """Of pydantic's errors the sentence; ours are one already."""
+    """Return the message of a pydantic error. Our own errors have one already."""
     if isinstance(error, ValidationError):
         return "; ".join(str(each["msg"]) for each in error.errors())[:500]
     return str(error)
 
 
 def wanted_pause(fields: Mapping[str, str], by: str, now: datetime) -> tuple[PausedScope, Pause]:
-    """Raises ValueError for what nobody can mean."""
+    """Return the pause of the form. Raises ValueError for invalid input."""
     scope = read_scope(fields.get("scope", "").strip())
     until = ends(fields, now)
     if not (why := fields.get("why", "").strip()):

@@ -1,12 +1,12 @@
-"""Pages that stay true while they are open: what has changed is sent as server-sent events.
+"""Live pages: changes are sent as server-sent events while a page is open.
 
-For each page that somebody watches there is one Feed, whoever and however many they are: its parts
-as HTML, and the number of the change that each came with. A client says which change it has seen
-and is sent the parts that are newer, so nothing is queued for it: a slow client is sent less, and
-what it missed in between is gone. One that comes back after a break says so in the same way.
+Each page that somebody watches has one Feed, whatever the number of viewers: its parts as HTML,
+each with the number of the change that made it. A client says which change it has seen and gets the
+newer parts. Nothing is queued: a slow client gets fewer messages and skips intermediate states. A
+client that reconnects does the same.
 
 Bounds: MOST_CLIENTS streams, MOST_FEEDS pages, two messages a second for each client. Rights are
-looked at anew when a stream begins, so a stream lasts LASTS at most.
+    checked when a stream begins, so a stream lasts at most LASTS.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from defender.dashboard.scene import Scene, SceneBuilder
 from kubenode.runtime.clock import Clock, wait
 
 TICK = 0.5
-"""Seconds between two looks, so at most two messages a second."""
+"""Seconds between two refreshes, so at most two messages a second."""
 BEAT = 5.0
-"""Seconds after which something is sent although nothing changed: the stream is alive."""
+"""Seconds after which a message is sent without a change, to show that the stream is alive."""
 LASTS = 600.0
-"""Seconds after which a stream ends; its client comes again at once, and is asked who it is."""
+"""Seconds after which a stream ends. The client reconnects at once and is authenticated again."""
 MOST_CLIENTS = 100
 MOST_FEEDS = 64
 
@@ -33,12 +33,12 @@ Build = Callable[[Scene], View]
 
 
 class TooMany(Exception):
-    """As many streams as this process serves are open."""
+    """The process already serves the greatest number of streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPosition:
-    """What a client has: `run` of this process, and the number of the last change."""
+    """What a client has seen: `run` of this process, and the number of the last change."""
 
     run: str = ""
     number: int = -1
@@ -61,7 +61,7 @@ class LivePart:
 
 @dataclass(slots=True)
 class LiveSlot:
-    """`number` is that of the last change of which parts there are, and in which order."""
+    """Parts of a slot. `number` is that of the last change of their set or order."""
 
     parts: dict[str, LivePart] = field(default_factory=dict)
     number: int = 0
@@ -80,7 +80,9 @@ class Feed:
         self._layout = 0
 
     def refresh(self, scene: Scene) -> bool:
-        """Whether anything is another than before. What did not change is not rendered again."""
+        """Build the page again. Return whether anything changed. Unchanged parts are not rendered
+        again.
+        """
         number, changed = self.number + 1, False
         slots = {
             name: self._slot(self._slots.get(name, LiveSlot()), models, number)
@@ -108,15 +110,16 @@ class Feed:
         return LiveSlot(parts, before.number)
 
     def html(self) -> dict[str, dict[str, str]]:
-        """All parts by slot and key, in order."""
+        """Return all parts by slot and key, in order."""
         return {
             name: {key: part.html for key, part in slot.parts.items()}
             for name, slot in self._slots.items()
         }
 
     def since(self, number: int) -> dict[str, dict[str, object]]:
-        """What a client that has seen change `number` lacks, by slot: `keys` if they or their
-        order changed, `html` of the parts that did; -1 for all of it.
+        """Return what a client lacks that has seen change `number`, -1 for nothing.
+
+        By slot: `keys` if the set or order of parts changed, `html` of the changed parts.
         """
         found: dict[str, dict[str, object]] = {}
         for name, slot in self._slots.items():
@@ -131,12 +134,14 @@ class Feed:
         return found
 
     def layout(self, number: int) -> list[str]:
-        """Which slots there are, if that changed since `number`; a page is loaded anew then."""
+        """Return the slots if they changed after `number`, else an empty list. The client then
+        reloads the page.
+        """
         return list(self._slots) if self._layout > number else []
 
 
 class Hub:
-    """A Part: looks for changes while somebody watches, and wakes those who do."""
+    """A part that refreshes watched pages and wakes their viewers."""
 
     name = "dashboard live"
 
@@ -149,7 +154,9 @@ class Hub:
         self._over = False
 
     async def run(self) -> None:
-        """Until cancelled; then every stream ends, so that no client keeps the server."""
+        """Run until cancelled. Then every stream ends, so that no client delays the shutdown of the
+        server.
+        """
         try:
             while True:
                 await wait(self._clock, self._board.changed, BEAT / 2)
@@ -162,7 +169,7 @@ class Hub:
             self.close()
 
     def close(self) -> None:
-        """End every stream: who follows connects again, wherever that is."""
+        """End every stream. Clients then reconnect, perhaps to another replica."""
         self._over = True
         self._tick.set()
 
@@ -177,14 +184,14 @@ class Hub:
     def _bring(self, feed: Feed, scene: Scene) -> None:
         now = self._clock.monotonic()
         if feed.version == self._board.version and now < feed.built_at + BEAT:
-            return  # only time has passed, and that is shown by the clients themselves
+            return  # only time has passed, which clients show by themselves
         feed.version, feed.built_at = self._board.version, now
         feed.refresh(scene)
 
     def look(
         self, key: str, root: str, build: Build
     ) -> tuple[ClientPosition, dict[str, dict[str, str]]]:
-        """The page as it is now, and what a client that shows it has seen."""
+        """Return the page as it is now, and the position of a client that shows it."""
         feed = self._feed(key, root, build)
         self._bring(feed, self._board.scene())
         return ClientPosition(self.run_id, feed.number), feed.html()
@@ -204,7 +211,7 @@ class Hub:
     async def follow(
         self, key: str, root: str, build: Build, seen: ClientPosition
     ) -> AsyncIterator[dict[str, str]]:
-        """Events for one client, at once what it lacks, then what changes. Raises TooMany."""
+        """Yield events for one client: first what it lacks, then changes. Raises TooMany."""
         if self.clients >= MOST_CLIENTS:
             raise TooMany
         self.clients += 1

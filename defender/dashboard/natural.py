@@ -1,4 +1,4 @@
-"""Sorting names as people number them."""
+"""Natural sort order of names."""
 
 import re
 
@@ -6,6 +6,6 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Sorts `r2` before `r10`."""
+    """Return a sort key that puts `r2` before `r10`."""
     parts = _DIGITS.split(text)
     return tuple((1, int(p), "") if p.isdecimal() else (0, 0, p) for p in parts)

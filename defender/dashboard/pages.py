@@ -1,4 +1,4 @@
-"""The pages: what each is called, which parts of it are live, and what of its address it reads."""
+"""The pages: their names, live parts, and the parameters of their addresses."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,11 @@ LONGEST_PARAM = 317
 
 @dataclass(frozen=True, slots=True)
 class DashboardPage:
-    """path    as a route; its parameters and those of `asks` are what `build` is given
-    place   which entry of the menu it belongs to
-    build   the live parts; None for a page that is not there
+    """One page.
+
+    path: the route. Its parameters and those of `asks` are passed to `build`.
+    place: the menu entry to which it belongs.
+    build: returns the live parts, None if there is no such page.
     """
 
     name: str
@@ -32,7 +34,7 @@ class DashboardPage:
         return f"{self.name}.html"
 
     def read(self, query: Mapping[str, str], path: Mapping[str, str]) -> dict[str, str]:
-        """What `build` reads, cut to what can be meant."""
+        """Return the parameters for `build`, bounded in length."""
         found = {name: query[name] for name in self.asks if query.get(name)}
         return {k: v[:LONGEST_PARAM] for k, v in (found | dict(path)).items()}
 

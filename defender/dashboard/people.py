@@ -1,13 +1,14 @@
-"""Who looks at the dashboard and acts on it, and with whose rights.
+"""People who use the dashboard, and their rights. They are known by:
 
-    Token  a person's own bearer token: kept sealed in their cookie, and used for their writes, so
-           that RBAC and the API server's audit log know the person and not Kube Defender
-    Proxy  a reverse proxy in front of us has logged them in and says who it is; their writes go
-           out under Kube Defender's credentials as an impersonation of them
-    Link   whoever has the address that the program printed, on a host of their own (the demo)
+- Token: a person's own bearer token, sealed in the cookie and used for the person's writes. So RBAC
+  and the API server's audit log see the person and not Kube Defender.
+- Proxy: a reverse proxy that has authenticated the person. Writes use Kube Defender's credentials
+  and
+  impersonate the person.
+- Link: possession of the address that the program printed, on one's own host (the demo).
 
-Reading is `get defenderpolicies`; acting is `patch defenderpolicies` and
-`patch remedyoperationjobs`. The API server checks a write again.
+Reading needs `get defenderpolicies`; acting needs `patch defenderpolicies` and `patch
+remedyoperationjobs`. The API server checks each write again.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -61,7 +62,9 @@ EVERYTHING = Rights(True, True, True)
 
 
 class IdentityProvider(Protocol):
-    """What `defender.auth.Gate` is. Both raise Unverified."""
+    """The part of `defender.auth.gate.RequestAuthenticator` that is needed. Both raise
+    Unverified.
+    """
 
     async def identify(self, token: str) -> Identity | None: ...
 
@@ -69,7 +72,7 @@ class IdentityProvider(Protocol):
 
 
 async def rights_of(person: Person, gate: IdentityProvider) -> Rights:
-    """Raises Unverified."""
+    """Return the rights of the person. Raises Unverified."""
     if person.via is Via.LINK:
         return EVERYTHING
     who = person.identity
@@ -81,21 +84,21 @@ async def rights_of(person: Person, gate: IdentityProvider) -> Rights:
 
 
 Connect = Callable[[str], Transport]
-"""To the same API server as Kube Defender's, with this bearer token and nothing else of ours."""
+"""Returns a connection to the same API server with this bearer token and no credentials of ours."""
 
 
 class Writers:
-    """Clients of the API server that are the person.
+    """Clients of the API server that act as the person.
 
-    kube     Kube Defender's own, for Link and, with impersonation, for Proxy
-    connect  None: people with a token of their own can only read
+    kube: Kube Defender's own client, for Link and, with impersonation, for Proxy.
+    connect: None: people with their own token can only read.
     """
 
     def __init__(self, kube: Kube, connect: Connect | None = None) -> None:
         self._kube, self._connect = kube, connect
 
     def for_(self, person: Person) -> bool:
-        """Whether there is a way for this person to write at all."""
+        """Return whether this person can write at all."""
         return person.via is not Via.TOKEN or self._connect is not None
 
     @asynccontextmanager
@@ -115,7 +118,9 @@ class Writers:
 
 
 class Impersonation:
-    """A Transport over another one, as the user that `who` is. Closing it closes nothing."""
+    """A transport that impersonates the user `who`. Closing it does not close the transport
+    below.
+    """
 
     def __init__(self, under: Transport, who: Identity) -> None:
         self._under, self._who = under, who
@@ -146,12 +151,12 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """The reverse proxy that logs people in, and how we know that it is the one who speaks.
+    """The reverse proxy that authenticates people, and how it is recognized.
 
-    user     header with the user's name; "" for no proxy
-    groups   header with the groups, by commas; "" for none
-    within   addresses that the proxy speaks from
-    secret   what it shows in `secret_header` beside; "" for nothing
+    user: header with the user's name, "" for no proxy.
+    groups: header with the groups, separated by commas, "" for none.
+    within: addresses of the proxy.
+    secret: what it sends in `secret_header` in addition, "" for nothing.
     """
 
     user: str = ""
@@ -170,5 +175,5 @@ class Proxy:
 
 
 def networks(texts: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
-    """Raises ValueError naming the text."""
+    """Parse the addresses. Raises ValueError that names the invalid text."""
     return tuple(ip_network(text) for text in texts)

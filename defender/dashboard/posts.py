@@ -1,4 +1,4 @@
-"""What is posted: logging in and out, and what people decide. Every post shows its form's token."""
+"""Handlers of posts: login, logout and decisions. Every post needs the token of its form."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ Post = Callable[[Request, Visit, Fields], Awaitable[Response]]
 
 
 class Entrance:
-    """Logging in and out."""
+    """Login and logout."""
 
     def __init__(self, site: Site, attempts: LoginAttempts) -> None:
         self._site, self._attempts = site, attempts
@@ -108,7 +108,7 @@ class Entrance:
 
 
 class FormHandlers:
-    """What people with the right to act send: pauses, resumes, decisions."""
+    """Handlers for people with the right to act: pauses, resumes, decisions."""
 
     def __init__(self, site: Site, acts: OperatorActions, clock: Clock) -> None:
         self._site, self._acts, self._clock = site, acts, clock
@@ -150,7 +150,7 @@ class FormHandlers:
         return self._told(request, f"/jobs/{quote(name)}", done)
 
     def _told(self, request: Request, path: str, done: ActionOutcome) -> Response:
-        """To the page that shows what came of it, which says it once."""
+        """Redirect to the page that shows the outcome, with a message that it shows once."""
         self._site.board.touch()
         response = RedirectResponse(f"{root(request)}{path}", 303)
         self._site.doors.tell(response, done.text, done.good, self._site.doors.secure(request))
@@ -165,7 +165,7 @@ def _require(right: bool, which: str, visit: Visit) -> None:
 
 
 def posted(site: Site, post: Post) -> Callable[[Request], Awaitable[Response]]:
-    """`post` for people whose form is one of ours."""
+    """Return the handler restricted to valid forms of known people."""
 
     async def checked(request: Request, visit: Visit) -> Response:
         fields = await form(request)
@@ -178,6 +178,6 @@ def posted(site: Site, post: Post) -> Callable[[Request], Awaitable[Response]]:
 
 
 def inner(to: str) -> str:
-    """A path of this dashboard, whatever was asked for: never another host's."""
+    """Return the path if it is within this dashboard, else "/". It never leads to another host."""
     safe = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
     return to if safe and "\\" not in to and len(to) < 1000 else "/"

@@ -1,7 +1,7 @@
-"""View models as HTML.
+"""Render view models as HTML.
 
-Templates escape every value; no template marks one as safe, and the Content-Security-Policy would
-stop what slipped through. A model names its own template.
+Templates escape every value and mark none as safe, and the Content-Security-Policy blocks what
+might pass. A model names its own template.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from defender.dashboard.standing import OF_LETTER, NodeDisplayState
 
 
 class PagePart(Protocol):
-    """One part of a page: what replaces it in place has the same `key`."""
+    """One part of a page. A part with the same `key` replaces it in place."""
 
     template: ClassVar[str]
 
@@ -24,7 +24,7 @@ class PagePart(Protocol):
 
 
 View = Mapping[str, Sequence[PagePart]]
-"""The live parts of a page by the name of the slot that they stand in, in order."""
+"""The live parts of a page by the name of their slot, in order."""
 
 
 class Renderer:
@@ -45,7 +45,7 @@ class Renderer:
         }
 
     def part(self, model: PagePart, root: str) -> str:
-        """`root` is where the dashboard is mounted, for links."""
+        """Render one part. `root` is where the dashboard is mounted, for links."""
         return self._env.get_template(model.template).render(it=model, root=root).strip()
 
     def page(self, template: str, **given: Any) -> str:
@@ -53,7 +53,7 @@ class Renderer:
 
 
 def safe(html: str) -> Markup:
-    """What `part` has rendered, for the page that it stands in."""
+    """Mark the output of `part` as safe, for the page that contains it."""
     return Markup(html)
 
 
@@ -66,12 +66,12 @@ def iso(at: datetime) -> str:
 
 
 def instant(at: datetime) -> str:
-    """For people; scripts show how long ago it is."""
+    """Format a time for people. Scripts show how long ago it is."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def seconds(count: float) -> str:
-    """A length of time for people: `4.2 s`, `3 min`, `2 h 5 min`."""
+    """Format a duration for people: `4.2 s`, `3 min`, `2 h 5 min`."""
     if count < 10:
         return f"{count:.1f} s"
     if count < 90:

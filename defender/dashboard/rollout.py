@@ -1,4 +1,4 @@
-"""MachineComponentSet as the dashboard reads it: what it wants, and how far it is."""
+"""MachineComponentSet with the fields that the dashboard reads."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""NodeRemedier as the dashboard reads it: what it is for, how it stands, what it did."""
+"""NodeRemedier with the fields that the dashboard reads."""
 
 from datetime import datetime
 from typing import Any
@@ -41,7 +41,7 @@ class RuleStatus(msgspec.Struct, rename="camel", frozen=True):
 
 
 class RuleView(msgspec.Struct, rename="camel", frozen=True):
-    """One NodeRemedier; `infer` is there for a rule that only derives a fact."""
+    """One NodeRemedier. `infer` is set for a rule that only infers a fact."""
 
     metadata: ObjectMeta
     spec: RuleSpec = RuleSpec()

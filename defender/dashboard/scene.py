@@ -1,6 +1,6 @@
-"""What the views read, brought up to date with every change that Defender's informers see.
+"""Data of the views, updated with every change that Defender's informers observe.
 
-Handlers only note names; the work is done when somebody looks, once for all who do.
+Handlers only record names. The work is done when a page is built, once for all viewers.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 
 LOOK_AT_ALL = 20.0
-"""Seconds after which every node is looked at again: some change with time alone."""
+"""Seconds after which every node is evaluated again, because some change with time alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that a view is made of.
+    """Data from which views are computed.
 
-    open_jobs  by node, then by name
-    ready      "" while Defender can answer questions, else why not
-    late       what is not current, such as "nodes, for 75 s"; empty: all is
-    loaded     False until every list was read once
-    rollouts_read  False until those were: a cluster may have none of our machines' kinds
+    open_jobs: open jobs by node, then by name.
+    ready: "" while Defender can answer requests, else why not.
+    late: names of the caches that are not current, empty if all are.
+    loaded: False until every list was read once.
+    rollouts_read: False until rollouts were read. A cluster may lack the kinds of machines.
     """
 
     control: RiskControl
@@ -54,7 +54,7 @@ class Scene:
 
 @dataclass
 class SceneBuilder:
-    """Follows Defender; `scene` is always current, `changed` is set by every change."""
+    """Follows Defender. `scene` returns the current data; each change sets `changed`."""
 
     defender: Defender
     rules: Informer[RuleView]
@@ -88,11 +88,11 @@ class SceneBuilder:
 
     @property
     def version(self) -> int:
-        """Grows with every change that a view may show and that somebody tells us of."""
+        """Grows with every reported change that a view may show."""
         return self._version + self.defender.control.breakers.version
 
     def touch(self) -> None:
-        """Something that views show has changed beside what informers tell."""
+        """Record a change of what views show that no informer reports."""
         self._tell()
 
     def scene(self) -> Scene:
@@ -114,7 +114,7 @@ class SceneBuilder:
         )
 
     def _look(self) -> None:
-        """Put what has changed into the fleet."""
+        """Apply the recorded changes to the fleet."""
         now = self.clock.monotonic()
         if now >= self._all_at + LOOK_AT_ALL:
             self._all_at = now

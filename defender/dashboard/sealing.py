@@ -1,8 +1,8 @@
-"""Cookies that only we can read and write, and tokens against forged posts.
+"""Sealed cookies, and tokens against forged posts.
 
-AES-256-GCM with the cookie's purpose as associated data: one cookie cannot stand for another. The
-key is made at start, or read from a file that all replicas share, so that a person stays logged in
-when one of them ends.
+Cookies use AES-256-GCM with their purpose as associated data, so one cookie cannot stand for
+another. The key is made at start, or read from a file that all replicas share, so that a login
+survives the end of a replica.
 """
 
 import base64
@@ -24,12 +24,14 @@ from kubenode.runtime.process import CannotStart
 KEY_BYTES = 32
 NONCE = 12
 LONGEST = 3800
-"""Characters: browsers drop a cookie of more than 4096 bytes with its name and attributes."""
+"""Greatest length of a cookie in characters. Browsers drop one of more than 4096 bytes with its
+name and attributes.
+"""
 MOST_BYTES = 2**16
 
 
 class CookieTooLong(Exception):
-    """What was to be sealed does not fit a cookie."""
+    """The content does not fit a cookie."""
 
 
 class Seal:
@@ -39,7 +41,7 @@ class Seal:
         self._forms = _derived(key, b"forms")
 
     def close(self, purpose: str, content: dict[str, Any], until: datetime) -> str:
-        """`content` sealed, good until `until`. Raises TooLong."""
+        """Return the sealed content, valid until `until`. Raises CookieTooLong."""
         plain = zlib.compress(json.dumps([until.timestamp(), content]).encode(), 9)
         nonce = secrets.token_bytes(NONCE)
         sealed = nonce + self._aead.encrypt(nonce, plain, purpose.encode())
@@ -49,7 +51,7 @@ class Seal:
         return text
 
     def open(self, purpose: str, text: str, now: datetime) -> dict[str, Any] | None:
-        """None for what we did not seal for this, and for what is over."""
+        """Return the content, None if it was not sealed for this purpose or has expired."""
         if not text or len(text) > LONGEST:
             return None
         try:
@@ -61,7 +63,7 @@ class Seal:
         return dict(content) if now.timestamp() < until else None
 
     def form_token(self, session: str) -> str:
-        """Goes into every form of `session`; nobody else can know it."""
+        """Return the token for all forms of `session`, which cannot be guessed."""
         return hmac.new(self._forms, session.encode(), sha256).hexdigest()
 
     def form_token_fits(self, session: str, shown: str) -> bool:
@@ -73,7 +75,7 @@ def _derived(key: bytes, purpose: bytes) -> bytes:
 
 
 def seal_from(file: str | Path | None) -> Seal:
-    """With the key in `file`, or one of this process alone. Raises CannotStart."""
+    """Return a seal with the key in `file`, or with a key of this process. Raises CannotStart."""
     if file is None:
         return Seal()
     try:

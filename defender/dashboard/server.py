@@ -1,4 +1,4 @@
-"""The dashboard put together, and as a part of a program: on a port of its own, for people."""
+"""Build the dashboard, with its own server for people."""
 
 import logging
 from collections.abc import Callable
@@ -37,12 +37,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DashboardSettings:
-    """address, port  where people reach it; port 0 takes a free one
-    key_file  what cookies are sealed with, shared by replicas; None: a key of this process
-    link      part of an address that lets in whoever has it, with all rights; "" for none
-    context   what it serves TLS with; None: plain HTTP
-    flag      names the port in errors
-    namespace  where replicas that share a key tell one another of sign-outs
+    """Settings of the dashboard.
+
+    address, port: where people reach it. Port 0 takes a free one.
+    key_file: file with the key of cookies, shared by replicas. None: a key of this process.
+    link: part of an address that gives its bearer all rights, "" for none.
+    context: TLS context, None for plain HTTP.
+    flag: name of the port in errors.
+    namespace: namespace in which replicas with a shared key exchange logouts.
     """
 
     address: str = "127.0.0.1"
@@ -57,7 +59,7 @@ class DashboardSettings:
 
 
 class Dashboard:
-    """`ground` and `server` are Parts of the program that runs `defender`."""
+    """The dashboard. `ground` and `server` are parts of the program that runs `defender`."""
 
     def __init__(
         self,
@@ -99,12 +101,12 @@ class Dashboard:
 
     @property
     def ground(self) -> list[Part]:
-        """What it stands on; no lease is needed."""
+        """Parts that the dashboard needs, without a lease."""
         return [self.rules, self.rollouts, self.hub, self.sign_outs]
 
     @property
     def url(self) -> str:
-        """Where it is once `server.listening` is set, with the link if there is one."""
+        """Its address once `server.listening` is set, with the link if there is one."""
         address = self.settings.address
         host = f"[{address}]" if ":" in address else address
         link = f"login?link={self.settings.link}" if self.settings.link else ""
@@ -113,7 +115,7 @@ class Dashboard:
 
 
 class DashboardServer(WebServer):
-    """A Part. `context` None: plain HTTP, for loopback and behind a proxy that speaks TLS."""
+    """A part. `context` None: plain HTTP, for loopback and behind a proxy with TLS."""
 
     name = "dashboard server"
 

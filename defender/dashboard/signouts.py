@@ -1,8 +1,8 @@
-"""Sessions that a person signed out of, for all replicas: their cookies open nothing any more.
+"""Sessions that were logged out, shared by all replicas so that their cookies become invalid.
 
-A ConfigMap holds the SHA-256 of each session and when its cookie is over. Every replica reads and
-writes it every few seconds; the one that a person signs out at knows at once. What cannot be
-written waits for the next time.
+A ConfigMap stores the SHA-256 of each session with the expiry of its cookie. Every replica reads
+and writes it every few seconds; the replica at which a person logs out applies it at once. A failed
+write is repeated the next time.
 """
 
 import logging
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 NAME = "kubenode-dashboard-signouts"
 EVERY = timedelta(seconds=5)
 MOST = 5_000
-"""Sessions: a ConfigMap has room for ten thousand."""
+"""Greatest number of sessions. A ConfigMap has room for ten thousand."""
 
 
 class SignOuts:
-    """A Part. `store` None: the key of the cookies is this process's own, no other opens them."""
+    """A part. `store` None: cookies use a key of this process, so no other replica accepts them."""
 
     name = "sign-outs of the dashboard"
 
@@ -37,7 +37,7 @@ class SignOuts:
         return _mark(session) in self._until
 
     def add(self, session: str, until: datetime) -> None:
-        """End `session`, whose cookie is over at `until`."""
+        """End the session. Its cookie expires at `until`."""
         mark = _mark(session)
         self._until[mark] = until
         self._unwritten.add(mark)
@@ -50,7 +50,7 @@ class SignOuts:
             await self.exchange()
 
     async def exchange(self) -> None:
-        """Learn what other replicas know, and write what they do not."""
+        """Read the logouts of other replicas, and write new ones."""
         if self._store is not None:
             try:
                 await self._exchange(self._store)
@@ -73,7 +73,7 @@ class SignOuts:
         self._unwritten -= given.keys()
 
     def _drop(self) -> None:
-        """Those whose cookie is over; beyond MOST those that are over first."""
+        """Drop sessions whose cookie has expired; beyond MOST, those that expire first."""
         now = self._clock.now()
         left = sorted((until, mark) for mark, until in self._until.items() if until > now)
         self._until = {mark: until for until, mark in left[-MOST:]}
@@ -85,7 +85,7 @@ def _mark(session: str) -> str:
 
 
 def _read(data: Mapping[str, str]) -> dict[str, datetime]:
-    """What people wrote there is passed over."""
+    """Return the stored sessions. Unreadable entries are ignored."""
     sessions = {}
     for mark, text in data.items():
         try:

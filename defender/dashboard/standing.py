@@ -1,4 +1,4 @@
-"""How one node stands, in one word: what a cell of the fleet shows. Pure."""
+"""State of one node for display: what a cell of the fleet shows. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ RACK = "kubenode.io/rack"
 POOL = "kubenode.io/pool"
 CORDONED_BY = "kubenode.io/cordoned-by"
 SOMEBODY = "somebody else"
-"""Nodes carry no word about who cordoned them, unless it was a job of ours."""
+"""Who cordoned a node, if it was no job of ours. Nodes do not record that."""
 
 
 class NodeDisplayState(StrEnum):
-    """The most telling first: a node is shown as the first of these that holds."""
+    """States, the most important first. A node has the first one that applies."""
 
     PERSON = "Waiting for a person"
     HELD = "Held"
@@ -32,7 +32,7 @@ class NodeDisplayState(StrEnum):
 
     @property
     def letter(self) -> str:
-        """One letter for long lists of nodes; also the name of its symbol."""
+        """One letter for long lists of nodes, also the name of the symbol."""
         return _LETTERS[self]
 
 
@@ -62,8 +62,8 @@ UNDER_WAY = (JobPhase.RUNNING, JobPhase.VERIFYING)
 class Cell:
     """A node as the fleet shows it.
 
-    why          a sentence; "" where the word says it all
-    cordoned_by  a job's mark, SOMEBODY, or "" for a node that is schedulable
+    why: a sentence, "" if the state says it all.
+    cordoned_by: a job's mark, SOMEBODY, or "" for a schedulable node.
     """
 
     name: str
@@ -83,7 +83,11 @@ def cell_of(
     jobs: Iterable[ObservedJob],
     permits: Iterable[LedgerPermit],
 ) -> Cell:
-    """`jobs` are the node's open ones, `permits` those held on it."""
+    """Return the cell of the node.
+
+    jobs: open jobs of the node.
+    permits: permits held on it.
+    """
     labels = node.metadata.labels
     job = leading(jobs)
     state, why = _state(node, member, job, list(permits))
@@ -107,7 +111,7 @@ def cordoned_by(node: Node) -> str:
 
 
 def leading(jobs: Iterable[ObservedJob]) -> ObservedJob | None:
-    """Of several open jobs of a node the one that may act, else the latest."""
+    """Return the open job to show: one that may act, else the latest. None without jobs."""
     return max(jobs, key=lambda job: (job.acts, born(job), job.metadata.name), default=None)
 
 
@@ -140,7 +144,7 @@ def _state(
 
 
 def of_job(job: ObservedJob) -> NodeDisplayState | None:
-    """None for a job that has only begun, or may never act: the node itself says more."""
+    """Return the state by the job, None if the job has only begun or may never act."""
     if job.status.phase in FOR_PEOPLE:
         return NodeDisplayState.PERSON
     if not job.acts:

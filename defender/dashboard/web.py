@@ -1,4 +1,4 @@
-"""What every answer of the dashboard carries, and what of a request may be believed."""
+"""Headers of all responses, and validation of requests of the dashboard."""
 
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
@@ -26,7 +26,7 @@ STATIC = "/static/"
 
 
 class WebRefusal(Exception):
-    """An answer of this code with a sentence for the person."""
+    """A response with this status code and a message for the person."""
 
     def __init__(self, code: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -35,7 +35,9 @@ class WebRefusal(Exception):
 
 
 class SafeHeaders:
-    """Adds HEADERS to every answer; pages are kept by nobody, assets are asked about each time."""
+    """Adds HEADERS to every response. Pages are not cached, and assets are revalidated each
+    time.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -57,14 +59,14 @@ class SafeHeaders:
 
 
 def root(request: HTTPConnection) -> str:
-    """Where the dashboard is mounted, "" for the top."""
+    """Return the path at which the dashboard is mounted, "" for the top."""
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 
 def from_here(request: HTTPConnection) -> bool:
-    """Whether a post comes from a page of ours, as far as the browser says.
+    """Return whether a post comes from our own page, as far as the browser tells.
 
-    An old browser says nothing; the form's token stands all the same.
+    Old browsers do not tell; the form's token is required in any case.
     """
     site = request.headers.get("Sec-Fetch-Site", "same-origin")
     if site not in ("same-origin", "none"):
@@ -74,7 +76,7 @@ def from_here(request: HTTPConnection) -> bool:
 
 
 async def form(request: Request) -> dict[str, str]:
-    """The fields of a posted form; of several with one name the last. Raises Refused."""
+    """Return the fields of a posted form, the last one of equal names. Raises WebRefusal."""
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise WebRefusal(

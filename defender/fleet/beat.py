@@ -1,4 +1,4 @@
-"""What a cluster tells the others at each beat, from its own risk control. Pure."""
+"""Compute what a cluster reports to the others at each beat, from its own risk control. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, Limi
 
 
 def fleet_limits(control: RiskControl) -> Iterator[tuple[str, DefenderPolicySpec, Limit]]:
-    """With the name of the policy of each."""
+    """Yield each Fleet limit with its policy and the policy's name."""
     for policy in control.policies:
         for limit in policy.spec.limits if policy.spec is not None else ():
             if limit.scope is LimitScope.FLEET:
@@ -24,11 +24,12 @@ def fleet_limits(control: RiskControl) -> Iterator[tuple[str, DefenderPolicySpec
 
 
 def groups_of(control: RiskControl) -> set[str]:
+    """Return the names of the groups that policies use."""
     return {limit.group or "" for _, _, limit in fleet_limits(control)}
 
 
 def fleet_bounds(control: RiskControl, node: str) -> list[ScopedLimit]:
-    """The fleet limits that are about a node, whatever the act."""
+    """Return the Fleet limits that apply to the node, for any act."""
     place = control.census.place(node)
     rulings = place.rulings if place is not None else ()
     return [
@@ -40,7 +41,7 @@ def fleet_bounds(control: RiskControl, node: str) -> list[ScopedLimit]:
 
 
 def in_group(control: RiskControl, held: LedgerPermit, group: str) -> bool:
-    """Whether a permit counts in the group: where it was granted, and where its node is now."""
+    """Return whether the permit counts in the group, by where it was granted or by its node now."""
     scope = f"fleet({group})"
     if held.scopes is None or any(each.rpartition(":")[2] == scope for each in held.scopes):
         return True
@@ -48,7 +49,9 @@ def in_group(control: RiskControl, held: LedgerPermit, group: str) -> bool:
 
 
 def share_of_permit(control: RiskControl, held: LedgerPermit) -> Share:
-    """A held permit takes a node away that was healthy; one that is gone takes none."""
+    """Return the share for a permit. It takes a healthy node away, unless the node is not healthy
+    or is gone.
+    """
     member = control.census.member(held.node)
     every = bool(held.unreadable)
     classes = frozenset(Disruption) if every else frozenset({held.class_}) | held.also
@@ -57,7 +60,7 @@ def share_of_permit(control: RiskControl, held: LedgerPermit) -> Share:
 
 
 def shares(control: RiskControl, group: str, now: datetime) -> dict[str, Share]:
-    """Of all permits that are held, or whose grants a rate of the group looks back to."""
+    """Return the shares of permits that are open, or whose grants a rate of the group counts."""
     since = now - remembered(control, group)
     return {
         held.name: share_of_permit(control, held)
@@ -67,6 +70,7 @@ def shares(control: RiskControl, group: str, now: datetime) -> dict[str, Share]:
 
 
 def remembered(control: RiskControl, group: str) -> timedelta:
+    """Return how long grants count in rates of the group."""
     found = [
         horizon(limit.rate)
         for _, _, limit in fleet_limits(control)
@@ -76,7 +80,13 @@ def remembered(control: RiskControl, group: str) -> timedelta:
 
 
 def row(control: RiskControl, group: str, known: StoredFleet, mine: dict[str, Share]) -> ClusterRow:
-    """Several policies with the group: each node counts once, so the widest of them is taken."""
+    """Return this cluster's row.
+
+    If several policies use the group, the one with most nodes is used, so that each node counts
+    once.
+
+    mine: the shares of this cluster.
+    """
     control.counts.catch_up()
     tallies = [
         control.census.tally((policy, fleet_scope(limit)))
@@ -97,7 +107,7 @@ def row(control: RiskControl, group: str, known: StoredFleet, mine: dict[str, Sh
 def wanted_reserves(
     control: RiskControl, group: FleetGroup, name: str, members: int
 ) -> dict[str, int]:
-    """This cluster's part of each limit, which it keeps to itself as far as it is free."""
+    """Return this cluster's part of each limit, which it reserves as far as it is free."""
     if group.missing() or group.strangers():
         return dict(group.known.reserves)
     others = sum(each.members for of, each in group.rows.items() if of != group.me)

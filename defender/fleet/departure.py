@@ -1,7 +1,7 @@
-"""A person's word that a cluster has left the fleet, and what Kube Defender makes of it.
+"""A person's request to remove a cluster from the fleet, and its processing.
 
-It is an annotation of the Lease that keeps what is known of the fleet. The leader takes it from
-there, once, and only for a cluster that is silent or that Redis knows nothing of.
+It is an annotation of the Lease that stores what is known of the fleet. The leader processes it
+once, and only for a cluster that is silent or that Redis does not know.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ ANNOTATION = "kubenode.io/fleet-forget"
 
 
 class Departure(msgspec.Struct, frozen=True):
-    """cluster  its name in the fleet; `by` and `why` are a person's"""
+    """The request. `cluster` is the name in the fleet; `by` and `why` are the person's."""
 
     cluster: str
     by: str
@@ -29,7 +29,7 @@ class Departure(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """refused  why the cluster was not forgotten, "" if it was"""
+    """The outcome. `refused` is why the cluster was not removed, "" if it was."""
 
     departure: Departure
     refused: str = ""
@@ -40,12 +40,12 @@ _read = msgspec.json.Decoder(Departure).decode
 
 
 def read_departure(text: str) -> Departure | None:
-    """None for no word. Raises ValueError for one that cannot be read."""
+    """Return the request, None for none. Raises ValueError for an unreadable one."""
     return _read(text) if text else None
 
 
 def objection(departure: Departure, group: FleetGroup) -> str:
-    """Why a group does not forget the cluster, "" if it may."""
+    """Return why the group must not remove the cluster, "" if it may."""
     name = departure.cluster
     if name == group.me:
         return "a cluster does not forget itself"
@@ -55,11 +55,12 @@ def objection(departure: Departure, group: FleetGroup) -> str:
 
 
 def is_remembered(name: str, group: FleetGroup) -> bool:
+    """Return whether the group knows the cluster."""
     return name in group.roster() or name in group.known.silent
 
 
 def erasure(departure: Departure, group: FleetGroup) -> dict[str, str]:
-    """What the log of a group must be told so that the cluster claims nothing any more."""
+    """Return the entries for the group's log that end all claims of the cluster."""
     name = departure.cluster
     entries = {wire.share_name(of, permit): "" for of, permit in group.shares if of == name}
     if name in group.rows:

@@ -1,9 +1,9 @@
-"""One budget over many clusters: each takes part in the log of the group, in one Redis for all.
+"""One budget for several clusters, through a log for each group in a common Redis.
 
-Every write that claims more is a take: it succeeds only with all that others claim in sight. Once a
-second the holder of the lease tells what this cluster has (`beat`), and puts right what a process
-that died left behind. What must outlive Redis is kept on the API server before it is relied on:
-the reserves of this cluster, and which clusters there are.
+Every write that claims more is a take, which succeeds only if all claims of others were seen. Once
+a second the holder of the lease reports what this cluster has (`beat`) and corrects what a crashed
+process left. What must outlive Redis is stored on the API server before it is used: the reserves of
+this cluster, and the list of clusters.
 """
 
 import logging
@@ -41,11 +41,11 @@ log = logging.getLogger(__name__)
 NAME, ANNOTATION = "kubenode-defender-fleet", "kubenode.io/fleet"
 EVERY_SECONDS = 1.0
 DEPARTURES_SECONDS = 10.0
-"""Between two looks for a cluster that a person wants forgotten."""
+"""Interval of checks for requests to remove a cluster."""
 EVERYTHING = -1
 TRIES = 5
 MOST_VOID = 200
-"""Entries that came to nothing; more are cut off."""
+"""Number of undone entries above which they are removed."""
 
 
 class Sharing(Protocol):
@@ -55,24 +55,26 @@ class Sharing(Protocol):
     def parts(self) -> Sequence[Part]: ...
 
     async def take(self, held: LedgerPermit) -> bool:
-        """Whether `held`, judged and entered a moment ago, is taken in every group that it counts
-        in. Raises NotInCharge: nobody knows.
+        """Return whether the permit, which was just entered, is taken in every group in which it
+        counts.
+
+        Raises NotInCharge if that is unknown.
         """
         ...
 
     async def drop(self, held: LedgerPermit) -> None:
-        """What was taken is not granted after all."""
+        """Undo `take`, because the permit is not granted after all."""
         ...
 
     on_departure: Tell
-    """Told what became of a person's word that a cluster has left."""
+    """Called with the outcome of a request to remove a cluster."""
 
 
 MakeFleet = Callable[[RiskControl, Charge, Fence], Sharing]
 
 
 class NoFleet:
-    """Where no Redis is: no policy with a Fleet limit is ruled by."""
+    """Implementation without a Redis. Policies with a Fleet limit are then not enforceable."""
 
     parts: Sequence[Part] = ()
 
@@ -88,27 +90,27 @@ class NoFleet:
 
 @dataclass(slots=True)
 class _Log:
-    """One group's log, as far as this process follows it."""
+    """One group's log, as far as this process has followed it."""
 
     log: SharedLog
     reign: RedisEpoch | None = None
     since: int = EVERYTHING
     takes: dict[str, int] = field(default_factory=dict)
-    """Entry to the number of its last take."""
+    """By entry, the number of its last take."""
     odd: dict[str, datetime] = field(default_factory=dict)
-    """Shares of ours that no ledger has, and since when."""
+    """Shares of this cluster that the ledger does not have, with the time since which."""
     void: dict[str, int] = field(default_factory=dict)
-    """Entries of ours that came to nothing, by a version that they have not changed since."""
+    """Undone entries of this cluster, with a version since which they have not changed."""
     beats: Beats = field(default_factory=Beats)
     beat_at: float = float("-inf")
-    """When we told our last beat, monotonic."""
+    """Monotonic time of our last beat."""
 
 
 class FleetSharing:
-    """A Sharing, and a Part for every replica.
+    """Implementation of Sharing, and a part for every replica.
 
-    make   the log of a group
-    me     name of this cluster, different from all others'
+    make: returns the log of a group.
+    me: name of this cluster, unique in the fleet.
     """
 
     name = "defender fleet"
@@ -144,7 +146,7 @@ class FleetSharing:
             await self._clock.sleep(EVERY_SECONDS)
 
     async def round(self) -> None:
-        """Follow every group that a policy names; tell of ourselves if we keep the record."""
+        """Follow the groups of all policies, and report our state if we are in charge."""
         wanted = beat.groups_of(self._control)
         for name in self.view.groups.keys() - wanted:
             del self.view.groups[name], self._logs[name]
@@ -166,7 +168,9 @@ class FleetSharing:
     # -- clusters that left -------------------------------------------------------------------
 
     async def _forget(self) -> None:
-        """Do what a person asked, once; tried again while a group cannot be seen."""
+        """Process a person's request to remove a cluster. It is retried while a group is
+        unreachable.
+        """
         now = self._clock.monotonic()
         if self._departures is None or now < self._departures_read + DEPARTURES_SECONDS:
             return
@@ -186,7 +190,10 @@ class FleetSharing:
         self.on_departure(Answered(departure, refused))
 
     async def _forget_in_all(self, departure: Departure) -> str:
-        """Why not, "" if done. Raises Away while a group cannot be seen, Strange, ValueError."""
+        """Remove the cluster from all groups. Return why not, "" if it is done.
+
+        Raises Away while a group is unreachable, Strange, and ValueError.
+        """
         groups = {n: g for n, g in self.view.groups.items() if is_remembered(departure.cluster, g)}
         if not groups:
             return f"no group remembers cluster {departure.cluster}"
@@ -206,7 +213,7 @@ class FleetSharing:
         return ""
 
     async def _keeps_the_record(self) -> bool:
-        """Whether we are in charge and hold the lease, and know what was kept under it."""
+        """Return whether we are in charge, hold the lease, and have read what is stored."""
         try:
             term = self._fence.check()
         except LeaseLost:
@@ -228,7 +235,7 @@ class FleetSharing:
     # -- following ----------------------------------------------------------------------------
 
     async def _follow(self, group: FleetGroup, followed: _Log, *, begin: bool) -> None:
-        """Raises Away, Strange, Unfit, ValueError."""
+        """Read the changes of the log. Raises Away, Strange, Unfit and ValueError."""
         if followed.reign is None:
             followed.reign = await self._reign(followed.log, begin=begin)
             followed.since = EVERYTHING
@@ -243,7 +250,9 @@ class FleetSharing:
             log.warning("a cluster of the fleet is silent", extra={"cluster": name})
 
     async def _reign(self, shared: SharedLog, *, begin: bool) -> RedisEpoch | None:
-        """The reign of the log; one that may have forgotten something is begun anew, by one."""
+        """Return the reign of the log. If it may have lost entries, one replica begins it anew;
+        else None.
+        """
         probed = await shared.probe(secrets.token_hex(4))
         if probed.reign.epoch and probed.began == probed.reign.replid:
             return probed.reign
@@ -275,14 +284,16 @@ class FleetSharing:
     # -- a grant ------------------------------------------------------------------------------
 
     async def take(self, held: LedgerPermit) -> bool:
-        """Called with no await since the judgement: what it was judged by is what is known now."""
+        """Take the permit. Call it with no await since the judgement, so that what was judged still
+        holds.
+        """
         named = {bound.limit.group or "" for bound in beat.fleet_bounds(self._control, held.node)}
         judged = [(name, self._logs[name].since) for name in sorted(named) if name in self._logs]
         share = beat.share_of_permit(self._control, held)
         for name, since in judged:
             group, followed = self.view.groups[name], self._logs[name]
             if not group.online and self.view.alone():
-                continue  # by our reserve, which all others count as ours
+                continue  # covered by our reserve, which all others count
             if not await self._claim(group, followed, since, held.name, share):
                 await self.drop(held)
                 return False
@@ -291,7 +302,7 @@ class FleetSharing:
     async def _claim(
         self, group: FleetGroup, followed: _Log, since: int, permit: str, share: Share
     ) -> bool:
-        """Raises NotInCharge."""
+        """Take the share in one group. Raises NotInCharge."""
         if followed.reign is None:
             raise NotInCharge(f"the fleet's store cannot be used: {group.why}")
         name = wire.share_name(self._me, permit)
@@ -318,7 +329,7 @@ class FleetSharing:
     # -- telling ------------------------------------------------------------------------------
 
     async def _tell(self, name: str, group: FleetGroup, followed: _Log) -> None:
-        """Raises Away, Strange, ValueError."""
+        """Report the state of this cluster. Raises Away, Strange and ValueError."""
         for _ in range(TRIES):
             mine = beat.shares(self._control, name, self._clock.now())
             if not await self._remember(name, group):
@@ -342,7 +353,7 @@ class FleetSharing:
             return
 
     async def _beat(self, group: FleetGroup, followed: _Log) -> None:
-        """Show that we are heard: no take, so that nobody who judges has to judge anew."""
+        """Show that this cluster is alive. It is no take, so that no judgement must be repeated."""
         now, row = self._clock.monotonic(), group.rows.get(self._me)
         name = wire.row_name(self._me)
         if row is None or followed.reign is None or now < followed.beat_at + BEAT:
@@ -359,7 +370,9 @@ class FleetSharing:
             followed.void.clear()
 
     async def _remember(self, name: str, group: FleetGroup) -> bool:
-        """Before it is relied on: smaller reserves, and clusters that are new."""
+        """Store smaller reserves and new clusters before they are used. Return whether that
+        succeeded.
+        """
         roster = group.roster()
         members = beat.row(self._control, name, group.known, {}).members
         wanted = beat.wanted_reserves(self._control, group, name, members)
@@ -376,7 +389,7 @@ class FleetSharing:
         return await self._keep()
 
     def _last_claims(self, group: FleetGroup) -> dict[str, LastClaims]:
-        """Of silent clusters, and of those that Redis has forgotten since they fell silent."""
+        """Return the claims of silent clusters, and of those that Redis has lost since."""
         kept = group.last_claims()
         for name in group.silent & group.rows.keys():
             shares = {permit: s for (of, permit), s in group.shares.items() if of == name}
@@ -384,7 +397,7 @@ class FleetSharing:
         return kept
 
     async def _keep(self) -> bool:
-        """Whether what is known is on the API server."""
+        """Store what is known on the API server. Return whether it is stored."""
         assert self._known is not None
         text = wire.known_text(self._known)
         if text == self._kept:
@@ -402,7 +415,7 @@ class FleetSharing:
     def _differing(
         self, group: FleetGroup, followed: _Log, row: ClusterRow, mine: Mapping[str, Share]
     ) -> dict[str, str]:
-        """What the log must be told to be right about us."""
+        """Return the entries that must be written so that the log shows our state."""
         entries: dict[str, str] = {}
         for name in (group.forgotten & group.rows.keys()) | (group.forgotten & {self._me}):
             entries[wire.forgotten_name(name)] = ""  # it came back
@@ -420,8 +433,8 @@ class FleetSharing:
         return entries
 
     def _over(self, others: set[str], followed: _Log) -> list[str]:
-        """Shares that were given back; or that no ledger has, for so long that no Permit can come
-        of them any more.
+        """Return shares that were released, or that no ledger has had for so long that no Permit
+        can appear.
         """
         now, ledger = self._clock.now(), self._control.ledger
         unknown = {permit for permit in others if ledger.get(permit) is None}
@@ -431,7 +444,7 @@ class FleetSharing:
 
 
 def _put(group: FleetGroup, entry: LogEntry) -> None:
-    """Raises ValueError for an entry that cannot be read."""
+    """Apply an entry. Raises ValueError for an unreadable one."""
     kind, cluster, *permit = entry.name.split("/", 2)
     if kind == "c" and entry.text:
         group.rows[cluster] = wire.read_row(entry.text)

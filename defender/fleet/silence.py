@@ -1,7 +1,7 @@
-"""Which clusters of a group are silent: their beat stands still, by this reader's monotonic clock.
+"""Detect silent clusters of a group: their beat has not changed, by this reader's monotonic clock.
 
-What we did not hear ourselves is no silence of others: after each gap of ours the lease of every
-cluster begins anew. A cluster of an earlier version has no beat, and is never taken for silent.
+A gap in our own reading is not the silence of others: after it the lease of every cluster starts
+anew. A cluster of an earlier version has no beat and never counts as silent.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ LEASE = 60.0
 BEAT = 10.0
 """Seconds between two beats."""
 GAP = 5.0
-"""Seconds between two looks of ours from which on we may have missed something."""
+"""Seconds between two of our reads above which we may have missed beats."""
 
 
 @dataclass(slots=True)
 class Beats:
-    """The last beat of each cluster, and when it was first seen, monotonic."""
+    """The last beat of each cluster, with the monotonic time at which it was first observed."""
 
     _seen: dict[str, tuple[int | None, float]] = field(default_factory=dict)
     _looked: float = float("-inf")
 
     def look(self, rows: Mapping[str, ClusterRow], me: str, now: float) -> frozenset[str]:
-        """Take over the rows as they are now; who is silent."""
+        """Record the rows and return the silent clusters."""
         if now - self._looked > GAP:
             self._seen.clear()
         self._looked = now

@@ -1,8 +1,8 @@
-"""What this cluster knows of the others that share a limit with it. Pure.
+"""What this cluster knows of the others that share a limit. Pure.
 
-Each cluster claims the greater of what it holds and what it has reserved. Whoever takes a permit
-together with the others sees to it that all claims together stay within the limit; so a cluster
-that is cut off may go on up to its own reserve, and the sum passes the limit in no case.
+Each cluster claims the greater of what it holds and what it has reserved. A permit that is taken
+together with the others keeps the sum of all claims within the limit. So a cluster that is cut off
+may use its own reserve, and the sum never exceeds the limit.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,20 +16,21 @@ Operations = frozenset[Operation]
 
 
 def key_of(classes: Classes) -> str:
-    """The name of a reserve: permits of these classes."""
+    """Return the name of the reserve for permits of these classes."""
     return ",".join(sorted(classes))
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """One cluster.
+    """What one cluster reports.
 
-    members, healthy  nodes of the group, and those that are healthy without an open permit
-    reserves          permits that it may hold without asking, by key_of their classes
-    roster            clusters that it will not forget, whatever becomes of Redis
-    counted           its permits that `healthy` leaves out already
-    beat              grows while the cluster is heard; None: of a version that tells none
-    silent            clusters whose last claims it keeps, to go by when Redis has forgotten them
+    members: nodes of the group.
+    healthy: members that are healthy without an open permit.
+    reserves: permits that it may hold without asking, by key_of their classes.
+    roster: clusters that it remembers, whatever happens to Redis.
+    counted: its permits that `healthy` already leaves out.
+    beat: grows while the cluster is alive, None for a version without beats.
+    silent: clusters whose last claims it uses if Redis has lost them.
     """
 
     members: int = 0
@@ -41,15 +42,17 @@ class ClusterRow:
     silent: frozenset[str] = frozenset()
 
     def reserve(self, classes: Classes) -> int:
-        """What it may hold of any of these classes, by all its reserves."""
+        """Return what it may hold of any of these classes, by all its reserves."""
         named = {each.value for each in classes}
         return sum(n for key, n in self.reserves.items() if not named.isdisjoint(key.split(",")))
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One permit in the group. `healthy`: it takes a healthy node away. `every`: it counts as
-    every operation and class, for its Permit cannot be read.
+    """One permit in the group.
+
+    healthy: it takes a healthy node away.
+    every: it counts for every operation and class, because its Permit is unreadable.
     """
 
     classes: Classes
@@ -66,8 +69,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class LastClaims:
-    """What a cluster claimed when it fell silent. It takes nothing more before all who keep this
-    have seen it again; cut off it goes up to its reserve, which is in it.
+    """The claims of a cluster when it became silent.
+
+    It takes nothing more before all that store these claims have seen it again. Cut off, it may use
+    its reserve, which is included.
     """
 
     row: ClusterRow
@@ -76,11 +81,13 @@ class LastClaims:
 
 @dataclass(slots=True)
 class StoredFleet:
-    """What is kept on the API server: it holds also when Redis is away, or has forgotten.
+    """What is stored on the API server and stays valid if Redis is away or has lost entries.
 
-    total      members of all clusters, as of the last time all were heard of
-    silent     by cluster, what it claimed when it fell silent
-    forgotten  clusters that a person says are gone
+    reserves: reserves of this cluster, by key_of their classes.
+    roster: the known clusters.
+    total: members of all clusters, when all were last heard.
+    silent: by cluster, its claims when it became silent.
+    forgotten: clusters that a person has removed.
     """
 
     reserves: dict[str, int] = field(default_factory=dict)
@@ -92,10 +99,11 @@ class StoredFleet:
 
 @dataclass(slots=True)
 class FleetGroup:
-    """`me` is this cluster. online: what others take is seen, and ours is by them.
+    """One group. `me` is this cluster. online: takes of others are seen, and ours by them.
 
-    silent     clusters whose beat stands still
-    forgotten  clusters that a person says are gone, as the log tells
+    rows: by cluster, what it reports.
+    silent: clusters whose beat has stopped.
+    forgotten: clusters that a person has removed, according to the log.
     """
 
     me: str
@@ -110,39 +118,41 @@ class FleetGroup:
 
     @property
     def gone(self) -> frozenset[str]:
-        """Clusters that a person says are gone, and that have not come back."""
+        """Clusters that a person has removed and that have not come back."""
         return (self.forgotten | self.known.forgotten) - self.rows.keys() - {self.me}
 
     def last_claims(self) -> dict[str, LastClaims]:
-        """Of silent clusters that Redis has forgotten."""
+        """Return the claims of silent clusters that Redis has lost."""
         known = self.known.silent.items()
         return {n: last for n, last in known if n not in self.rows and n not in self.gone}
 
     def roster(self) -> frozenset[str]:
-        """Every cluster that some cluster remembers, less those that are gone."""
+        """Return all clusters that some cluster remembers, except removed ones."""
         wanted = {self.me} | self.known.roster | self.rows.keys()
         for row in self.rows.values():
             wanted |= row.roster
         return frozenset(wanted - self.gone)
 
     def missing(self) -> list[str]:
-        """Clusters of which nothing is known, though some cluster remembers them."""
+        """Return clusters of which nothing is known, although some cluster remembers them."""
         return sorted(self.roster() - self.rows.keys() - self.last_claims().keys())
 
     def strangers(self) -> list[str]:
-        """Clusters that would forget this one, or go by what it claimed before it fell silent."""
+        """Return clusters that do not remember this one, or use its claims from before it was
+        silent.
+        """
         others = {name: row for name, row in self.rows.items() if name != self.me}
         return sorted(
             n for n, r in others.items() if self.me not in r.roster or self.me in r.silent
         )
 
     def doubters(self) -> list[str]:
-        """Clusters that go by what this one claimed before it fell silent."""
+        """Return clusters that use the claims of this one from before it was silent."""
         return sorted(name for name, row in self.rows.items() if self.me in row.silent)
 
     @property
     def total(self) -> int:
-        """Members of all clusters, silent ones too."""
+        """Members of all clusters, including silent ones."""
         last = sum(each.row.members for each in self.last_claims().values())
         return last + sum(row.members for row in self.rows.values())
 
@@ -173,8 +183,9 @@ class FleetGroup:
         )
 
     def healthy(self) -> int:
-        """Nodes that are healthy, less those that were taken since their cluster counted them. Of
-        silent clusters nothing is known: they leave out their nodes, see `total_heard`.
+        """Return the healthy nodes, less those taken since their cluster counted them.
+
+        Silent clusters are left out, also in `total_heard`.
         """
         heard = {name: row for name, row in self.rows.items() if name not in self.silent}
         taken = sum(
@@ -185,7 +196,7 @@ class FleetGroup:
         return sum(row.healthy for row in heard.values()) - taken
 
     def granted(self, classes: Classes, operations: Operations) -> Iterator[datetime]:
-        """Instants of all grants, oldest first."""
+        """Yield the times of all grants, oldest first."""
         last = [share for each in self.last_claims().values() for share in each.shares.values()]
         yield from sorted(
             at
@@ -198,8 +209,11 @@ class FleetGroup:
 
 @dataclass(slots=True)
 class FleetView:
-    """alone  whether this process is the only one of its cluster that answers: only then it may go
-    by the cluster's reserves
+    """All groups.
+
+    alone: returns whether this process is the only one of its cluster that answers. Only then may
+        it
+        use the cluster's reserves.
     """
 
     alone: Callable[[], bool]

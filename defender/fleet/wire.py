@@ -1,8 +1,8 @@
-"""Rows and shares as entries of a fleet's log, and what is kept of a fleet on the API server. JSON.
+"""JSON form of a fleet's log entries, and of what is stored on the API server.
 
-c/CLUSTER          a Row
-p/CLUSTER/PERMIT   a Share
-f/CLUSTER          who says that the cluster is gone, and why
+- c/CLUSTER: the row of a cluster.
+- p/CLUSTER/PERMIT: a share.
+- f/CLUSTER: who removed the cluster, and why.
 """
 
 from datetime import datetime
@@ -89,7 +89,7 @@ def _share(share: Share) -> _Share:
 
 
 def read_row(text: str) -> ClusterRow:
-    """Raises ValueError."""
+    """Return the row. Raises ValueError for an invalid one."""
     return _row_of(_read_row(text))
 
 
@@ -106,8 +106,9 @@ def _row_of(row: _Row) -> ClusterRow:
 
 
 def read_share(text: str) -> Share:
-    """Raises ValueError for what is no share. One with values of a later version counts as every
-    operation and class.
+    """Return the share. Raises ValueError for an invalid one.
+
+    One with values of a later version counts for every operation and class.
     """
     return _share_of(_read_share(text))
 
@@ -153,7 +154,7 @@ def known_text(groups: dict[str, StoredFleet]) -> str:
 
 
 def read_known(text: str) -> dict[str, StoredFleet]:
-    """Raises ValueError."""
+    """Return what is stored of each group. Raises ValueError for an invalid text."""
     found = _read_known(text or "{}")
     return {
         name: StoredFleet(

@@ -1,4 +1,4 @@
-"""Before a question is answered: who asks, whether they may, and whether its body fits."""
+"""Checks before a request is answered: authentication, authorization and size of the body."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,7 +12,7 @@ from kubenode.runtime.httplimits import TooLong, read_body
 from kubenode.runtime.tls.peer import SCOPE_KEY
 
 LONGEST_ASK = 2**16
-"""Bytes. An Ask with all 64 sources of evidence has under 8 KiB."""
+"""Greatest size of a body in bytes. An Ask with all 64 sources of evidence has less than 8 KiB."""
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 HOW_TO_SHOW = "show Kube Defender who you are: Authorization: Bearer TOKEN, or a client certificate"
 
@@ -20,7 +20,9 @@ Admit = Callable[[Request], Awaitable[Identity]]
 
 
 def to(gate: RequestAuthenticator, verb: str, resource: str) -> Admit:
-    """The dependency of a route: whoever may `verb` the resource, by RBAC of group kubenode.io."""
+    """Return the dependency of a route: the caller must have this right, by RBAC of group
+    kubenode.io.
+    """
 
     async def admit(request: Request) -> Identity:
         who = await gate.identify(shown_token(request), request.scope.get(SCOPE_KEY))
@@ -41,7 +43,9 @@ def shown_token(request: Request) -> str:
 
 
 def refuse_browsers(request: Request) -> None:
-    """Where nobody has to prove anything, a page in somebody's browser must not ask for them."""
+    """Refuse requests of web pages where callers need no credentials: a page must not act for its
+    user.
+    """
     host = request.url.hostname or ""
     foreign = request.headers.get("Origin") or request.headers.get("Sec-Fetch-Site")
     if host not in LOCAL_NAMES or foreign not in (None, "", "none", "same-origin"):
@@ -51,7 +55,9 @@ def refuse_browsers(request: Request) -> None:
 
 
 async def body_of(request: Request) -> bytes:
-    """Raises Refused for more than LONGEST_ASK bytes, TooSlow, Full."""
+    """Return the body. Raises HttpRefusal for more than LONGEST_ASK bytes, and TooSlow and
+    BodyBudgetFull.
+    """
     try:
         return await read_body(request, LONGEST_ASK)
     except TooLong as error:

@@ -4,13 +4,13 @@
     GET  /v1/permits/NAME?secondsNeeded=NUMBER  check           -> a Verdict
     POST /v1/permits/NAME/renew                                 -> a Verdict
     POST /v1/permits/NAME/release                               -> {}
-    GET  /v1/wakes                              server-sent events: who is next
-    GET  /v1/status, /v1/queue, /v1/breakers    what is held, who waits, what is stopped
-    GET  /v1/nodes/NAME/explain                 every reason for and against
+    GET  /v1/wakes                              server-sent events: holders that are next
+    GET  /v1/status, /v1/queue, /v1/breakers    permits, waiting holders, breakers
+    GET  /v1/nodes/NAME/explain                 all reasons for and against an act
     GET  /openapi.json, /healthz                need no token
 
-A refusal is an answer: 200 and `allowed: false`. Everything else is `{"message": ...}`, and the
-client takes it for a no. docs/reference/defender-openapi.json is the whole of it.
+A refusal is an answer: 200 and `allowed: false`. Everything else is `{"message": ...}`, which the
+client treats as a refusal. docs/reference/defender-openapi.json describes all routes.
 """
 
 from collections.abc import Sequence
@@ -37,11 +37,11 @@ DESCRIPTION = (
     " an answer means no."
 )
 READ_BY_HAND = [(Ask, "validation")]
-"""Models of bodies that the routes read themselves, which FastAPI does not see."""
+"""Models of bodies that routes parse themselves, so that FastAPI does not know them."""
 
 
 class DefenderApi(FastAPI):
-    """`streams` are to be closed when the server stops."""
+    """The application. `streams` must be closed when the server stops."""
 
     def __init__(self, streams: Streams, **given: Any) -> None:
         super().__init__(**given)
@@ -72,7 +72,10 @@ def create_app(
     mounts: Sequence[tuple[str, ASGIApp]] = (),
     owners: Owners | None = None,
 ) -> DefenderApi:
-    """`mounts`: further applications below a path, which see to their own callers."""
+    """Build the application.
+
+    mounts: further applications below a path, which authenticate their own callers.
+    """
     streams = Streams()
     app = DefenderApi(
         streams,

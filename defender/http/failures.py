@@ -1,4 +1,6 @@
-"""Answers other than what was asked for: each `{"message": ...}`, which a client takes for a no."""
+"""Responses other than the requested one: each `{"message": ...}`, which a client treats as a
+refusal.
+"""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -20,7 +22,7 @@ LONGEST_MESSAGE = 2000
 
 
 class HttpRefusal(Exception):
-    """An answer other than a verdict, with the sentence for whoever asked."""
+    """A response other than a verdict, with a message for the caller."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -36,11 +38,11 @@ TOLD: Mapping[int, str] = {
     422: "A field is wrong; the message names it.",
     503: "Kube Defender cannot say now. Treat it as no.",
 }
-"""Codes of failures, and what each means, for the OpenAPI document."""
+"""Descriptions of status codes in the OpenAPI document."""
 
 
 def failures(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may answer with these codes."""
+    """Return the `responses` of a route that may answer with these codes."""
     return {code: {"model": Problem, "description": TOLD[code]} for code in codes}
 
 

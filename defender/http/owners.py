@@ -1,10 +1,11 @@
-"""Whose a permit is: who asked for it keeps it, asks again and gives it back, and nobody else.
+"""Ownership of permits: only the caller that asked for a permit may renew, ask again and release
+it.
 
-The authenticated caller is stored in the Permit's holder. Another caller needs a right of its own,
-update `permits/release-any`. A holder of a kind that belongs to a program of ours is named by that
-program alone, or by whoever may create `permits/ask-any`. Permits without a caller, of an earlier
-version or asked for in Kube Defender's own process, are that program's, those of other kinds
-anybody's who may ask, and those of the admission webhook nobody's.
+The Permit's holder stores the authenticated caller. Another caller needs the right to update
+`permits/release-any`. Holders of kinds that belong to our programs may only be named by these
+programs, or with the right to create `permits/ask-any`. A Permit without a caller, of an earlier
+version or requested within Kube Defender's process, belongs to the program of its holder's kind; of
+another kind, to anyone who may ask; and of the admission webhook, to nobody.
 """
 
 from collections.abc import Mapping
@@ -23,14 +24,14 @@ LONGEST_USER = 512
 
 
 class OnRecord(Protocol):
-    """Of a permit in the ledger."""
+    """A permit in the ledger."""
 
     @property
     def holder(self) -> Holder: ...
 
 
 class PermitLookup(Protocol):
-    """Of the ledger what is needed."""
+    """The part of the ledger that is needed."""
 
     def get(self, name: str) -> OnRecord | None: ...
 
@@ -39,8 +40,10 @@ class PermitLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """record  of the permits that there are; None: none is known before it is asked for
-    users   who may name holders of a kind; kinds that are not in it are anybody's
+    """Data about ownership.
+
+    record: the existing permits. None: no permit is known before it is requested.
+    users: the users that may name holders of a kind. Kinds that are missing are open to all.
     """
 
     record: PermitLookup | None = None
@@ -48,13 +51,13 @@ class Owners:
 
 
 class PermitOwnership:
-    """Asked before each call that takes, keeps or gives back a permit."""
+    """Check before each call that takes, renews or releases a permit."""
 
     def __init__(self, gate: RequestAuthenticator, permits: Permits, owners: Owners) -> None:
         self._gate, self._permits, self._owners = gate, permits, owners
 
     async def asked(self, who: Identity, ask: Ask) -> Ask:
-        """The ask in the caller's name, whatever it said. Raises Refused, Unverified."""
+        """Return the ask with the authenticated caller. Raises HttpRefusal and Unverified."""
         user, uid = _user(who), (who.uid[:128] or None) if who.of_the_api_server else None
         holder = ask.holder.model_copy(update={"user": user, "user_uid": uid})
         if user is not None:
@@ -69,7 +72,9 @@ class PermitOwnership:
         return ask.model_copy(update={"holder": holder})
 
     async def of_permit(self, who: Identity, name: str, act: str) -> None:
-        """Raises Refused if the permit is another's, Unverified."""
+        """Check that the permit is the caller's. Raises HttpRefusal if it is not, and
+        Unverified.
+        """
         record = self._owners.record
         if record is None or who.proof is Proof.LOOPBACK:
             return
@@ -97,7 +102,7 @@ class PermitOwnership:
 
 
 def _user(who: Identity) -> str | None:
-    """None for who has no name at the API server: the bearer of the token file, loopback."""
+    """Return the user name, None for the bearer of the token file and for loopback."""
     return who.name[:LONGEST_USER] if who.of_the_api_server else None
 
 

@@ -1,4 +1,4 @@
-"""Asking for permits, keeping them and giving them back: the port `Permits` over HTTP."""
+"""Routes of the interface `Permits`: ask, check, renew, release, wakes."""
 
 from typing import Annotated, Any
 
@@ -43,9 +43,9 @@ Seconds = Annotated[
         description="How long the permit must last: the timeout of the act.",
     ),
 ]
-"""Not a number means not valid long enough, never 0."""
+"""An invalid number must not count as 0, but is refused."""
 UNTOLD = {"user", "user_uid"}
-"""Of a holder, to everybody who waits."""
+"""Fields of a holder that are not shown to other callers."""
 Longer = Annotated[
     float,
     Query(

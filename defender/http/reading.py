@@ -1,4 +1,4 @@
-"""What is held, who waits, what stands against an act: for people and dashboards, read-only."""
+"""Read-only routes for people and dashboards: permits, queue, breakers and explanations."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What the API shows of a running Kube Defender: put together from its memory, nothing taken."""
+"""Read-only view of a running Kube Defender, computed from its memory."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -32,18 +32,18 @@ from kubenode.runtime.kube.client import Kube
 
 CLASSES = (Disruption.HOST, Disruption.PODS, Disruption.NODE)
 SOMEBODY = Holder(kind="Explanation", name="somebody-new", uid="explanation")
-"""Asks in explanations: holds nothing and waits for nothing."""
+"""Holder of the asks in explanations. It holds nothing and waits for nothing."""
 
 
 class StatusSource(Protocol):
-    """`explain` answers None for a node that is not known."""
+    """Source of the read-only view. `explain` returns None for an unknown node."""
 
     def status(self) -> Status: ...
 
     def explain(self, node: str) -> Explanation | None: ...
 
     async def preview(self, node: str) -> Preview | None:
-        """None for a node that is not known. Raises DefenderUnreachable."""
+        """Return the preview, None for an unknown node. Raises DefenderUnreachable."""
         ...
 
     def queue(self) -> Queue: ...
@@ -54,7 +54,7 @@ class StatusSource(Protocol):
 
 
 class Running(Protocol):
-    """Of the service what is shown."""
+    """The part of the service that is shown."""
 
     control: RiskControl
     requests: Requests
@@ -65,7 +65,7 @@ class Running(Protocol):
 
 
 class ShownService:
-    """Of `defender.service.Defender`. `kube` is for what is read live; None: nothing is."""
+    """View of `defender.service.Defender`. `kube` is for live reads; None: nothing is read live."""
 
     def __init__(self, service: Running, clock: Clock, kube: Kube | None = None) -> None:
         self._service, self._clock, self._kube = service, clock, kube
@@ -108,7 +108,7 @@ def _breakers(policy: str, control: RiskControl) -> PolicyBreakers:
 
 
 def explained(node: str, control: RiskControl, now: datetime, ready: str) -> Explanation | None:
-    """Every answer about one node. Pure."""
+    """Return every answer about one node, None for an unknown node. Pure."""
     member = control.census.member(node)
     if member is None:
         return None
@@ -167,7 +167,7 @@ def objection(refusal: LimitRefusal) -> Objection:
 
 
 def held_permits(open_: Iterable[LedgerPermit]) -> list[HeldPermit]:
-    """Oldest first."""
+    """Return the permits, oldest first."""
     return [
         HeldPermit(
             name=held.name,

@@ -1,7 +1,7 @@
-"""Streams of server-sent events: a bounded number, each of bounded length, ended with the server.
+"""Streams of server-sent events, bounded in number and duration, that end with the server.
 
-A stream ends by itself after LONGEST seconds and the client opens another one, so that whoever has
-lost the right to listen does not go on listening.
+A stream ends after LONGEST seconds and the client opens another one, so that a revoked right to
+listen takes effect.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ MOST_OF_ONE_CLIENT = 16
 LONGEST = 600.0
 KEEP_ALIVE = 15
 SEND_SECONDS = 10.0
-"""A listener that takes nothing for so long is cut off."""
+"""Seconds after which a listener that reads nothing is disconnected."""
 
 
 class Streams:
-    """most    open at once, and `share` of one client"""
+    """Open streams. At most `most` at once, and at most `share` of one client."""
 
     def __init__(
         self, most: int = MOST, longest: float = LONGEST, share: int = MOST_OF_ONE_CLIENT
@@ -34,11 +34,13 @@ class Streams:
         return self._open.total()
 
     def close(self) -> None:
-        """End all streams: the server stops."""
+        """End all streams, because the server stops."""
         self._closed.set()
 
     def serve(self, events: AsyncIterator[ServerSentEvent], client: str) -> EventSourceResponse:
-        """Raises Refused when there are too many, in all or of this client."""
+        """Serve the events. Raises HttpRefusal if there are too many streams, in total or of this
+        client.
+        """
         if self._open[client] >= self._share:
             text = f"{self._share} streams of {client} are open already: close some, or ask later"
             raise HttpRefusal(503, text)

@@ -1,5 +1,5 @@
-"""The limits, each a pure function from a Case to a Refusal or None.
+"""Limits, each a pure function from a LimitCase to a LimitRefusal or None.
 
-They take nothing and change nothing: `defender.verdict` asks them all, and what is granted is
-entered into the ledger without an await in between.
+They change nothing. `defender.verdict` evaluates them all, and enters what is granted into the
+ledger with no await in between.
 """

@@ -1,7 +1,9 @@
-"""An open breaker refuses; a half-open one lets few at once; single faults have reserved slots.
+"""Limits of breakers: an open one refuses, a half-open one lets few acts pass, few slots are
+reserved.
 
-It never stands in the way of recovery: uncordoning, cancelling, verifying and giving back do not
-ask. A planned event that comes anyway is let through, or the loss would only be hard.
+Breakers never block recovery, because uncordoning, cancelling, verifying and releasing need no
+permit. An inevitable planned event passes, because a refusal would only lose the node without a
+drain.
 """
 
 from typing import TYPE_CHECKING
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
 INDEPENDENT = frozenset({"HostEvent", "Provider", "BMC", "Redfish", "probe", "Probe"})
 """Sources of evidence that do not fail together with the reports of nodes."""
 RARE = 10
-"""A fault class is the storm's own when it is at least one fault in so many."""
+"""A fault class belongs to the storm if at least one of this many faults is of this class."""
 
 
 def frozen(case: LimitCase, path: "ControlPath", pace: BreakerTimes) -> LimitRefusal | None:
-    """Nothing passes, whatever its evidence: what we hear of nodes is not about nodes."""
+    """Refuse every act during a freeze, whatever its evidence: reports about nodes are unreliable
+    then.
+    """
     if path.frozen is None:
         return None
     message = f"control path: {path.frozen.why}; frozen until heartbeats are back"
@@ -33,6 +37,7 @@ def frozen(case: LimitCase, path: "ControlPath", pace: BreakerTimes) -> LimitRef
 
 
 def breaker_open(case: LimitCase, watch: "BreakerWatch") -> LimitRefusal | None:
+    """Refuse the act if a breaker of the node's scopes stops it."""
     if case.inevitable:
         return None
     for scope in watch.scopes(case.member.labels):
@@ -48,7 +53,7 @@ def breaker_open(case: LimitCase, watch: "BreakerWatch") -> LimitRefusal | None:
 
 def _held_open(case: LimitCase, scope: str, state: ScopeState, pace: BreakerTimes) -> LimitRefusal:
     opens = half_opens_at(state, case.spec.breaker, case.now, pace)
-    # Those who waited come back over as long a time as it must be calm.
+    # Spread the next requests over the time for which it must be calm.
     later = look_again_at(opens - pace.calm, pace.calm, case.ask.node)
     message = f"{case.where(scope)}: the breaker is open: {state.why}"
     return LimitRefusal(Reason.BREAKER_OPEN, message, later, scope)
@@ -74,7 +79,9 @@ def _counts(case: LimitCase, watch: "BreakerWatch", scope: str, held: LedgerPerm
 
 
 def passes_by_reserve(case: LimitCase, watch: "BreakerWatch", scope: str) -> bool:
-    """Whether the act passes an open breaker of `scope` or of a narrower one of the node."""
+    """Return whether a reserved slot of an open breaker of this or a narrower scope lets the act
+    pass.
+    """
     scopes = list(watch.scopes(case.member.labels))
     if scope not in scopes or case.inevitable:
         return False
@@ -99,10 +106,10 @@ def _reserved(case: LimitCase, watch: "BreakerWatch", scope: str, state: ScopeSt
 
 
 def independent(case: LimitCase, watch: "BreakerWatch", group: "BreakerGroup") -> bool:
-    """Whether the fault is another than the storm's, and somebody else than nodes vouches for it.
+    """Return whether the fault is unrelated to the storm, and confirmed by an independent source.
 
-    A fault that no job has named yet may be of any class: a node that is down itself must not
-    take it for another's.
+    A fault that no job has named yet may be of any class, so for a node that is itself not ready it
+    is counted as the same class.
     """
     class_ = case.ask.fault_class
     if class_ in ("", "unknown") or INDEPENDENT.isdisjoint(case.ask.evidence):

@@ -1,9 +1,9 @@
-"""A token bucket that is worked out from the grants on record.
+"""Token bucket computed from the recorded grants.
 
-Nothing but these is needed, so a restart changes no answer and all replicas give the same. The
-bucket is taken to have been empty at a whole multiple of `per`, at least one `per` and one filling
-ago, and never goes below zero; both make it hold at most what the true bucket holds, so it errs on
-the side of no. Between two such multiples what was worked out once is kept.
+It depends on nothing else, so a restart changes no result and all replicas agree. The bucket is
+assumed empty at a multiple of `per` that is at least one `per` and one filling ago, and its tokens
+never fall below zero. Both make it hold at most what the true bucket holds, so it errs towards
+refusal. Intermediate results are kept until the next multiple.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,7 +18,7 @@ Taken = tuple[datetime, str, int]
 
 
 def horizon(rate: Rate) -> timedelta:
-    """How far back grants matter at most."""
+    """Return how far back grants matter at most."""
     return _least(rate) + rate.per
 
 
@@ -27,15 +27,15 @@ def _least(rate: Rate) -> timedelta:
 
 
 def beginning(now: datetime, rate: Rate) -> datetime:
-    """When the bucket is taken to have been empty."""
+    """Return the time at which the bucket is assumed empty."""
     return EPOCH + (now - _least(rate) - EPOCH) // rate.per * rate.per
 
 
 def tokens_at(now: datetime, granted: Iterable[datetime], rate: Rate) -> float:
-    """Tokens left at `now` after taking one at each instant of `granted`, oldest first.
+    """Return the tokens left at `now` after one was taken at each time of `granted`, oldest first.
 
-    Instants after `now` (a clock that was set back) count as now. This is the whole arithmetic;
-    a Bucket keeps what of it stays the same.
+    Times after `now` count as now, because the clock may have been set back. This is the reference
+    computation; RateBucket caches parts of it.
     """
     at = beginning(now, rate)
     tokens, per_second = 0.0, rate.count / rate.per.total_seconds()
@@ -52,12 +52,12 @@ def _after(tokens: float, passed: timedelta, per_second: float, burst: int) -> f
 
 
 def _now(tokens: float, passed: timedelta, per_second: float, burst: int) -> float:
-    # A token that refills exactly now must not be lost to the last bit of a float.
+    # A token that is refilled exactly now must not be lost to rounding.
     return min(burst, tokens + passed.total_seconds() * per_second) + 1e-6
 
 
 class RateBucket:
-    """The tokens of one limit in one scope."""
+    """Tokens of one limit in one scope."""
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate
@@ -66,7 +66,7 @@ class RateBucket:
         self._after: list[float] = []
         self._begins = EPOCH
         self._first = self._known = 0
-        """Of the tokens after each grant those from `_first` to before `_known` are right."""
+        """The cached tokens after grants `_first` to before `_known` are valid."""
 
     def __len__(self) -> int:
         return len(self._taken)
@@ -90,11 +90,11 @@ class RateBucket:
             self._known = min(self._known, place)
 
     def since(self, at: datetime) -> int:
-        """Grants later than `at`."""
+        """Return the number of grants after `at`."""
         return len(self._taken) - bisect_right(self._taken, at, key=_instant)
 
     def tokens(self, now: datetime, without: frozenset[Taken] = frozenset()) -> float:
-        """Tokens left at `now`, as if `without` had not been taken."""
+        """Return the tokens left at `now`, as if those of `without` had not been taken."""
         if without or (self._taken and self._taken[-1][0] > now):
             return tokens_at(now, [t[0] for t in self._taken if t not in without], self.rate)
         begins = beginning(now, self.rate)

@@ -1,4 +1,4 @@
-"""What a limit is asked about, and how it says no."""
+"""Input and output of a limit."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from defender.control import RiskControl
 
 LOOK_AGAIN = timedelta(seconds=15)
+"""Default time to ask again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRefusal:
-    """`used` and `limit` in permits, nodes or pods, None where the reason has no count."""
+    """A refusal. `used` and `limit` count permits, nodes or pods, None if the reason has no
+    count.
+    """
 
     reason: Reason
     message: str
@@ -33,11 +36,11 @@ class LimitRefusal:
 
 @dataclass(frozen=True, slots=True)
 class LimitCase:
-    """One act, judged under one policy.
+    """One act under one policy.
 
-    mine    the holder's own open permit on the node, which must not stand in its own way
-    ruling  the policy as it is about this node: its limits, each in the node's scope
-    costs   healthy nodes that granting takes away: 1, or 0 for one that is not healthy now
+    mine: the holder's own open permit on the node, which does not count against it. None for none.
+    ruling: the policy as it applies to the node, with each limit in the node's scope.
+    costs: healthy nodes that the act takes out of service: 1, or 0 for a node that is not healthy.
     """
 
     ask: Ask
@@ -60,42 +63,43 @@ class LimitCase:
 
     @property
     def inevitable(self) -> bool:
-        """A planned event that comes anyway: refusing would only make the loss hard."""
+        """Whether the act prepares a planned event that happens anyway. A refusal would not avoid
+        the loss.
+        """
         return self.ask.operation is Operation.EVACUATE and self.ask.inevitable
 
     @property
     def bounds(self) -> tuple[ScopedLimit, ...]:
-        """The limits for acts of this class."""
+        """The limits that apply to acts of this class."""
         return self.ruling.for_class(self.ask.class_)
 
     def asked(self, bound: ScopedLimit, tally: CensusTally) -> Demand:
-        """What a limit asks for in its group."""
+        """Return what the limit demands in its group."""
         limit, small = bound.limit, self.spec.small_pool.nodes
         return demand(limit.max_concurrent, limit.min_healthy, small, tally.members)
 
     def later(self) -> datetime:
-        """A time to ask again, different for each node, so that they do not come all at once."""
+        """Return a time to ask again, different for each node so that requests are spread."""
         return look_again_at(self.now, self.control.look_again, self.ask.node)
 
     def used(self, bound: ScopedLimit) -> int:
-        """Open permits that count in the limit, less our own.
+        """Return the open permits that count in the limit, without the holder's own.
 
-        A node that has moved to another group since counts in both: relabelling frees no slot.
+        A node that was relabelled counts in both groups, so relabelling frees no slot.
         """
         return self.control.counts.used(bound, self.mine)
 
     def tokens(self, bound: ScopedLimit, rate: Rate) -> float:
-        """What is left in the limit's bucket, less what those of our grants took that may not
-        have been written."""
+        """Return the tokens that are left, without those of our grants that may not be written."""
         return self.control.counts.tokens(bound, rate, self.now, self.mine)
 
     def inside(self, bound: ScopedLimit) -> bool:
-        """Whether the node is one of those that the scope's tally counts."""
+        """Return whether the scope's tally counts the node."""
         return not self.census.left_out(self.member, bound.group)
 
     @property
     def of_policy(self) -> str:
-        """The policy for the end of a sentence, unless it is the one that everybody has."""
+        """The policy as the end of a message, "" for the default policies."""
         return "" if self.policy.name in EVERYBODYS else f" of policy {self.policy.name}"
 
     def where(self, scope: str) -> str:
@@ -103,10 +107,10 @@ class LimitCase:
 
 
 def spread(node: str) -> float:
-    """A part of 1 that is different for each node and always the same for one."""
+    """Return a number from 0 to 1 that depends only on the node's name."""
     return (crc32(node.encode()) % 1000) / 1000
 
 
 def look_again_at(now: datetime, after: timedelta, node: str) -> datetime:
-    """`after` to twice `after` from now, spread by the node's name."""
+    """Return a time between `after` and twice `after` from now, spread by the node's name."""
     return now + after + after * spread(node)

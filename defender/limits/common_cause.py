@@ -1,7 +1,7 @@
-"""Faults with a common cause are not repaired one by one: no reboot cures a broken kernel.
+"""Limit that stops repairs of faults with a common cause: a reboot does not fix a broken kernel.
 
-Rollouts of nodes that have it stop too. The MachineComponentSet that brought it is paused by who
-reads the policy's condition CommonCause.
+It also stops rollouts to nodes with the cause. The MachineComponentSet that caused it is paused by
+whoever reads the policy's condition CommonCause.
 """
 
 from typing import TYPE_CHECKING
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from defender.breaker.watch import BreakerWatch
 
 HELD = frozenset({Operation.REPAIR, Operation.REPLACE, Operation.ROLLOUT})
+"""Operations that a common cause stops."""
 
 
 def common_cause(case: LimitCase, watch: "BreakerWatch") -> LimitRefusal | None:
+    """Refuse the act if the node has a common cause, unless its fault is unrelated."""
     view = watch.view(case.ask.node)
     if not watch.causes or view is None or case.ask.operation not in HELD or case.inevitable:
         return None

@@ -1,4 +1,4 @@
-"""maxConcurrent: how many nodes of a scope may be disrupted at once."""
+"""maxConcurrent: the number of nodes of a scope that may be disrupted at once."""
 
 from defender.coverage import ScopedLimit
 from defender.limits.case import LimitCase, LimitRefusal

@@ -1,8 +1,8 @@
-"""What a limit asks for in a group of some size: the arithmetic of shares.
+"""Numbers that a limit demands in a group of a given size.
 
-A percentage of maxConcurrent rounds down, but to no less than 1; only "0%" and 0 mean none at all.
-A percentage of minHealthy rounds down. In a small group shares do not apply: one at a time, and all
-others healthy.
+A percentage of maxConcurrent is rounded down to at least 1, except "0%", which allows none. A
+percentage of minHealthy is rounded down. In a small group percentages do not apply: one node at a
+time, and all others must be healthy.
 """
 
 from functools import lru_cache
@@ -12,9 +12,11 @@ from kubenode.api.share import is_ratio, share_of
 
 
 class Demand(NamedTuple):
-    """most   permits at once; None for no such limit
-    stay   nodes that must stay healthy by minHealthy
-    small  all others must be healthy
+    """What a limit demands.
+
+    most: permits at once, None without such a limit.
+    stay: nodes that must stay healthy by minHealthy.
+    small: whether all other nodes must be healthy, because the group is small.
     """
 
     most: int | None
@@ -29,7 +31,12 @@ def demand(
     small_pool: int,
     members: int,
 ) -> Demand:
-    """Both shares as a limit has them; `small_pool` is the size up to which a group is small."""
+    """Return the numbers for a group.
+
+    max_concurrent, min_healthy: as in the limit.
+    small_pool: size up to which a group is small.
+    members: size of the group.
+    """
     shares = [share for share in (max_concurrent, min_healthy) if share is not None]
     small = members <= small_pool and any(is_ratio(share) for share in shares)
     stay = 0

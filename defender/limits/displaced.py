@@ -1,4 +1,4 @@
-"""maxDisplacedPending: pods that we displaced and that found no new place yet."""
+"""maxDisplacedPending: the number of displaced pods that are still pending."""
 
 from defender.coverage import BY_DEFAULT, CLUSTER
 from defender.limits.case import LimitCase, LimitRefusal
@@ -6,7 +6,7 @@ from kubenode.api.v1alpha1 import Reason
 
 
 def displaced(case: LimitCase) -> LimitRefusal | None:
-    """More of them than this means that the cluster has no room for those that come next."""
+    """Refuse the act if more pods are pending: then the cluster has no room for further ones."""
     if case.ask.class_ not in BY_DEFAULT:
         return None
     pending, most = case.control.displaced, case.spec.workload.max_displaced_pending

@@ -1,8 +1,8 @@
-"""Fleet limits: one budget over several clusters.
+"""Fleet limits: one budget for several clusters.
 
-While the clusters see each other, what all of them hold and have reserved is counted. While they do
-not, `onUnreachable` decides: Closed grants nothing, LocalShare what this cluster has reserved. A
-rate grants nothing then: tokens that others took cannot be known, and no share of a rate is kept.
+While the clusters see each other, everything that they hold or have reserved counts. Otherwise
+`onUnreachable` decides: Closed grants nothing, LocalShare only what this cluster has reserved. A
+rate then grants nothing, because tokens that others took are unknown and rates have no reserve.
 """
 
 from defender.coverage import ScopedLimit
@@ -29,7 +29,7 @@ def fleet(case: LimitCase, bound: ScopedLimit) -> LimitRefusal | None:
 
 
 def at_most(limit: Limit, members: int) -> int | None:
-    """Permits at once among the members of all clusters; None for no such limit."""
+    """Return the permits at once among the members of all clusters, None without such a limit."""
     share = limit.max_concurrent
     if share is None:
         return None
@@ -53,7 +53,7 @@ def _concurrency(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> Limi
     mine = _mine(case, bound, group)
     others = group.claimed_by_others(bound.classes, operations)
     if mine < group.known.reserves.get(key_of(bound.classes), 0) and others + mine < most:
-        return None  # counted by everybody already
+        return None  # within our reserve, which all clusters count already
     if waits := group.missing() or group.strangers():
         return _no(case, bound, f"not all clusters have told what they hold: {', '.join(waits)}")
     if others + mine < most:
@@ -72,7 +72,7 @@ def _concurrency(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> Limi
 
 
 def _mine(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> int:
-    """By the ledger, or as the fleet knows it, whichever is more."""
+    """Return our permits by the ledger or by the fleet's log, whichever are more."""
     told = group.used(group.me, bound.classes, frozenset(case.spec.operations))
     own = case.mine is not None and (group.me, case.mine.name) in group.shares
     return max(case.used(bound), told - own)
@@ -105,7 +105,7 @@ def _rate(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRefusa
 
 
 def _alone(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRefusal | None:
-    """By what is on our own API server: nobody else can be asked."""
+    """Decide by our own API server, because the other clusters cannot be reached."""
     if bound.limit.rate is not None and not case.inevitable:
         return _no(case, bound, "a rate of all clusters is closed while they cannot be seen")
     if bound.limit.max_concurrent is not None and not case.inevitable:
@@ -126,7 +126,9 @@ def _alone(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRefus
 
 
 def local_need(share: int | str, members: int, total: int) -> int:
-    """Of what must stay healthy in all clusters this one's part, rounded up."""
+    """Return this cluster's part of the nodes that must stay healthy in all clusters, rounded
+    up.
+    """
     if is_ratio(share):
         return -(-int(str(share)[:-1]) * members // 100)
     return -(-int(share) * members // total) if total >= members else int(share)

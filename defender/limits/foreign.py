@@ -1,4 +1,4 @@
-"""ForeignOwner: somebody else is about to take the node down, or at work on it."""
+"""ForeignOwner: another owner works on the node, or is about to remove it."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from defender.control import RiskControl
 
 OTHERS_OWN = (Operation.DELETE, Operation.SCALE_IN)
-"""Acts that whoever set the mark asks for: the mark must not stand in its own way."""
+"""Acts of the owner that set the mark, which the mark must not block."""
 
 
 def foreign(
     ask: Ask, member: CensusMember, control: "RiskControl", now: datetime
 ) -> LimitRefusal | None:
-    """Two owners who work on one node undo each other's work."""
+    """Refuse the act if another owner works on the node. Two owners would undo each other's
+    work.
+    """
     if not member.foreign or ask.operation in OTHERS_OWN:
         return None
     if member.foreign == SHUTDOWN and control.ledger.open_of(ask.holder, ask.node):

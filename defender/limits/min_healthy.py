@@ -1,4 +1,4 @@
-"""minHealthy and othersHealthy: how many nodes of a scope must stay healthy while one is out."""
+"""minHealthy and othersHealthy: the number of nodes of a scope that must stay healthy."""
 
 from defender.census import CensusTally
 from defender.coverage import ScopedLimit
@@ -10,10 +10,10 @@ from kubenode.api.v1alpha1 import Reason
 def min_healthy(
     case: LimitCase, bound: ScopedLimit, tally: CensusTally, asked: Demand
 ) -> LimitRefusal | None:
-    """Healthy nodes that would stay, against those that must.
+    """Compare the healthy nodes that would stay with those that must.
 
-    Disrupting a node that is not healthy takes none away; but below the limit nothing more is
-    disrupted at all, for then the trouble is larger than a node.
+    Disrupting an unhealthy node takes none away. Below the limit even that is refused, because the
+    problem is larger than one node.
     """
     others = others_healthy(case, bound, tally, asked)
     need = max(asked.stay, others)
@@ -28,9 +28,9 @@ def min_healthy(
 
 
 def others_healthy(case: LimitCase, bound: ScopedLimit, tally: CensusTally, asked: Demand) -> int:
-    """Other nodes that must all be healthy: in a small group, and where the policy asks for it.
+    """Return how many other nodes must be healthy: in a small group, or if the policy demands it.
 
-    There the starting ones too: who is not there yet gives a quorum no vote.
+    With othersHealthy, nodes that start count as well, because they give a quorum no vote yet.
     """
     if bound.limit.others_healthy:
         return tally.everyone - case.inside(bound)
@@ -40,7 +40,7 @@ def others_healthy(case: LimitCase, bound: ScopedLimit, tally: CensusTally, aske
 
 
 def _exempt(case: LimitCase, bound: ScopedLimit) -> bool:
-    """A reserved slot of an open breaker needs no healthy fleet; a quorum it needs all the same."""
+    """Return whether a reserved slot of an open breaker exempts the act. Never from a quorum."""
     return not bound.limit.others_healthy and case.control.breakers.exempt(case, bound.scope)
 
 

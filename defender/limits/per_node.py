@@ -1,4 +1,4 @@
-"""perNode: how often one node is disrupted, over all rules and operations."""
+"""perNode: how often one node may be disrupted, over all rules and operations."""
 
 from defender.ledger import JOB, LedgerPermit
 from defender.limits.case import LimitCase, LimitRefusal
@@ -7,9 +7,9 @@ from kubenode.api.v1alpha1 import Reason
 
 
 def per_node(case: LimitCase) -> LimitRefusal | None:
-    """Permits of the node in the window; those of one RemedyOperationJob count once.
+    """Count the permits of the node within the window. Those of one RemedyOperationJob count once.
 
-    A job that gave its slot back to wait for a PodDisruptionBudget goes on with what it began.
+    A job that released its slot to wait for a PodDisruptionBudget continues what it began.
     """
     on_node = case.ledger.on_node(case.ask.node)
     if not on_node or case.inevitable:

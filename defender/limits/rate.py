@@ -1,4 +1,4 @@
-"""rate: how many permits in a time, as a token bucket."""
+"""rate: the number of permits in a time, as a token bucket."""
 
 from datetime import timedelta
 
@@ -8,7 +8,9 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Reason
 
 SHORTEST_WAIT = timedelta(milliseconds=1)
-"""What is missing of a token may be less than the clock can show: asking again now never ends."""
+"""Least time to ask again. The missing part of a token may be too small for the clock, and asking
+again at the same instant would never end.
+"""
 
 
 def rate(case: LimitCase, bound: ScopedLimit) -> LimitRefusal | None:

@@ -1,4 +1,4 @@
-"""What stops an act whatever the counts: exclusion, a person's pause, a policy we cannot keep."""
+"""Stops that do not depend on counts: exclusion and a person's pause."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 
 SELDOM = timedelta(minutes=5)
-"""How soon to ask again where only a person changes the answer."""
+"""Time to ask again if only a person changes the answer."""
 
 
 def excluded(case: LimitCase) -> LimitRefusal | None:
@@ -18,7 +18,7 @@ def excluded(case: LimitCase) -> LimitRefusal | None:
 
 
 def paused(case: LimitCase) -> LimitRefusal | None:
-    """Of several pauses the one that lasts longest."""
+    """Refuse the act if it is paused. Of several pauses the one that lasts longest is named."""
     if not case.spec.pauses:
         return None
     found = [

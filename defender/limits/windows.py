@@ -1,7 +1,7 @@
-"""windows: when acts may start.
+"""windows: the times at which acts may start.
 
-What was granted goes on after the window closed; a stronger class for it is a new start, and waits
-for the next window like any other.
+A granted act continues after its window closes. A stronger class for it is a new start, and waits
+for the next window.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from kubenode.api.v1alpha1.window import TimeWindow, Weekday
 from rules.leaves.window import inside
 
 MOST_CHANGES = 1024
-"""Of single windows before their union changes; 32 windows a week are looked through."""
+"""Greatest number of changes of single windows to examine. 32 windows a week stay below it."""
 AFTER_OPENING = timedelta(seconds=15)
-"""In which those who waited come, one after another."""
+"""Time after an opening over which waiting holders are spread."""
 Fields = tuple[tuple[Weekday, ...], str, str, str]
 
 
 def window_closed(case: LimitCase) -> LimitRefusal | None:
-    """Several windows for an operation are one: their union."""
+    """Refuse the act outside the union of the windows for its operation."""
     if not case.spec.windows:
         return None
     windows = windows_for(case.spec.windows, case.ask.operation)
@@ -35,7 +35,7 @@ def window_closed(case: LimitCase) -> LimitRefusal | None:
     is_open, change = state_in(tuple(map(_fields, windows)), minute)
     if is_open:
         return None
-    # Times change with every week; the sentence must not, or each would be a write.
+    # The message only changes when the next opening does, as each new message is a write.
     message = f"{case.where(CLUSTER)}: no window for {case.ask.operation} is open"
     later = case.now + SELDOM
     if change is not None:
@@ -49,7 +49,9 @@ def windows_for(windows: Sequence[Window], operation: Operation) -> list[Window]
 
 
 def next_change(windows: Sequence[Window], now: datetime) -> tuple[datetime, bool] | None:
-    """When the union of the windows opens or closes next, and whether it opens; None: never."""
+    """Return when the union of the windows next opens or closes, and whether it opens. None:
+    never.
+    """
     fields = tuple(map(_fields, windows))
     is_open, at = state_in(fields, now.replace(second=0, microsecond=0))
     for _ in range(MOST_CHANGES):
@@ -68,8 +70,9 @@ def _fields(window: TimeWindow) -> Fields:
 
 @lru_cache(maxsize=1024)
 def state_in(windows: tuple[Fields, ...], minute: datetime) -> tuple[bool, datetime | None]:
-    """Whether one of them is open in the minute that begins at `minute`, and the next instant at
-    which that may change; None: never. Windows open and close on whole minutes.
+    """Return whether a window is open in the minute, and when that may next change, None for never.
+
+    Windows open and close at whole minutes.
     """
     states = [
         inside(TimeWindow(days=list(days), from_=begin, to=end, time_zone=zone), minute)

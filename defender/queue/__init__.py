@@ -1,6 +1,7 @@
-"""Who waits for a permit, in which order, who is called next, and when everybody looks again.
+"""Queue of holders that wait for a permit: their order, who is called next, when to ask again.
 
-Pure memory, rebuilt by those who ask. `defender.queue.calling` is left out here: it judges.
+In memory, and rebuilt by those who ask. `defender.queue.calling` is not imported here, because it
+imports the verdict.
 """
 
 from defender.queue.queue import PermitQueue

@@ -1,7 +1,7 @@
-"""Calls the next in line: those who would be allowed if they asked now. Pure.
+"""Call the next in line: holders that would be allowed if they asked now. Pure.
 
-Safe to be asked at any time and as often as one likes: what has no news costs nothing. Each one
-that is called keeps a slot for a moment, so no more are called than there are slots.
+It may be called at any time; without news it does nothing. A slot is kept for each called holder
+for a moment, so no more are called than there are slots.
 """
 
 from datetime import datetime
@@ -11,11 +11,15 @@ from defender.verdict import judge
 from kubenode.api.v1alpha1.permit import Holder
 
 MOST_JUDGED = 64
-"""In one go, for the loop's sake; `Queue.news` tells that there is more to do."""
+"""Greatest number of holders to judge at once, to keep the event loop free. `Queue.news` shows the
+rest.
+"""
 
 
 def call(control: RiskControl, now: datetime) -> list[Holder]:
-    """Holders that shall ask now, the best placed first. `control` has advanced to `now`."""
+    """Return the holders that should ask now, the best placed first. `control` has advanced to
+    `now`.
+    """
     queue, called = control.queue, list[Holder]()
     for _ in range(MOST_JUDGED):
         entry = queue.first(now) if queue.news else None

@@ -1,4 +1,4 @@
-"""For whom a slot is kept at the moment, and who does not hear when called."""
+"""Called holders, for whom slots are kept, and kinds of holders that do not respond to calls."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -7,12 +7,16 @@ from defender.queue.entry import Key, QueueEntry
 from defender.queue.times import QueueTimes
 
 DEAF = 3
-"""Calls in a row that no holder of a kind heeded: that kind does not listen."""
+"""Consecutive calls without response after which a kind of holder counts as not listening."""
 MOST_CALLED = 256
+"""Greatest number of holders that are called at once."""
 MOST_KINDS = 64
+"""Greatest number of kinds to track."""
 
 
 class QueueCalls:
+    """The calls."""
+
     def __init__(self, times: QueueTimes) -> None:
         self._times = times
         self._at: dict[Key, datetime] = {}
@@ -25,14 +29,16 @@ class QueueCalls:
         self._at[entry.key] = now
 
     def can_call(self, entry: QueueEntry, now: datetime) -> bool:
-        """Whoever missed a call is not called again before it asked by itself."""
+        """Return whether the entry may be called. One that missed a call must first ask by
+        itself.
+        """
         if entry.missed or entry.key in self._at or len(self._at) >= MOST_CALLED:
             return False
         missed, last = self._deaf.get(entry.ask.holder.kind, (0, now))
         return missed < DEAF or not last <= now < last + self._times.deaf
 
     def came(self, key: Key) -> None:
-        """It asked, called or not."""
+        """Record that the holder asked, whether it was called or not."""
         if self._at.pop(key, None) is not None:
             self._deaf.pop(key[0], None)
 
@@ -40,12 +46,13 @@ class QueueCalls:
         self._at.pop(key, None)
 
     def heard(self) -> None:
-        """Somebody new listens."""
+        """Record that a new listener is connected."""
         self._deaf.clear()
 
     def over(self, now: datetime) -> list[Key]:
-        """Who was called and did not come; the slot is kept no longer. A clock that was set back
-        keeps none either.
+        """Return called holders that did not ask in time, and keep their slots no longer.
+
+        After the clock was set back no slot is kept either.
         """
         missed = [key for key, at in self._at.items() if not at <= now < at + self._times.grace]
         for key in missed:
@@ -58,5 +65,5 @@ class QueueCalls:
         return iter(list(self._at))
 
     def next_at(self) -> datetime | None:
-        """When the first call is over."""
+        """Return when the first call expires, None without calls."""
         return min(self._at.values()) + self._times.grace if self._at else None

@@ -1,12 +1,12 @@
-"""One that waits: what was asked, since when, and what its place in the queue is made of.
+"""One waiting request, and what determines its place in the queue:
 
-    deadline   a planned event's time; whoever has one comes before all who have none
-    severity   then by severity
-    turn       then by rounds over the zones (defender.queue.lane), so that none starves
-    age        then the older fault; each earlier permit of the node makes it PENALTY younger
+- deadline: requests with a planned event come before all others, by its time.
+- severity: then by severity.
+- turn: then in rounds over the zones (defender.queue.lane), so that no zone starves.
+- age: then the older fault. Each earlier permit of the node makes it PENALTY younger.
 
-Nobody starves behind a stream of those that matter more: who has waited for PATIENCE comes among
-those with a deadline, as if that moment were its own.
+A request that has waited for PATIENCE joins those with a deadline, as if that were its deadline. So
+none starves behind a stream of more severe ones.
 """
 
 from dataclasses import dataclass
@@ -23,18 +23,23 @@ PATIENCE = {
     Severity.WARNING: timedelta(hours=1),
     Severity.INFO: timedelta(hours=2),
 }
+"""Time after which a waiting request is treated like one with a deadline."""
 LONGEST_DEADLINE = timedelta(days=1)
-"""One that is further away counts as if it were this far, or its holder would wait for weeks."""
+"""Greatest effective distance of a deadline. Else a holder with a distant one would wait for weeks.
+"""
 PENALTY = timedelta(minutes=10)
+"""Time by which each earlier permit of the node makes a fault younger."""
 MOST_PENALTIES = 6
+"""Greatest number of earlier permits that count."""
 DUE = 0
-"""The first band: a deadline, or patience that is over."""
+"""The first band: requests with a deadline, or that have waited for PATIENCE."""
 BANDS = {Severity.CRITICAL: 1, Severity.WARNING: 2, Severity.INFO: 3}
+"""Band of the others, by severity."""
 
 Key = tuple[str, str, str]
-"""Kind and uid of the holder, and the node."""
+"""Kind and UID of the holder, and the node."""
 LaneKey = tuple[str, str, str, str, bool]
-"""Reason and scope of the refusal; operation, class and inevitability of what was asked."""
+"""Reason and scope of the refusal; operation, class and inevitability of the request."""
 
 
 def key_of(ask: Ask) -> Key:
@@ -43,11 +48,14 @@ def key_of(ask: Ask) -> Key:
 
 @dataclass(slots=True)
 class QueueEntry:
-    """since          of the first refusal
-    fault_since    of the fault, where it is known
-    look_again_at  as it was told
-    failures       earlier permits of the node within a day
-    missed         it was called and did not come; whoever asks again is called again
+    """One waiting request.
+
+    since: time of the first refusal.
+    fault_since: start of the fault, if known; else the first refusal.
+    asked_at: time of the last ask.
+    look_again_at: the time to ask again that was returned.
+    failures: earlier permits of the node within a day.
+    missed: it was called and did not ask. When it asks again, it can be called again.
     """
 
     ask: Ask
@@ -73,7 +81,7 @@ class QueueEntry:
 
     @property
     def due(self) -> datetime:
-        """When it comes into the first band, if it has no deadline; its place there."""
+        """When it enters the first band, if it has no deadline; also its place there."""
         if self.ask.deadline is not None:
             return min(self.ask.deadline, self.since + LONGEST_DEADLINE)
         return self.since + PENALTY * self.failures + PATIENCE[self.ask.severity]
@@ -88,21 +96,22 @@ class QueueEntry:
         return band, due, age, self.since.timestamp(), self.key
 
     def refused(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
-        """It asked, again or for the first time."""
+        """Record that the request was refused, for the first time or again."""
         self.ask, self.asked_at, self.missed = ask, now, False
         self.reason, self.scope, self.message = verdict.reason, verdict.scope, verdict.message
 
 
 SortKey = tuple[int, float, float, float, Key]
-"""Band, time in the first band, age of the fault, first refusal."""
+"""Band, time in the first band, age of the fault, first refusal, key."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """Where one stands in the queue, for people: never written to a job.
+    """Place of a request in the queue, for people. It is never written to a job.
 
-    place   1 for the next in line of those who wait for the same
-    called  a slot is kept for it at the moment
+    place: 1 for the next in line among requests for the same.
+    ahead: number of requests before it.
+    called: a slot is kept for it at the moment.
     """
 
     holder: Holder

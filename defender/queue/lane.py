@@ -1,9 +1,9 @@
-"""Those who wait for the same thing, in order, with rounds over the zones they are in.
+"""Requests that wait for the same, in order, with rounds over their zones.
 
-Start-time fair queueing: each zone has a turn, the number of the round in which its first is
-served; the one behind it is served a round later. A zone that was just served moves to the next
-round, one that had nobody waiting joins the present round. So of a zone with a thousand faults and
-one with a single fault, the single one is never behind more than one of the thousand.
+This is start-time fair queueing. The turn of a zone is the number of the round in which its first
+request is served; the next one is served a round later. A zone that was served moves to the next
+round, and one without waiting requests joins the present round. So a single fault in one zone is
+never behind more than one of a thousand faults in another.
 """
 
 from bisect import bisect_left, insort
@@ -15,18 +15,18 @@ from defender.queue.entry import DUE, Key, SortKey
 MOST_ZONES = 4096
 NOWHERE = float("-inf")
 Rank = SortKey
-"""With the round in place of the time in all bands but the first."""
+"""A sort key with the round in place of the time, in all bands but the first."""
 
 
 class ZoneRotation:
-    """Which zone was served last, over all lanes."""
+    """Rounds of zones, over all lanes."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
         self._now = 0
 
     def of(self, zone: str) -> int:
-        """The round in which the zone's first is served."""
+        """Return the round in which the zone's first request is served."""
         return max(self._next.get(zone, 0), self._now)
 
     def served(self, zone: str) -> None:
@@ -37,7 +37,7 @@ class ZoneRotation:
 
 
 class Lane:
-    """Sort keys by zone. `retry_at`: when to see whether the first may go, without other news."""
+    """Sort keys by zone. `retry_at`: when to try the first again without other news."""
 
     def __init__(self) -> None:
         self.retry_at: datetime | None = None
@@ -45,7 +45,7 @@ class Lane:
         self._size = 0
         self._served_at: datetime | None = None
         self.interval: timedelta | None = None
-        """Between two that were served, smoothed."""
+        """Smoothed time between two grants, None before there are two."""
 
     def __len__(self) -> int:
         return self._size
@@ -70,7 +70,7 @@ class Lane:
         self._served_at = now
 
     def first(self, turns: ZoneRotation, may: Callable[[Key], bool]) -> Rank | None:
-        """The rank of the best placed of those who may be called."""
+        """Return the rank of the best placed request that may be called, None for none."""
         found = (self._first_of(zone, turns, may) for zone in self._zones)
         return min((rank for rank in found if rank is not None), default=None)
 
@@ -82,7 +82,9 @@ class Lane:
         return None
 
     def ahead(self, zone: str, key: SortKey, turns: ZoneRotation) -> int:
-        """How many are better placed than this one, which may wait here or only be about to."""
+        """Return how many requests are better placed than this one, which need not be in the
+        lane.
+        """
         mine = self._zones.get(zone, [])
         rank = _rank(mine, bisect_left(mine, key), turns.of(zone), key)
         return sum(_before(each, rank, turns.of(name)) for name, each in self._zones.items())
@@ -105,7 +107,7 @@ def _start(waiting: list[SortKey], band: int) -> int:
 
 
 def _before(waiting: list[SortKey], rank: Rank, turn: int) -> int:
-    """How many of one zone come before a rank."""
+    """Return how many requests of one zone come before the rank."""
     band, at = rank[:2]
     if band == DUE:
         return bisect_left(waiting, rank)

@@ -1,4 +1,4 @@
-"""Who waits, in order: entries in lanes, a lane for each thing that is waited for."""
+"""Waiting requests in order, in a lane for each thing that is waited for."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -10,10 +10,12 @@ from defender.queue.lane import Lane, Rank, ZoneRotation
 
 MOST_WAITING = 20_000
 MOST_OF_ONE_CLIENT = MOST_WAITING // 2
-"""Entries of one user: the rest of the queue stays free for others."""
+"""Greatest number of requests of one user; the rest of the queue stays free for others."""
 
 
 class QueueLine:
+    """The waiting requests."""
+
     def __init__(self) -> None:
         self.turns = ZoneRotation()
         self._entries: dict[Key, QueueEntry] = {}
@@ -31,7 +33,9 @@ class QueueLine:
         return iter(self._entries.values())
 
     def is_full_for(self, user: str | None) -> bool:
-        """Whether an ask of this user finds no place. None: the process itself, without a share."""
+        """Return whether a request of this user finds no place. None: this process, which has no
+        share.
+        """
         if len(self._entries) >= MOST_WAITING:
             return True
         return user is not None and self._of_user[user] >= MOST_OF_ONE_CLIENT
@@ -40,7 +44,9 @@ class QueueLine:
         return self._entries.get(key)
 
     def put(self, entry: QueueEntry, now: datetime) -> Lane:
-        """Where it belongs by now: another lane than before, another band."""
+        """Put the request where it belongs now, perhaps in another lane or band, and return its
+        lane.
+        """
         key, wanted = entry.key, (entry.lane, entry.sort_key(now))
         self._count(self._entries.get(key), entry)
         self._entries[key] = entry
@@ -96,7 +102,7 @@ class QueueLine:
             heapify(self._patient)
 
     def advance(self, now: datetime) -> None:
-        """Whose patience is over comes into the first band."""
+        """Move requests that have waited for PATIENCE to the first band."""
         while self._patient and self._patient[0][0] <= now:
             entry = self._entries.get(heappop(self._patient)[1])
             if entry is not None:
@@ -117,7 +123,9 @@ class QueueLine:
     def first(
         self, lane_keys: Iterable[LaneKey], may: Callable[[Key], bool]
     ) -> tuple[QueueEntry | None, list[LaneKey]]:
-        """The best placed of some lanes that may be called; and the lanes without any."""
+        """Return the best placed request of these lanes that may be called, and the lanes without
+        any.
+        """
         best: Rank | None = None
         empty: list[LaneKey] = []
         for lane_key in lane_keys:
@@ -130,7 +138,9 @@ class QueueLine:
         return (None if best is None else self._entries[best[4]]), empty
 
     def ahead(self, entry: QueueEntry, now: datetime | None = None) -> int:
-        """How many of its lane come before it; `now` for one that is not in line."""
+        """Return how many requests of its lane come before it. `now` is needed if it is not in
+        line.
+        """
         known = self._sorted.get(entry.key)
         if known is not None:
             lane_key, sort_key = known
@@ -141,12 +151,12 @@ class QueueLine:
         return lane.ahead(entry.zone, sort_key, self.turns) if lane is not None else 0
 
     def in_order(self) -> list[QueueEntry]:
-        """Everybody, by rank over all lanes."""
+        """Return all requests, by rank over all lanes."""
         ranked = (rank for lane in self._lanes.values() for rank in lane.ranked(self.turns))
         return [self._entries[rank[4]] for rank in sorted(ranked)]
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """How many wait, by reason and scope."""
+        """Return the number of waiting requests by reason and scope."""
         found: Counter[tuple[str, str]] = Counter()
         for (reason, scope, *_), lane in self._lanes.items():
             found[reason, scope] += len(lane)

@@ -1,4 +1,4 @@
-"""Of which lanes may the first be allowed by now: because something became free, or time passed."""
+"""Lanes whose first request may be allowed by now, because a slot was freed or time has passed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -10,7 +10,10 @@ from kubenode.api.v1alpha1 import Reason
 
 
 class QueueNews:
-    """on_news  told when there is some, while somebody listens"""
+    """Lanes with news.
+
+    on_news: called when there is news, while somebody listens.
+    """
 
     def __init__(self, line: QueueLine) -> None:
         self.listening = False
@@ -40,12 +43,12 @@ class QueueNews:
             self.on_news()
 
     def not_before(self, lane_key: LaneKey, at: datetime) -> None:
-        """The first of a lane may not go yet."""
+        """Record that the first request of the lane is not allowed before `at`."""
         self._lanes.discard(lane_key)
         self.look_at(lane_key, at)
 
     def look_at(self, lane_key: LaneKey, at: datetime) -> None:
-        """There may be news of a lane at that time."""
+        """Record that the lane may have news at that time."""
         lane = self._line.lane(lane_key)
         if lane is not None:
             lane.retry_at = at
@@ -59,5 +62,5 @@ class QueueNews:
                 self.of_lanes([lane_key])
 
     def next_at(self) -> datetime | None:
-        """When time alone brings news."""
+        """Return when time alone may bring news, None for never."""
         return self._retry[0][0] if self._retry else None

@@ -1,10 +1,11 @@
-"""What the verdict asks of those who wait, what they are told, and what may free a slot for them.
+"""Queue of refused requests: their answers, and what may free a slot for them.
 
-A refused holder that asks again keeps its place; one that stops asking loses it. When a slot may
-have become free, `defender.queue.calling` calls the next in line: for a short grace a slot is then
-kept from whoever is not better placed (`calls`). Nobody else is in anybody's way.
+A refused holder that asks again keeps its place; one that stops asking loses it. When a slot may be
+free, `defender.queue.calling` calls the next in line. For a short grace the slot is then kept from
+all that are not better placed (`calls`). The queue holds back no other request.
 
-Order is not safety: what the queue forgets costs places, never a limit.
+The order is not a matter of safety: if the queue forgets something, places are lost, but never a
+limit.
 """
 
 from datetime import datetime, timedelta
@@ -25,17 +26,19 @@ from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 
 NEXT = 8
-"""As many of those next in line look again early, should a call not reach them."""
+"""Number of next in line that ask again early, in case a call does not reach them."""
 ZONE = "topology.kubernetes.io/zone"
 NOT_WAITING = (Reason.UNKNOWN, Reason.STALE_DATA, Reason.STORE_UNAVAILABLE)
-"""The asker is wrong, or Kube Defender is blind: no slot will be called out for it."""
+"""Reasons for which no slot will be called: the request is wrong, or Kube Defender is not ready."""
 USER = "User"
-"""Kind of a holder that is a person at an API server: it gets its answer and goes."""
+"""Kind of a holder that is a person at an API server, who does not wait for an answer."""
 
 
 class PermitQueue:
-    """news   of which lanes the first may be allowed by now
-    calls  for whom a slot is kept at the moment
+    """The queue.
+
+    news: lanes whose first request may be allowed by now.
+    calls: holders for whom a slot is kept at the moment.
     """
 
     def __init__(
@@ -56,7 +59,9 @@ class PermitQueue:
     # -- asked by the verdict -----------------------------------------------------------------
 
     def refuse(self, case: LimitCase) -> LimitRefusal | None:
-        """Why others come first, None if none does. Asked when every limit would allow the act."""
+        """Refuse the act if others come first, else return None. Called when every limit allows the
+        act.
+        """
         claims = [entry for entry in self._called() if not self._gives_way(entry, case)]
         if not claims:
             return None
@@ -78,7 +83,7 @@ class PermitQueue:
         return [entry for entry in found if entry is not None]
 
     def _gives_way(self, claim: QueueEntry, case: LimitCase) -> bool:
-        """Whether the one that was called is the asker, or one that the asker comes before."""
+        """Return whether the called request is the asker's own, or worse placed than it."""
         key, now = key_of(case.ask), case.now
         if claim.key == key:
             return True
@@ -89,7 +94,7 @@ class PermitQueue:
     # -- told of every answer -----------------------------------------------------------------
 
     def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> Verdict:
-        """The answer, with the time to ask again that suits the asker's place."""
+        """Record an answer. Return it with a time to ask again that suits the asker's place."""
         if ask.dry_run:
             return verdict
         key = key_of(ask)
@@ -142,7 +147,7 @@ class PermitQueue:
             self.news.look_at(entry.lane, retry_at)
 
     def _spread(self, entry: QueueEntry, later: datetime, now: datetime) -> datetime:
-        """The next in line come soon, those behind them when their slot is to be expected."""
+        """Return the time to ask again: soon for the next in line, later for those behind."""
         seed = f"{entry.ask.holder.uid} {now.timestamp():.0f}"
         part = 0.5 + crc32(seed.encode()) % 1000 / 1000
         later = min(later, now + self.times.seldom * part)
@@ -168,7 +173,7 @@ class PermitQueue:
     # -- what may free a slot -----------------------------------------------------------------
 
     def freed(self, held: LedgerPermit) -> None:
-        """A permit counts no longer."""
+        """Record that a permit counts no longer."""
         self.news.of_scope(f"node={held.node}")
         if held.scopes is None:
             self.news.of_all()
@@ -178,21 +183,23 @@ class PermitQueue:
             )  # as `recorded` writes it, without the policy
 
     def node_changed(self, name: str, old: CensusMember | None, new: CensusMember | None) -> None:
-        """The census counts `new` now. A node that became healthy, or is gone, makes room."""
+        """Record a change in the census. A node that became healthy, or is gone, may free a
+        slot.
+        """
         self.news.of_scope(f"node={name}")
         healthy = new is not None and new.health is NodeHealth.HEALTHY
         if new is None or (healthy and (old is None or old.health is not NodeHealth.HEALTHY)):
             self.news.of_reasons(Reason.MIN_HEALTHY, Reason.DISPLACED_PODS)
 
     def governed(self) -> None:
-        """Policies changed: anything may be allowed now."""
+        """Record that policies changed, so anything may be allowed now."""
         self.news.of_all()
 
     def breakers_changed(self) -> None:
         self.news.of_reasons(Reason.BREAKER_OPEN, Reason.COMMON_CAUSE)
 
     def job_changed(self, old: ObservedJob | None, new: ObservedJob | None) -> None:
-        """How old the fault is; a job that is over waits no longer."""
+        """Record the age of the fault. A job that has ended waits no longer."""
         job = new or old
         if job is None:
             return
@@ -208,7 +215,7 @@ class PermitQueue:
         self.forget((JOB, uid, job.spec.node_name))
 
     def listen(self, heard: bool) -> None:
-        """Whether anybody hears calls from now on; if nobody does, no slot is kept for anyone."""
+        """Record whether anybody listens. If nobody does, no slot is kept."""
         self.news.listening = heard
         if heard:
             self.calls.heard()
@@ -217,7 +224,7 @@ class PermitQueue:
     # -- time ---------------------------------------------------------------------------------
 
     def advance(self, now: datetime) -> None:
-        """Let time pass: who stopped asking is forgotten, who was called and did not come waits."""
+        """Let time pass: forget holders that stopped asking, and expire calls."""
         self.line.advance(now)
         while self._lost and self._lost[0][0] <= now:
             entry = self.line.get(heappop(self._lost)[1])
@@ -228,17 +235,19 @@ class PermitQueue:
             entry = self.line.get(key)
             if entry is not None:
                 entry.missed = True
-                self.news.of_all()  # the slot kept for it is anybody's
+                self.news.of_all()  # its slot is free for others
 
     def next_at(self) -> datetime | None:
-        """When somebody may have to be called without other news."""
+        """Return when a holder may have to be called without other news, None for never."""
         times = (self.news.next_at(), self.calls.next_at())
         return min((at for at in times if at is not None), default=None)
 
     # -- calling: for defender.queue.calling --------------------------------------------------
 
     def first(self, now: datetime) -> QueueEntry | None:
-        """The best placed of all that may be allowed by now and can be called."""
+        """Return the best placed request that may be allowed by now and can be called, None for
+        none.
+        """
 
         def may(key: Key) -> bool:
             entry = self.line.get(key)
@@ -250,7 +259,7 @@ class PermitQueue:
         return entry
 
     def blocked(self, entry: QueueEntry, verdict: Verdict, now: datetime) -> None:
-        """It was judged, and may not go: its lane waits, or it waits in another one by now."""
+        """Record that the request was judged and refused: its lane waits, or it changes lanes."""
         before = entry.lane
         entry.reason, entry.scope, entry.message = verdict.reason, verdict.scope, verdict.message
         later = verdict.look_again_at or now + self.times.look_again
@@ -262,7 +271,7 @@ class PermitQueue:
     # -- people, and other replicas -----------------------------------------------------------
 
     def position(self, holder: Holder, node: str) -> QueuePlace | None:
-        """Where a holder waits among those who wait for the same; None if it does not wait."""
+        """Return the place of a holder among requests for the same, None if it does not wait."""
         entry = self.line.get((holder.kind, holder.uid, node))
         return None if entry is None else self._place(entry)
 
@@ -270,15 +279,15 @@ class PermitQueue:
         return QueuePlace.of(entry, self.line.ahead(entry), called=entry.key in self.calls)
 
     def would_be(self, ask: Ask, verdict: Verdict, now: datetime) -> int:
-        """How many are better placed than one that asks now and is refused like that."""
+        """Return how many requests are better placed than one that is refused like this now."""
         entry = self._entry(ask, now)
         entry.refused(ask, verdict, now)
         return self.line.ahead(entry, now)
 
     def waiting(self, limit: int = MOST_WAITING) -> list[QueuePlace]:
-        """Everybody in order."""
+        """Return the waiting requests in order."""
         return [self._place(entry) for entry in self.line.in_order()[:limit]]
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """How many wait, by reason and scope."""
+        """Return the number of waiting requests by reason and scope."""
         return self.line.counts()

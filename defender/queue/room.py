@@ -1,4 +1,4 @@
-"""How many more acts like this one each limit has room for."""
+"""Room that each limit has for further acts of one kind."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1.defenderpolicy import LimitScope
 
 @dataclass(frozen=True, slots=True)
 class ScopeCapacity:
-    """`left` acts of `classes` may still be allowed in a scope, of `limit`."""
+    """Of `limit` acts of `classes` in a scope, `left` may still be allowed."""
 
     reason: Reason
     scope: str
@@ -20,8 +20,9 @@ class ScopeCapacity:
 
 
 def rooms(case: LimitCase) -> Iterator[ScopeCapacity]:
-    """What bounds this act in number; nothing for one that is exempt. A fleet's slots are free or
-    taken in other clusters too: none is kept here.
+    """Yield the limits that bound the number of such acts; none for an exempt act.
+
+    Fleet limits are left out, because other clusters take their slots as well.
     """
     for bound in () if case.inevitable else case.bounds:
         if bound.limit.scope is LimitScope.FLEET:
@@ -37,7 +38,7 @@ def rooms(case: LimitCase) -> Iterator[ScopeCapacity]:
 
 
 def takes(other: Ask, case: LimitCase, room: ScopeCapacity) -> bool:
-    """Whether another's act would take of the same room."""
+    """Return whether another request takes from the same room."""
     return (
         other.class_ in room.classes
         and other.operation in case.spec.operations

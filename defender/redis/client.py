@@ -1,10 +1,10 @@
-"""The way to a Redis: its URL, password and certificates; short timeouts, and nothing tried twice.
+"""Connection to a Redis: URL, password and certificates, with short timeouts and without retries.
 
     redis://HOST:PORT/DB                   rediss:// with TLS, unix:///PATH for a socket
     redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB       rediss+sentinel:// with TLS
 
-redis-py tries again by itself for seconds; what gates a repair must know at once that it knows
-nothing. The password is read for each connection, so that it can be rotated.
+By default redis-py retries for seconds, but a request for a permit must learn at once that the
+state is unknown. The password is read for each connection, so that it can be rotated.
 """
 
 from dataclasses import dataclass
@@ -17,22 +17,23 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.credentials import CredentialProvider
 
 SECONDS = 0.3
-"""For one answer. A Redis that needs longer is away."""
+"""Timeout of a request in seconds. A slower Redis counts as away."""
 CONNECTIONS = 32
 SENTINEL_PORT, REDIS_PORT = 26379, 6379
 PLAIN, SENTINEL = ("redis", "rediss", "unix"), ("redis+sentinel", "rediss+sentinel")
 
 
 class BadUrl(ValueError):
-    """The text says what is wrong, and what is right."""
+    """The URL is invalid. The message says why, and what is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """Where a Redis is, as given.
+    """Address of a Redis, as configured.
 
-    password_file, ca_file  None: no password, the system's authorities
-    seconds                 for one answer
+    password_file: None for no password.
+    ca_file: None for the authorities that the system trusts.
+    seconds: timeout of a request.
     """
 
     url: str
@@ -42,7 +43,7 @@ class RedisAddress:
 
 
 class PasswordFile(CredentialProvider):
-    """The password as it is in the file now. Raises OSError, which is a Redis that is away."""
+    """Password that is read from a file for each connection. Raises OSError if that fails."""
 
     def __init__(self, file: str | Path, user: str = "") -> None:
         self._file, self._user = Path(file), user
@@ -53,7 +54,7 @@ class PasswordFile(CredentialProvider):
 
 
 def connect(address: RedisAddress) -> "Redis":
-    """Connects when it is first asked something. Raises BadUrl."""
+    """Return a client, which connects on the first request. Raises BadUrl."""
     url = parsed(address.url)
     options = _options(address, url)
     if url.scheme in SENTINEL:
@@ -70,7 +71,7 @@ def connect(address: RedisAddress) -> "Redis":
 
 
 def parsed(url: str) -> SplitResult:
-    """Raises BadUrl."""
+    """Return the parsed URL. Raises BadUrl."""
     parts = urlsplit(url)
     if parts.scheme not in PLAIN + SENTINEL:
         known = ", ".join(f"{scheme}://" for scheme in PLAIN + SENTINEL)
@@ -96,7 +97,7 @@ def parsed(url: str) -> SplitResult:
 
 
 def _safe(parts: SplitResult) -> str:
-    """The URL without what may be a password."""
+    """Return the URL without anything that may be a password."""
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"
 
@@ -158,7 +159,9 @@ def _unix() -> Any:
 
 
 class _WithItsSentinels(SentinelConnectionPool):
-    """redis-py leaves the connections to the Sentinels open when a client is closed."""
+    """Connection pool that also closes the connections to the Sentinels, which redis-py leaves
+    open.
+    """
 
     async def aclose(self) -> None:
         await super().aclose()

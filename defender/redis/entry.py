@@ -1,4 +1,4 @@
-"""A permit of the ledger as an entry of the log, JSON. Another version's fields are left alone."""
+"""JSON form of a ledger's permit in the log. Unknown fields of another version are ignored."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -47,6 +47,7 @@ _decode = msgspec.json.Decoder(_Permit).decode
 
 
 def written(held: LedgerPermit) -> str:
+    """Return the entry for the permit."""
     return _encode(
         _Permit(
             node=held.node,
@@ -78,8 +79,9 @@ def written(held: LedgerPermit) -> str:
 
 
 def read(name: str, take: int, text: str) -> LedgerPermit:
-    """Raises ValueError for what is no entry. One with values of a later version is unreadable, so
-    that it counts as everything it may be.
+    """Return the permit from an entry. Raises ValueError for an invalid one.
+
+    An entry with values of a later version is unreadable, and counts as all that it may be.
     """
     permit = _decode(text)
     operation = _one_of(Operation, permit.operation)

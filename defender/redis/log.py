@@ -1,7 +1,7 @@
-"""A log that several processes share through a Redis: what was taken, and what became of it.
+"""Log that several processes share through a Redis: what was taken, and what became of it.
 
-Nothing here knows what an entry means. `take` is the one step that can grant: it succeeds only if
-the caller has seen every take before it. Everything else either tells or loosens.
+The content of entries does not matter here. Only `take` can grant: it succeeds only if the caller
+has seen all earlier takes. Everything else reports or releases.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 
 def _away() -> tuple[type[Exception], ...]:
-    """What a Redis that is away raises. The library comes with OpenTelemetry, in 0.2 s and 20 MB:
-    it is loaded where a Redis is set, not by everybody who may have one.
+    """Return the errors that mean that Redis is away.
+
+    The library loads OpenTelemetry, which takes 0.2 s and 20 MB, so it is only imported if a Redis
+    is configured.
     """
     from redis.exceptions import RedisError
 
@@ -24,20 +26,24 @@ def _away() -> tuple[type[Exception], ...]:
 
 
 class Away(Exception):
-    """No answer in time, an error, no master, full. What was sent may still happen."""
+    """Redis did not answer in time, failed, is no master or is full. The request may still be
+    carried out.
+    """
 
 
 class Strange(Exception):
-    """Another epoch, or another reign of Redis: nothing that it says counts."""
+    """Redis is in another epoch or reign, so its content does not count."""
 
 
 class Unfit(Exception):
-    """It answers, and may not be used: the text says why, and the remedy."""
+    """Redis answers, but must not be used. The message says why, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisEpoch:
-    """`epoch` is ours, made anew by each `begin`; `replid` is Redis's own."""
+    """State of the log. `epoch` is made by each `begin`; `replid` identifies the Redis process's
+    reign.
+    """
 
     epoch: str
     replid: str
@@ -45,7 +51,7 @@ class RedisEpoch:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """`text` "" means that what was taken came to nothing. `take` numbers the takes of a log."""
+    """An entry. `text` "" means that the take was undone. `take` is the number of the take."""
 
     name: str
     take: int
@@ -54,7 +60,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class LogChanges:
-    """full: these are all entries, whatever was known before is to be dropped."""
+    """Changes of the log. full: they contain all entries, and replace what was known."""
 
     version: int
     floor: int = 0
@@ -64,8 +70,10 @@ class LogChanges:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """reign  the epoch that the log is in, and who answers
-    began  the replid of the reign in which that epoch began
+    """State of Redis.
+
+    reign: the epoch of the log, and the replid of the Redis that answers.
+    began: the replid of the reign in which that epoch began.
     """
 
     reign: RedisEpoch
@@ -73,7 +81,9 @@ class Probed:
 
 
 class SharedLog:
-    """prefix: of its keys; in braces, so that a Redis Cluster keeps them in one place."""
+    """The log. `prefix` of its keys is in braces, so that a Redis Cluster keeps them on one
+    node.
+    """
 
     def __init__(self, redis: "Redis", prefix: str) -> None:
         self._redis = redis
@@ -84,7 +94,7 @@ class SharedLog:
         self._put, self._trim = register(scripts.PUT), register(scripts.TRIM)
 
     async def probe(self, mark: str) -> Probed:
-        """Who answers, after a write of `mark`. Raises Away, Unfit."""
+        """Return the state of Redis after writing `mark`. Raises Away and Unfit."""
         replid, epoch, began, policy = await self._call(self._probe, [mark])
         if policy not in ("noeviction", ""):
             raise Unfit(
@@ -95,25 +105,26 @@ class SharedLog:
     async def begin(
         self, epoch: str, floor: int, entries: Mapping[str, str], *, instead: str = "*"
     ) -> RedisEpoch:
-        """Throw everything away and begin with these entries. Raises Away.
+        """Replace the log by these entries in a new epoch. Raises Away.
 
-        instead: only if the log is in this epoch; else the reign has no replid, and nothing is
-        done.
+        instead: only if the log is in this epoch; otherwise nothing is done and the replid is "".
         """
         pairs = [part for pair in entries.items() for part in pair]
         return RedisEpoch(epoch, await self._call(self._begin, [epoch, floor, instead, *pairs]))
 
     async def sync(self, reign: RedisEpoch, since: int) -> LogChanges:
-        """What changed since a version; -1: everything. Raises Away, Strange."""
+        """Return the changes since a version, -1 for everything. Raises Away and Strange."""
         _, found = await self._trusted(self._sync, reign, [since])
         return _changes(found)
 
     async def take(
         self, reign: RedisEpoch, since: int, entries: Mapping[str, str]
     ) -> tuple[int, LogChanges]:
-        """The number of the take, 0 if others took something after `since`: judge again.
+        """Return the number of the take, 0 if others took something after `since`: then judge
+        again.
 
-        Either way the changes since then, one's own among them. Raises Away, Strange.
+        In either case the changes since then are returned, including this take. Raises Away and
+        Strange.
         """
         pairs = [part for pair in entries.items() for part in pair]
         outcome, found, *number = await self._trusted(self._take, reign, [since, *pairs])
@@ -122,9 +133,9 @@ class SharedLog:
     async def put(
         self, reign: RedisEpoch, entries: Iterable[LogEntry], *, known: bool = False
     ) -> int:
-        """How many were still the last take of their name. Raises Away, Strange.
+        """Update entries. Return how many were still the last take of their name.
 
-        known: tell nothing of what is not in the log.
+        known: skip entries that are not in the log. Raises Away and Strange.
         """
         parts = [part for e in entries for part in (e.name, e.take, e.text)]
         which = "known" if known else "any"
@@ -132,7 +143,9 @@ class SharedLog:
         return int(done)
 
     async def trim(self, reign: RedisEpoch, floor: int, upto: Mapping[str, int]) -> None:
-        """Cut off entries that have not changed since the given versions. Raises Away, Strange."""
+        """Remove entries that have not changed since the given versions. Raises Away and
+        Strange.
+        """
         pairs = [part for pair in upto.items() for part in pair]
         await self._trusted(self._trim, reign, [floor, *pairs])
 

@@ -1,12 +1,12 @@
-"""How a replica's ledger takes over what the log says. Pure.
+"""Merge the log into a replica's ledger. Pure.
 
-Two witnesses tell of a permit: the log, of every take in its order, and the watch of the Permits,
-of what is on record by resourceVersion. Either may be ahead. The rules, none of which ever counts
-less than the two together allow:
+There are two sources about permits: the log, with every take in order, and the watch of Permits,
+with what is written, by resourceVersion. Either may be ahead. These rules never count less than
+both together require:
 
-- a take that the ledger does not know is entered, whatever the watch shows;
-- of what is on record the higher resourceVersion holds;
-- a grant that is not on record yet counts until the log says that it came to nothing.
+- A take that the ledger does not know is entered, whatever the watch shows.
+- Of written permits the higher resourceVersion is valid.
+- A grant that is not written yet counts until the log says that it was undone.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from defender.redis.entry import read
 from defender.redis.log import LogChanges, LogEntry
 
 OnRecord = Callable[[str], bool]
-"""Whether the watch of the Permits shows one of this name."""
+"""Returns whether the watch of Permits shows one of this name."""
 
 
 def merge(ledger: PermitLedger, changes: LogChanges, on_record: OnRecord) -> None:
-    """Raises ValueError for an entry that cannot be read."""
+    """Merge the changes. Raises ValueError for an unreadable entry."""
     before = _forget_takes(ledger) if changes.full else set()
     for entry in changes.entries:
         if entry.text:
@@ -32,7 +32,9 @@ def merge(ledger: PermitLedger, changes: LogChanges, on_record: OnRecord) -> Non
 
 
 def _forget_takes(ledger: PermitLedger) -> set[str]:
-    """Numbers of another log, or from before a gap, compare with nothing. Who had one."""
+    """Reset the take numbers, which another log or a gap makes incomparable. Return the permits
+    that had one.
+    """
     had = {held.name for held in ledger if held.take}
     for name in had:
         if held := ledger.get(name):
@@ -47,7 +49,7 @@ def _came_to_nothing(ledger: PermitLedger, entry: LogEntry, on_record: OnRecord)
     if not held.uid and not on_record(entry.name):
         ledger.forget(entry.name)
     elif not held.status_written:
-        held.late = True  # it landed after everybody was told that it never would
+        held.late = True  # it was written after the log reported that it would not be
 
 
 def _take_over(ledger: PermitLedger, told: LedgerPermit) -> None:
@@ -56,11 +58,11 @@ def _take_over(ledger: PermitLedger, told: LedgerPermit) -> None:
         ledger.enter(told)
         return
     if told.take < held.take:
-        return  # a younger take of this name is known
+        return  # a later take of this name is known
     first_heard_of = told.take > held.take
     held.take = told.take
     if not held.open:
-        return  # on record as released: nothing opens it again
+        return  # its release is written, and a released permit is not reopened
     held.releasing |= told.releasing
     if first_heard_of or not told.late:
         held.late = told.late
@@ -92,14 +94,14 @@ def _pending(ledger: PermitLedger, held: LedgerPermit, told: LedgerPermit) -> No
 
 
 def _came_to_less(ledger: PermitLedger, held: LedgerPermit, told: LedgerPermit) -> None:
-    """Grants that the watch, which is ahead, does not show: their write surely failed."""
+    """Undo grants that the watch, which is ahead, does not show. Their write has failed."""
     for _ in range(min(held.unsure, len(held.grants) - len(told.grants))):
         ledger.ungrant(held)
     held.unsure, held.also = 0, frozenset()
 
 
 def _no_longer_told(ledger: PermitLedger, name: str, on_record: OnRecord) -> None:
-    """What a log of before told is worth what the record shows of it."""
+    """Keep of a permit from an earlier log only what the watch shows."""
     held = ledger.get(name)
     if held is None or not held.open:
         return

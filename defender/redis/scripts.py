@@ -1,14 +1,14 @@
-"""The Lua that replicas share a log by. Each script is one atomic step.
+"""Lua scripts of the shared log. Each script is one atomic step. Keys:
 
     head     a hash: epoch, replid (the reign in which it began), version (of the last change),
-             taken (version of the last take), trimmed (highest version that was cut off), floor
-             (resourceVersion: what was cut off is seen by whoever has seen so much of the Permits)
-    entries  a hash: name -> "TAKE|JSON"; no JSON: what was taken came to nothing
+             taken (version of the last take), trimmed (highest version that was removed), floor
+             (resourceVersion at which the Permits show everything that was removed)
+    entries  a hash: name -> "TAKE|JSON"; without JSON the take was undone
     log      a sorted set: name by the version of its last change
 
-Every script begins by asking who it talks to. An epoch is bound to one reign of one Redis process
-(master_replid: another after a restart and after each promotion), so that a Redis which may have
-lost acknowledged writes is never taken for the one that had them.
+Every script first checks which Redis it runs on. An epoch is bound to one reign of one Redis
+process (master_replid changes with each restart and promotion), so that a Redis that may have lost
+acknowledged writes is never mistaken for the one that had them.
 """
 
 PRELUDE = """
@@ -58,7 +58,7 @@ return {reign(), begun[1] or '', begun[2] or '',
         string.match(memory, 'maxmemory_policy:([%w-]+)') or ''}
 """
 )
-"""Writes, so that a Redis which is full, or no master, answers with an error."""
+"""Writes, so that a Redis that is full or no master answers with an error."""
 
 BEGIN = (
     PRELUDE
@@ -93,7 +93,9 @@ for i = 4, #ARGV, 2 do write(version, version, ARGV[i], ARGV[i + 1]) end
 return {2, changes(since), version}
 """
 )
-"""Only if nobody took anything that the caller has not seen: what it judged by is what is."""
+"""Takes only if nobody took anything that the caller has not seen, so that its judgement still
+holds.
+"""
 
 PUT = (
     PRELUDE
@@ -112,8 +114,9 @@ end
 return {1, done}
 """
 )
-"""About a take that is still the last of its name and did not come to nothing: a request that was
-late changes nothing newer. `any`: also about what is not in the log."""
+"""Updates a take that is still the last one of its name and was not undone, so that a late request
+changes nothing newer. `any`: also adds entries that are not in the log.
+"""
 
 TRIM = (
     PRELUDE

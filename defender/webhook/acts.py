@@ -1,4 +1,4 @@
-"""What somebody is about to do to a node, read from an admission review. No I/O."""
+"""Read from an admission review what a user is about to do to a node. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,16 +15,18 @@ from kubenode.runtime.admission.review import Review
 from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
 
 OVERRIDE = "kubenode.io/override"
-"""Annotation: why somebody acts although Kube Defender would refuse."""
+"""Annotation with the reason for acting although Kube Defender would refuse."""
 LONGEST_REASON = 256
 USER = "User"
-"""Kind of the holder of a permit that an act of somebody else draws."""
+"""Kind of the holder of a permit for an act of a user."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 SHUT_DOWN = "node.cloudprovider.kubernetes.io/shutdown"
 _node = structs(Node)
 
 
 class GuardedActKind(StrEnum):
+    """Kinds of acts that the webhook checks."""
+
     DELETION = "delete"
     CORDON = "cordon"
     EVICTION = "evict"
@@ -49,8 +51,10 @@ class GuardedActKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GuardedAct:
-    """node      as it is before the act
-    override  why its author says it must pass, "" if they do not
+    """An act of a user.
+
+    node: the Node before the act.
+    override: the user's reason to override, "" for none.
     """
 
     kind: GuardedActKind
@@ -75,13 +79,17 @@ class GuardedAct:
 
 
 def holder_of(user: str) -> Holder:
-    """The same for the same user: one drains a node with one permit."""
+    """Return the holder for the user, always the same, so that a drain of a node uses one
+    permit.
+    """
     digest = sha256(user.encode(errors="replace")).hexdigest()[:32]
     return Holder(kind=USER, name=user[:253] or "unknown", uid=f"user-{digest}")
 
 
 def of_node(review: Review) -> GuardedAct | None:
-    """A deletion or a cordon; None for everything else. Raises ValueError for what is no Node."""
+    """Return the act if it is a deletion or a cordon, else None. Raises ValueError for an invalid
+    Node.
+    """
     if review.operation == "DELETE" and review.old is not None:
         return _act(GuardedActKind.DELETION, review, read_node(review.old), review.old)
     if review.operation != "UPDATE" or review.old is None or review.object is None:
@@ -93,7 +101,7 @@ def of_node(review: Review) -> GuardedAct | None:
 
 
 def of_eviction(review: Review, node: Node, pod: ObjectMeta) -> GuardedAct:
-    """The override may stand on the Eviction or on the pod."""
+    """Return the act. The override may be on the Eviction or on the pod."""
     act = _act(GuardedActKind.EVICTION, review, node, review.object or {})
     return replace(act, override=act.override or _cut(pod.annotations.get(OVERRIDE, "")))
 
@@ -105,7 +113,7 @@ def _act(kind: GuardedActKind, review: Review, node: Node, marked: Mapping[str, 
 
 
 def read_node(obj: Mapping[str, Any]) -> Node:
-    """Raises ValueError."""
+    """Return the Node. Raises ValueError."""
     node = _node(msgspec.json.encode(obj))
     if not node.metadata.name:
         raise ValueError("a Node without a name")
@@ -117,10 +125,10 @@ def _cut(reason: str) -> str:
 
 
 def gone(node: Node) -> bool:
-    """Whether the machine is known to be off for good: then nothing is disrupted any more.
+    """Return whether the machine is known to be off for good, so that the act disrupts nothing.
 
-    Only what Kubernetes itself knows counts: a node that nobody hears from, and that a person or
-    the cloud controller has marked as out of service or shut down.
+    Only facts of Kubernetes count: the node is silent, and a person or the cloud controller has
+    tainted it as out of service or shut down.
     """
     ready = node.ready_condition
     if ready is None or ready.status != "Unknown":

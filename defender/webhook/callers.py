@@ -1,8 +1,8 @@
-"""Whose acts the admission webhook leaves alone. No I/O.
+"""Users whose acts the admission webhook does not check. No I/O.
 
-The cloud controller deletes a Node because its machine is gone already; refusing would leave a Node
-without a machine. Autoscalers have budgets of their own and retry for ever. Both are left alone
-unless a person lists them.
+The cloud controller deletes a Node because its machine is already gone; a refusal would leave a
+Node without a machine. Autoscalers have their own budgets and retry for ever. Neither is checked
+unless a person lists it.
 
 Sources of the names:
 - kubernetes, staging/src/k8s.io/cloud-provider/app/controllermanager.go: the controllers of nodes
@@ -33,14 +33,16 @@ AUTOSCALERS = (
     f"{ACCOUNT}karpenter:karpenter",
 )
 OURS = ("kubenode-remedy", "kubenode-machine", "kubenode-defender")
-"""Service accounts of the chart: they hold permits for what they do."""
+"""Service accounts of the chart, which hold permits for their acts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """exempt  users that are left alone beside those that are known
-    listed  known ones that are held to the budget all the same
-    ours    users that ask for permits before they act
+    """Users with special treatment.
+
+    exempt: users that are not checked, besides the well-known ones.
+    listed: well-known users that are checked all the same.
+    ours: users that ask for permits before they act.
     """
 
     exempt: frozenset[str] = frozenset()
@@ -48,12 +50,13 @@ class Callers:
     ours: frozenset[str] = frozenset()
 
     def left_alone(self, user: str) -> bool:
+        """Return whether the user is not checked."""
         if user in self.exempt:
             return True
         return user in (*CLOUD_CONTROLLERS, *AUTOSCALERS) and user not in self.listed
 
 
 def callers(namespace: str, exempt: Collection[str] = (), listed: Collection[str] = ()) -> Callers:
-    """Of an installation in `namespace`."""
+    """Return the callers for an installation in `namespace`."""
     ours = frozenset(f"{ACCOUNT}{namespace}:{name}" for name in OURS)
     return Callers(frozenset(exempt), frozenset(listed), ours)

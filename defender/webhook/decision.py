@@ -1,4 +1,6 @@
-"""What is done about an act of somebody else, as far as it can be said without asking. Pure."""
+"""Decide what to do about an act of a user, as far as possible without asking for a permit.
+Pure.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +16,12 @@ from kubenode.api.v1alpha1.permit import PermitState
 
 STRICTNESS = (GuardMode.OFF, GuardMode.AUDIT, GuardMode.ENFORCE)
 BY_DEFAULT = Guard()
-"""Of a policy that cannot be read."""
+"""Guard of a policy that is unreadable."""
 
 
 class Course(StrEnum):
+    """What to do about an act."""
+
     PASS = "Pass"
     OVERRIDDEN = "Overridden"
     AUDIT = "Audit"
@@ -26,7 +30,7 @@ class Course(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GuardDecision:
-    """why  in words; groups  whose members may override"""
+    """The decision. `why` is a sentence; `groups` are those whose members may override."""
 
     course: Course
     why: str = ""
@@ -34,7 +38,7 @@ class GuardDecision:
 
 
 def decide(act: GuardedAct, control: RiskControl, callers: Callers) -> GuardDecision:
-    """What to do about `act`; AUDIT and ENFORCE say that Kube Defender is to be asked."""
+    """Return the decision. AUDIT and ENFORCE mean that Kube Defender must be asked."""
     if callers.left_alone(act.user):
         return GuardDecision(Course.PASS, f"{act.user} is left alone")
     policies = covering(
@@ -58,22 +62,22 @@ def decide(act: GuardedAct, control: RiskControl, callers: Callers) -> GuardDeci
 
 
 def mode_of(kind: GuardedActKind, policies: Sequence[LoadedPolicy]) -> GuardMode:
-    """The strictest of the policies that cover the act."""
+    """Return the strictest mode of the policies that cover the act."""
     modes = [kind.mode(_guard(policy)) for policy in policies]
     return max(modes, key=STRICTNESS.index, default=GuardMode.OFF)
 
 
 def anywhere(kind: GuardedActKind, control: RiskControl) -> bool:
-    """Whether any policy guards such acts."""
+    """Return whether any policy guards such acts."""
     policies = (*control.policies, control.fallback)
     return any(kind.mode(_guard(policy)) is not GuardMode.OFF for policy in policies)
 
 
 def charged(act: GuardedAct, control: RiskControl, *, ours: bool) -> LedgerPermit | None:
-    """The permit that the budget is charged with for this already.
+    """Return the permit with which the budget already counts this act, None for none.
 
-    Of our own programs each act needs one; another's cordon or eviction on a node that is under a
-    permit anyway costs nothing more. Another's deletion does: it ends what the holder is about.
+    Each act of our own programs needs a permit. A cordon or eviction by another user on a node that
+    is under a permit anyway costs nothing more. A deletion does, because it ends the holder's work.
     """
     if not ours and act.kind is GuardedActKind.DELETION:
         return None
@@ -88,7 +92,7 @@ def charged(act: GuardedAct, control: RiskControl, *, ours: bool) -> LedgerPermi
 
 
 def _override_groups(kind: GuardedActKind, policies: Sequence[LoadedPolicy]) -> frozenset[str]:
-    """Groups that every policy that enforces lets pass."""
+    """Return the groups that every enforcing policy allows to override."""
     enforcing = [g for p in policies if kind.mode(g := _guard(p)) is GuardMode.ENFORCE]
     allowed = [frozenset(guard.override_groups) for guard in enforcing]
     return frozenset.intersection(*allowed) if allowed else frozenset()

@@ -1,8 +1,8 @@
-"""Answers AdmissionReviews about what others do to nodes: delete, cordon, evict.
+"""Answer AdmissionReviews about acts of users on nodes: delete, cordon, evict.
 
-In Enforce an act is asked for like any other, and what is allowed takes a permit, so that a burst
-is held to the budget. In Audit nothing is held up: what would have been refused is told. What
-cannot be judged now is left to the failurePolicy of the webhook's configuration.
+In mode Enforce the act needs a permit, so that a burst stays within the budget. In mode Audit
+nothing is refused, but a would-be refusal is reported. If the act cannot be judged now, the
+failurePolicy of the webhook's configuration decides.
 """
 
 import asyncio
@@ -39,16 +39,17 @@ log = logging.getLogger(__name__)
 
 NODES, EVICTIONS = "/validate/nodes", "/validate/evictions"
 LEAVE_SECONDS = 0.3
-"""Of the time that the API server gives: for the way back."""
+"""Part of the API server's timeout that is kept for the way back."""
 BLIND = (Reason.STALE_DATA, Reason.STORE_UNAVAILABLE, Reason.UNKNOWN)
+"""Reasons for which the act cannot be judged."""
 PROLONG = LIFE - timedelta(minutes=1)
-"""A permit that lasts for less than this is renewed by the next eviction."""
+"""Remaining life below which the next eviction renews a permit."""
 YES = AdmissionVerdict(True)
 _pod = structs(Pod)
 
 
 class PermitRequester(Protocol):
-    """Of `Permits` what the webhook needs."""
+    """The part of `Permits` that the webhook needs."""
 
     async def ask(self, ask: Ask) -> Judgement: ...
 
@@ -57,7 +58,7 @@ class PermitRequester(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GuardContext:
-    """What the webhook stands on."""
+    """Dependencies of the webhook."""
 
     permits: PermitRequester
     control: RiskControl
@@ -68,11 +69,13 @@ class GuardContext:
 
 
 class NodeGuard:
+    """Handler of admission reviews."""
+
     def __init__(self, world: GuardContext, recorder: EventRecorder, metrics: GuardMetrics) -> None:
         self._world, self._recorder, self._metrics = world, recorder, metrics
 
     async def nodes(self, raw: bytes, seconds: float) -> dict[str, Any]:
-        """Raises BadReview, CannotJudge."""
+        """Answer a review of a Node. Raises BadReview and CannotJudge."""
         review = _read(raw, "nodes.")
         try:
             act = of_node(review)
@@ -81,7 +84,7 @@ class NodeGuard:
         return await self._answer(review, act, seconds)
 
     async def evictions(self, raw: bytes, seconds: float) -> dict[str, Any]:
-        """Raises BadReview, CannotJudge."""
+        """Answer a review of an Eviction. Raises BadReview and CannotJudge."""
         review = _read(raw, "pods.")
         if review.sub_resource != "eviction" or review.operation != "CREATE":
             raise BadReview(
@@ -98,7 +101,7 @@ class NodeGuard:
         return answer(review.uid, YES)
 
     async def _evicted(self, review: Review, seconds: float) -> GuardedAct | None:
-        """The eviction of a pod that is on a node; None for all others."""
+        """Return the eviction of a pod on a node, None for other pods."""
         name = review.name or str(((review.object or {}).get("metadata") or {}).get("name", ""))
         path = paths.pod(review.namespace, name)
         try:
@@ -199,13 +202,13 @@ class NodeGuard:
         )
 
     async def _keep(self, judged: Judgement) -> None:
-        """A drain that goes on prolongs its permit, not with every pod."""
+        """Renew the permit of a drain in progress, but not with every pod."""
         ends = judged.expires_at
         if judged.permit and ends is not None and ends < self._world.clock.now() + PROLONG:
             await self._world.permits.renew(judged.permit)
 
     async def _live_permit(self, act: GuardedAct) -> str:
-        """A permit of our programs on the node that our caches have not heard of yet, "" if none.
+        """Return a permit of our programs on the node that the cache lacks, "" for none.
 
         Raises KubeError.
         """

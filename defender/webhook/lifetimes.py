@@ -1,12 +1,12 @@
-"""When a permit that an act of somebody else drew is over. Pure.
+"""Lifetimes of permits for acts of users. Pure.
 
-Nobody renews or releases such a permit, and its holder cannot be looked at. So it lasts
+Nobody renews or releases such a permit, and its holder cannot be checked. It lasts:
 
-    a deletion   until the Node is gone; one that did not begin after BEGINS never will
-    a cordon     until it is undone, or its time is over: by then the node's own state counts it
-    evictions    QUIET after the last one, or until the cordon's end if the node is cordoned
+- a deletion: until the Node is gone, or for BEGINS if the deletion does not begin.
+- a cordon: until it is undone, or the permit expires. Then the node's own state counts it.
+- evictions: until QUIET after the last one, or until the cordon's end if the node is cordoned.
 
-and never keeps a slot from healing for longer than STUCK.
+A deletion that does not end keeps its slot for at most STUCK, so that it does not block repairs.
 """
 
 from datetime import datetime, timedelta
@@ -19,11 +19,11 @@ from kubenode.runtime.kube.objects import Node
 BEGINS = timedelta(minutes=1)
 QUIET = timedelta(minutes=2)
 STUCK = timedelta(hours=1)
-"""A Node that finalizers keep: it counts as leaving, no longer as under a permit."""
+"""Time after which a Node that finalizers keep only counts as leaving, not as under a permit."""
 
 
 def over(held: LedgerPermit, node: Node | None, now: datetime) -> str:
-    """Why the permit may be released, "" if it may not or is not of this kind."""
+    """Return why the permit may be released, "" if it may not or is of another kind."""
     if held.holder.kind != USER:
         return ""
     if node is None:

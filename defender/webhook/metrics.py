@@ -1,4 +1,4 @@
-"""The metrics of Kube Defender's admission webhook. Labels come from closed sets, from zero."""
+"""Metrics of Kube Defender's admission webhook. Labels have values from closed sets, from zero."""
 
 from enum import StrEnum
 
@@ -10,6 +10,8 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 
 
 class GuardOutcome(StrEnum):
+    """Outcomes of a review, as label of a metric."""
+
     ALLOWED = "allowed"
     AUDITED = "audited"
     DENIED = "denied"

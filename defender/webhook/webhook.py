@@ -1,4 +1,4 @@
-"""The admission webhook of a running Kube Defender: its memory in, parts out."""
+"""Admission webhook of Kube Defender."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from kubenode.runtime.tls.server import HttpsServer
 
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
-    """port     0 takes a free one"""
+    """Settings of the webhook. `port` 0 takes a free one."""
 
     port: int
     callers: Callers
@@ -28,10 +28,12 @@ class GuardSettings:
 
 
 class GuardWebhook:
-    """It runs on every replica; one that does not lead leaves its questions to the failurePolicy.
-    In the chart no Service leads to it (defender.endpoints).
+    """The webhook, on every replica. A replica that does not lead leaves reviews to the
+    failurePolicy.
 
-    context  with the serving certificate
+    In the chart no Service selects such a replica (defender.endpoints).
+
+    context: TLS context with the serving certificate.
     """
 
     def __init__(

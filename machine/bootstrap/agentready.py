@@ -1,4 +1,6 @@
-"""The condition AgentReady: whether a Machine's agent lives, or why not and what to do. Pure."""
+"""Condition AgentReady of a Machine: whether its agent is alive, or why not and what to do.
+Pure.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,10 +9,11 @@ from enum import StrEnum
 from kubenode.api.meta import ConditionStatus, format_time
 
 LIVES = "LeaseFresh"
+"""Reason of AgentReady while the agent renews its Lease."""
 
 
 class Lifesign(StrEnum):
-    """What the agent's Lease says. UNKNOWN: we have not watched it for long enough."""
+    """Liveness of an agent by its Lease. UNKNOWN: the Lease has not been watched long enough."""
 
     ABSENT = "Absent"
     FRESH = "Fresh"
@@ -20,7 +23,7 @@ class Lifesign(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConditionUpdate:
-    """A condition but for its times."""
+    """The new content of a condition, without its times."""
 
     status: ConditionStatus
     reason: str
@@ -29,9 +32,12 @@ class ConditionUpdate:
 
 @dataclass(frozen=True, slots=True)
 class AgentObservation:
-    """expires_at  end of its newest certificate, None for none
-    denied      why its newest request was denied, "" if it was not
-    reissue     whether a token is live for a new first certificate
+    """What is known of an agent.
+
+    machine: name of its Machine.
+    expires_at: end of its newest certificate, None for none.
+    denied: why its newest request was denied, "" if it was not.
+    reissue: whether a person permits a new first certificate.
     """
 
     machine: str
@@ -43,7 +49,7 @@ class AgentObservation:
 
 
 def agent_ready(agent: AgentObservation) -> ConditionUpdate | None:
-    """None: nothing new can be said."""
+    """Return condition AgentReady, None to leave it as it is."""
     if agent.lifesign is Lifesign.FRESH:
         return ConditionUpdate(ConditionStatus.TRUE, LIVES, "its agent renews its Lease")
     if agent.expires_at is None:

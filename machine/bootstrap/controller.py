@@ -1,4 +1,4 @@
-"""Gives each Machine whose host has to join a bootstrap token, and says how its agent is."""
+"""Issue and revoke the bootstrap tokens of Machines, and write condition AgentReady."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -25,12 +25,15 @@ from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 OF_MACHINE = "machine"
 """Index of requests by the Machine whose agent they name."""
 SOON = timedelta(seconds=1)
+"""Least delay of the next reconcile."""
 HAVE_FAILED = frozenset({"CreateFailed", "InstanceGone", "StartupTimeout"})
-"""Reasons of conditions under which nobody waits for a host."""
+"""Reasons of conditions of Machines that no longer wait for a host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrapper:
+    """Reconciler of bootstrap tokens."""
+
     machines: Informer[Machine]
     requests: Informer[SigningRequest]
     access: MachineAccess
@@ -41,8 +44,10 @@ class Bootstrapper:
     recorder: EventRecorder
     lives: TokenLifetimes = field(default_factory=TokenLifetimes)
     orphans: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
-    """Machine to IDs of tokens and UIDs of Machines that are gone. What a kill loses of it, the
-    garbage collector revokes."""
+    """By Machine name, token IDs and UIDs of Machines that are gone.
+
+    A crash loses the entries; then the garbage collector revokes the tokens.
+    """
 
     async def reconcile(self, name: str) -> Result:
         await self._revoke_orphans(name)
@@ -65,7 +70,7 @@ class Bootstrapper:
         said = agent_ready(agent)
         if said is not None and (conditions := conditions_with(machine, said, seen.now)):
             change["conditions"] = conditions
-        # First the token: that its agent lives is what revokes it, and is new until it is written.
+        # Change the token first: a revocation is only due until AgentReady=True is written.
         if act in (
             BootstrapAct.MAKE,
             BootstrapAct.RENEW,
@@ -80,7 +85,7 @@ class Bootstrapper:
         return self._again(machine, again, seen.now)
 
     def changed(self, key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:
-        """Of the Machines: one that is gone leaves its token behind."""
+        """Return the Machine to reconcile. Remember the token of one that is gone."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             bootstrap = old.status.bootstrap
             if bootstrap is not None and bootstrap.token_id:
@@ -104,7 +109,7 @@ class Bootstrapper:
     def noticed(
         self, key: str, old: SigningRequest | None, new: SigningRequest | None
     ) -> tuple[str, ...]:
-        """The Machine that a request is about, once the request is decided or gone."""
+        """Return the Machine of a request that is decided or gone."""
         request = new or old
         if request is None or not (request.decided or new is None):
             return ()
@@ -157,7 +162,9 @@ class Bootstrapper:
         await self.recorder.emit(regarding(machine), "Normal", reason, message)
 
     def _again(self, machine: Machine, token: datetime | None, now: datetime) -> Result:
-        """The earliest of: the token's turn, the Lease's end, the certificate's end."""
+        """Return when to reconcile again: when the token is due, the Lease stale or the certificate
+        expired.
+        """
         bootstrap = machine.status.bootstrap
         expires = None if bootstrap is None else bootstrap.certificate_expires_at
         waits = [at - now for at in (token, expires) if at is not None and at >= now]
@@ -167,7 +174,7 @@ class Bootstrapper:
 
 
 def _said(machine: Machine) -> tuple[object, ...]:
-    """What its token and its agent's condition depend on."""
+    """Return the properties of a Machine on which its token and AgentReady depend."""
     meta, spec, status = machine.metadata, machine.spec, machine.status
     return (
         meta.uid,
@@ -183,7 +190,10 @@ def _said(machine: Machine) -> tuple[object, ...]:
 
 
 def need_of(machine: Machine, *, joined: bool) -> Need:
-    """Whether the Machine's host needs a token now. `joined`: its agent has just begun to live."""
+    """Return whether the host needs a token now.
+
+    joined: whether its agent has just become alive.
+    """
     spec, bootstrap = machine.spec, machine.status.bootstrap
     if machine.metadata.deletion_timestamp is not None:
         return Need.NONE
@@ -192,7 +202,7 @@ def need_of(machine: Machine, *, joined: bool) -> Need:
     provisioning = machine.status.provisioning
     asked = provisioning is not None and provisioning.client_token
     if spec.origin is MachineOrigin.PROVISION and not asked and not spec.provider_id:
-        return Need.NONE  # a new instance is given it; asked for it is when there is a client token
+        return Need.NONE  # the token is for a new instance, which is requested with a client token
     if reissue_wanted(machine):
         return Need.WANTED
     if bootstrap is None or bootstrap.certificate_expires_at is None:
@@ -201,13 +211,15 @@ def need_of(machine: Machine, *, joined: bool) -> Need:
 
 
 def has_failed(machine: Machine) -> bool:
-    """Whether nobody waits for its host any more."""
+    """Return whether the Machine no longer waits for a host."""
     conditions = machine.status.conditions
     return any(condition.reason in HAVE_FAILED for condition in conditions)
 
 
 def _joins(machine: Machine, agent: AgentObservation) -> bool:
-    """Its agent lives, and did not before: it has fetched what it was granted."""
+    """Return whether the agent is alive and was not before, so that it has fetched its
+    certificate.
+    """
     known = machine.status.condition(MachineConditionType.AGENT_READY)
     lived = known is not None and known.status == "True"
     return agent.lifesign is Lifesign.FRESH and not lived
@@ -219,7 +231,7 @@ def _bound(kept: StoredToken, machine: Machine) -> bool:
 
 
 def denied(requests: list[SigningRequest]) -> str:
-    """Why the newest request that was decided was denied; "" if it was approved."""
+    """Return why the newest decided request was denied, "" if it was approved or there is none."""
     decided = [r for r in requests if r.condition(DENIED) or r.condition(APPROVED)]
     if not decided:
         return ""
@@ -231,7 +243,7 @@ def denied(requests: list[SigningRequest]) -> str:
 def conditions_with(
     machine: Machine, said: ConditionUpdate, now: datetime
 ) -> list[dict[str, Any]] | None:
-    """The Machine's conditions with this one; None: it says so already."""
+    """Return the Machine's conditions with the update, None if nothing changes."""
     type_ = MachineConditionType.AGENT_READY
     known = machine.status.condition(type_)
     if known is not None and (known.status, known.reason, known.message) == (

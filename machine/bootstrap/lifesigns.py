@@ -1,7 +1,7 @@
-"""Which agents live: by our own clock, at which we saw their Leases change.
+"""Liveness of agents, by the monotonic time at which their Leases were observed to change.
 
-The clocks of hosts do not matter. A Lease that was there when we began to watch says nothing until
-it changes, or has not changed for as long as a stale one.
+Clocks of hosts do not matter. A Lease from before the start says nothing until it changes, or has
+not changed for the time after which it is stale.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from kubenode.runtime.kube.wire import HeadMeta
 from machine.bootstrap.agentready import Lifesign
 
 STALE_SECONDS = 120.0
+"""Seconds without a renewal after which an agent counts as dead."""
 
 
 class AgentLeaseSpec(msgspec.Struct, rename="camel", gc=False):
@@ -21,7 +22,7 @@ class AgentLeaseSpec(msgspec.Struct, rename="camel", gc=False):
 
 
 class AgentLease(msgspec.Struct, gc=False):
-    """`renew_time` is compared, never read."""
+    """A Lease of an agent. `renew_time` is only compared with its earlier value."""
 
     metadata: HeadMeta
     spec: AgentLeaseSpec = msgspec.field(default_factory=AgentLeaseSpec)
@@ -37,10 +38,13 @@ class _Sign:
 
 
 class Lifesigns:
-    """current  whether the cache of Leases is
-    listed   whether it has been filled once: a Lease that comes later is a sign of life
-    wake     called with the name of a Machine whose agent began to live, or was taken away
-    stale    seconds without a renewal after which an agent does not live
+    """Liveness of all agents.
+
+    current: returns whether the cache of Leases is fresh.
+    listed: returns whether it has been filled once. A Lease that appears later is a heartbeat.
+    wake: called with the name of a Machine whose agent's liveness changed, or whose Lease was
+        deleted.
+    stale: seconds without a renewal after which an agent counts as dead.
     """
 
     def __init__(
@@ -56,7 +60,7 @@ class Lifesigns:
         self._signs: dict[str, _Sign] = {}
 
     def changed(self, key: str, old: AgentLease | None, new: AgentLease | None) -> None:
-        """Handler of the informer of agents' Leases."""
+        """Record a change of an agent's Lease."""
         name = key.rpartition("/")[2]
         if new is None:
             self._signs.pop(name, None)
@@ -71,10 +75,11 @@ class Lifesigns:
             self.wake(name)
 
     def of(self, name: str) -> Lifesign:
+        """Return the liveness of the Machine's agent."""
         return self.now()(name)
 
     def now(self) -> Callable[[str], Lifesign]:
-        """As `of`, for many at this instant: what holds for all of them is looked at once."""
+        """Return a function like `of` for this instant, which is cheaper for many Machines."""
         current, since = self._current(), self._clock.monotonic() - self._stale
 
         def of(name: str) -> Lifesign:
@@ -90,7 +95,9 @@ class Lifesigns:
         return of
 
     def turns_in(self, name: str) -> float | None:
-        """Seconds until it is stale if nothing comes; None where nothing turns by itself."""
+        """Return the seconds until the Lease becomes stale without a renewal, None if it is or
+        there is none.
+        """
         sign = self._signs.get(name)
         if sign is None:
             return None

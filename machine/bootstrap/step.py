@@ -1,7 +1,7 @@
-"""What becomes of a Machine's bootstrap token. Pure: what is seen, to one act.
+"""Decide what happens to a Machine's bootstrap token. Pure: observation in, one act out.
 
-A token is named in the Machine's status before it is made, so a kill leaves none behind that nobody
-knows. It is made late, renewed while its host has not joined, and revoked once the host has.
+The status names a token before it is created, so a crash leaves no unknown token. A token is
+created late, renewed while its host has not joined, and revoked once it has.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,11 @@ from machine.certificates.case import BootstrapToken
 
 
 class Need(StrEnum):
-    """NONE    no token: the host has joined, or it is not there yet
-    WANTED  the host has to join
-    FETCH   a certificate is granted; the token is what fetches it, for a little longer
+    """Need of a Machine for a token.
+
+    NONE: the host has joined, or does not exist yet.
+    WANTED: the host has to join.
+    FETCH: a certificate is granted, and the token is needed a little longer to fetch it.
     """
 
     NONE = "None"
@@ -23,8 +25,14 @@ class Need(StrEnum):
 
 
 class BootstrapAct(StrEnum):
-    """NAME write a new token ID; MAKE its Secret; RENEW, SHORTEN its life; REVOKE the Secret;
-    FORGET the ID."""
+    """Acts on a token.
+
+    NAME: write a new token ID to the status.
+    MAKE: create its Secret.
+    RENEW, SHORTEN: change its expiry.
+    REVOKE: delete the Secret.
+    FORGET: remove the ID from the status.
+    """
 
     NONE = "None"
     NAME = "Name"
@@ -37,8 +45,10 @@ class BootstrapAct(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenLifetimes:
-    """life   of a token; it is renewed when half of it is over
-    fetch  what is left of it once a certificate is granted
+    """Lifetimes of tokens.
+
+    life: lifetime of a token, which is renewed when half of it has passed.
+    fetch: remaining lifetime once a certificate is granted.
     """
 
     life: timedelta = timedelta(seconds=3600)
@@ -47,9 +57,11 @@ class TokenLifetimes:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapObservation:
-    """token_id  as the status names it, "" for none
-    token     its Secret; None: there is none
-    bound     whether that Secret is bound to this Machine
+    """What is known of a token.
+
+    token_id: the ID in the status, "" for none.
+    token: the token in its Secret, None if there is none.
+    bound: whether that Secret is bound to this Machine.
     """
 
     need: Need
@@ -60,7 +72,7 @@ class BootstrapObservation:
 
 
 def step(seen: BootstrapObservation, lives: TokenLifetimes) -> tuple[BootstrapAct, datetime | None]:
-    """One act, and when to look again though nothing changes (None: not)."""
+    """Return one act, and when to reconcile again if nothing changes, None for never."""
     token = seen.token if seen.bound else None
     if seen.need is Need.NONE:
         return _leave(seen, token)

@@ -1,7 +1,7 @@
-"""Bootstrap tokens at the API server: Secrets of kube-system, each bound to one Machine by UID.
+"""Bootstrap tokens at the API server: Secrets in kube-system, each bound to a Machine by its UID.
 
-The Secret is owned by its Machine, so that the garbage collector revokes it with the Machine even
-if nobody of us lives. The form is the one that kube-apiserver authenticates by.
+The Machine owns the Secret, so the garbage collector revokes the token with the Machine, even if no
+operator runs. kube-apiserver authenticates by this form.
 Source: kubernetes.io, Authenticating with Bootstrap Tokens.
 """
 
@@ -45,7 +45,7 @@ _decode = structs(_TokenSecret)
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A token as it is stored. `text` is what an agent shows: never logged, never in a status."""
+    """A token as it is stored. `text` is the secret that an agent presents; it is never logged."""
 
     token: BootstrapToken
     uid: str
@@ -61,11 +61,13 @@ def new_id() -> str:
 
 
 class Tokens:
+    """Access to bootstrap tokens."""
+
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
     async def read(self, token_id: str) -> StoredToken | None:
-        """None: there is no Secret of that name."""
+        """Return the token, None if there is no such Secret."""
         try:
             found = await self._kube.get(_path(token_id), _decode)
         except NotFound:
@@ -81,7 +83,7 @@ class Tokens:
         return StoredToken(token, found.metadata.uid, found.metadata.resource_version, text)
 
     async def make(self, token_id: str, machine: Machine, until: datetime) -> bool:
-        """False: the name is taken, by us a moment ago or by somebody else."""
+        """Create the token. Return False if the Secret exists already, ours or not."""
         try:
             await self._kube.create(_collection(), secret(token_id, machine, until))
         except AlreadyExists:
@@ -89,7 +91,9 @@ class Tokens:
         return True
 
     async def extend(self, kept: StoredToken, until: datetime) -> None:
-        """Let it live until then, longer or shorter. Raises Conflict if it was changed."""
+        """Change the expiry, to a later or earlier time. Raises Conflict if the Secret has
+        changed.
+        """
         body = {
             "metadata": {"uid": kept.uid, "resourceVersion": kept.resource_version},
             "data": {"expiration": _coded(_stamp(until))},
@@ -97,6 +101,7 @@ class Tokens:
         await self._kube.patch(_path(kept.token.id), body)
 
     async def revoke(self, kept: StoredToken) -> None:
+        """Delete the token. One that is gone already is no error."""
         try:
             await self._kube.delete(_path(kept.token.id), uid=kept.uid)
         except NotFound:
@@ -104,7 +109,7 @@ class Tokens:
 
 
 def secret(token_id: str, machine: Machine, until: datetime) -> Mapping[str, Any]:
-    """A new Secret, with a new secret half."""
+    """Return a new Secret with a random token secret."""
     meta = machine.metadata
     data = {
         "token-id": token_id,
@@ -156,7 +161,7 @@ def _stamp(at: datetime) -> str:
 
 
 def _time(raw: bytes) -> datetime:
-    """What cannot be read is over."""
+    """Return the time; one in the past if it is unreadable."""
     try:
         found = datetime.fromisoformat(raw.decode())
     except ValueError:

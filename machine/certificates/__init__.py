@@ -1,1 +1,1 @@
-"""Certificates of hosts: which requests are granted, and what is remembered of them."""
+"""Certificates of hosts: approval of requests, and records of granted ones."""

@@ -1,4 +1,4 @@
-"""What a certificate request asks for, read from its PEM. No I/O."""
+"""Parser of certificate requests. No I/O."""
 
 import re
 import warnings
@@ -16,24 +16,27 @@ BLOCK = re.compile(
     rb"-----END CERTIFICATE REQUEST-----\s*"
 )
 LARGEST = 16 * 1024
-"""Bytes of PEM; an honest request has under 2,000."""
+"""Greatest size of the PEM in bytes. A regular request has less than 2,000."""
 SMALLEST_RSA = 2048
+"""Least size of an RSA key in bits."""
 
 
 class NoRequest(ValueError):
-    """Not one PEM certificate request."""
+    """The bytes are not exactly one PEM certificate request."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedCertificate:
-    """signed        whether its signature proves that who asks has the key
-    key           "" for a key that we take, else what it is
-    common_names  of the subject
-    organizations of the subject
-    more_names    whether the subject has other parts
-    other_names   whether it asks for alternative names of other types, of none, or unreadable ones
-    dns           alternative names
-    addresses     IP addresses among them
+    """Content of a certificate request.
+
+    signed: whether the signature proves possession of the key.
+    key: "" if the key is acceptable, else its description.
+    common_names: CNs of the subject.
+    organizations: Os of the subject.
+    more_names: whether the subject has other parts.
+    other_names: whether it has alternative names of other types, an empty list, or unreadable ones.
+    dns: DNS names among the alternative names.
+    addresses: IP addresses among the alternative names.
     """
 
     signed: bool
@@ -47,18 +50,18 @@ class RequestedCertificate:
 
     @property
     def san(self) -> bool:
-        """Whether it asks for any alternative name."""
+        """Whether it has any alternative name."""
         return bool(self.other_names or self.dns or self.addresses)
 
 
 def read(pem: bytes) -> RequestedCertificate:
-    """Raises NoRequest."""
+    """Parse the PEM. Raises NoRequest."""
     if len(pem) > LARGEST or not BLOCK.fullmatch(pem):
         raise NoRequest("not exactly one PEM block CERTIFICATE REQUEST")
     try:
         found = x509.load_pem_x509_csr(pem)
         with warnings.catch_warnings():
-            # Of a name above 64 characters, X.520's limit: the API server has none.
+            # It warns of names above 64 characters, as X.520; the API server has no limit.
             warnings.simplefilter("ignore", UserWarning)
             subject = list(found.subject)
         other_names, dns, addresses = _alternatives(found)
@@ -79,7 +82,7 @@ def read(pem: bytes) -> RequestedCertificate:
 
 
 def claims_an_agent(pem: bytes) -> bool:
-    """Whether the subject is an agent's, whoever asks for it."""
+    """Return whether the subject is that of an agent, whoever made the request."""
     try:
         asked = read(pem)
     except NoRequest:
@@ -100,6 +103,7 @@ def _texts(
 
 
 def _key(found: x509.CertificateSigningRequest) -> str:
+    """Return "" if the key is acceptable, else its description."""
     match found.public_key():
         case ec.EllipticCurvePublicKey(curve=ec.SECP256R1()) | ed25519.Ed25519PublicKey():
             return ""
@@ -114,7 +118,9 @@ def _key(found: x509.CertificateSigningRequest) -> str:
 def _alternatives(
     found: x509.CertificateSigningRequest,
 ) -> tuple[bool, tuple[str, ...], tuple[str, ...]]:
-    """Whether there are others than DNS names and IP addresses; those."""
+    """Return whether there are alternative names of other types, then DNS names and IP
+    addresses.
+    """
     try:
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

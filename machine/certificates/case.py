@@ -1,4 +1,4 @@
-"""What is known of one certificate request when it is judged, and the words of a no."""
+"""Facts about a certificate request on which the checks decide, and reasons of denials."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from machine.certificates.wire import SigningRequest
 
 
 class DenialReason(StrEnum):
-    """Why a request is denied; the condition's reason and a label of metrics."""
+    """Why a request is denied: reason of its condition and label of a metric."""
 
     SIGNER = "SignerNotAllowed"
     REQUESTER = "RequesterNotAllowed"
@@ -36,7 +36,7 @@ class DenialReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """`message` says what to do."""
+    """A denial. `message` says what to do."""
 
     reason: DenialReason
     message: str
@@ -44,7 +44,7 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapToken:
-    """A bootstrap token as its Secret has it: whose it is, and until when."""
+    """A bootstrap token from its Secret: its Machine and its expiry."""
 
     id: str
     machine: str
@@ -54,15 +54,15 @@ class BootstrapToken:
 
 @dataclass(frozen=True, slots=True)
 class CertificateOwner:
-    """The Machine that the request is about, read live.
+    """The Machine of a request, read live.
 
-    token_id    of its bootstrap token, "" for none
-    expires_at  end of the newest certificate of this kind that was granted, as far as is known
-    request_id  UID of the request that was last granted to its token
-    reissue     whether a person lets it have a first certificate once more
-    serves      IP addresses, and names, that its kubelet may serve as
-    rivals      other Machines that name the same node
-    older_node  whether the Node of that name was there before the Machine
+    token_id: ID of its bootstrap token, "" for none.
+    expires_at: end of the newest certificate of this kind, None if none is known.
+    request_id: UID of the request last granted to its token.
+    reissue: whether a person permits another first certificate.
+    serves: IP addresses and names that its kubelet may serve as.
+    rivals: other Machines that name the same node.
+    older_node: whether the Node of that name was created before the Machine.
     """
 
     name: str
@@ -79,7 +79,12 @@ class CertificateOwner:
 
 @dataclass(frozen=True, slots=True)
 class CertificateCase:
-    """All that is known. `asked` None: the PEM cannot be read; `owner`, `token` None: not there."""
+    """All facts about a request.
+
+    asked: None if the PEM is unreadable.
+    owner: None if there is no such Machine.
+    token: None if there is no such token.
+    """
 
     request: SigningRequest
     asked: RequestedCertificate | None
@@ -93,5 +98,5 @@ class CertificateCase:
 
     @property
     def name(self) -> str:
-        """Of the Machine, or of the node, that the subject names; "" for none."""
+        """Name of the Machine or node in the subject, "" for none."""
         return named(self.asked, self.kind)

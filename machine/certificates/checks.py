@@ -1,7 +1,7 @@
-"""Whether a host may have the certificate that it asks for: each check says why not. Pure.
+"""Checks of certificate requests. Each returns why the request is denied. Pure.
 
-The order is policy: who asks, what was sent, whom it names, what for, for how long; then whether
-that Machine's host may have one now. The first check that fails is the answer.
+The order is policy: requester, content, subject, usage, life; then whether the Machine may have a
+certificate now. The first check that fails decides.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,13 +17,19 @@ from machine.certificates.wire import SigningRequest
 
 Check = Callable[[CertificateCase], Denial | None]
 MOST_REQUESTS, REQUESTS_WINDOW = 16, timedelta(minutes=10)
-"""Of one requester in any such time. An agent with the shortest life renews twice in it."""
+"""Greatest number of requests of one user within REQUESTS_WINDOW.
+
+An agent with the shortest certificate life renews twice in that time.
+"""
 
 
 def limit_requests(request: SigningRequest, same_user: Iterable[SigningRequest]) -> Denial | None:
-    """Denies a request that has too many before it. `same_user` are all requests of its user.
+    """Deny a request that has too many earlier ones of the same user.
 
-    The order is that of creation, so that the first ones are judged whichever is read first.
+    Requests count in the order of their creation, so the result does not depend on the order in
+    which they are reconciled.
+
+    same_user: all requests of its user.
     """
     own = _order(request)
     begin = own[0] - REQUESTS_WINDOW
@@ -43,11 +49,12 @@ def _order(request: SigningRequest) -> tuple[datetime, str]:
 
 
 def judge(case: CertificateCase) -> Denial | None:
-    """None: it may be granted."""
+    """Return the first denial, None if the request may be approved."""
     return next((no for check in CHECKS if (no := check(case)) is not None), None)
 
 
 def _signer(case: CertificateCase) -> Denial | None:
+    """Deny a request with an agent's subject for another signer."""
     if case.kind is AGENT or not machine_of(case.asked):
         return None
     signer = case.request.spec.signer_name
@@ -57,6 +64,7 @@ def _signer(case: CertificateCase) -> Denial | None:
 
 
 def _requester(case: CertificateCase) -> Denial | None:
+    """Deny a requester that is neither a bootstrap token nor the subject itself."""
     spec, kind = case.request.spec, case.kind
     if kind.by_token and token_id(case.request):
         return None
@@ -104,6 +112,7 @@ def _organization(case: CertificateCase) -> Denial | None:
 
 
 def _names(case: CertificateCase) -> Denial | None:
+    """Deny further parts of the subject and unsuitable alternative names."""
     asked = case.asked
     if asked is None:
         return None
@@ -129,6 +138,7 @@ def _usages(case: CertificateCase) -> Denial | None:
 
 
 def _life(case: CertificateCase) -> Denial | None:
+    """Deny a life that is longer than the kind allows, or not given where it must be."""
     seconds, most = case.request.spec.expiration_seconds, int(case.kind.longest.total_seconds())
     if case.kind.open_end if seconds is None else seconds <= most:
         return None
@@ -145,6 +155,7 @@ def _machine(case: CertificateCase) -> Denial | None:
 
 
 def _one_machine(case: CertificateCase) -> Denial | None:
+    """Deny a node that several Machines name."""
     owner = case.owner
     if owner is None or not owner.rivals:
         return None
@@ -156,7 +167,9 @@ def _one_machine(case: CertificateCase) -> Denial | None:
 
 
 def _addresses(case: CertificateCase) -> Denial | None:
-    """By the Machine's word: a node writes its Node's addresses itself."""
+    """Deny names that the Machine's spec lacks. The Node's status does not count, as the node
+    writes it.
+    """
     if case.kind is not SERVING or case.asked is None or case.owner is None:
         return None
     wanted = (*case.asked.dns, *(str(ip_address(a)) for a in case.asked.addresses))
@@ -172,7 +185,9 @@ def _addresses(case: CertificateCase) -> Denial | None:
 
 
 def _token(case: CertificateCase) -> Denial | None:
-    """A token is bound to the UID of one Machine, and is that Machine's newest."""
+    """Deny a token that is not the newest one of this Machine. A token is bound to the Machine's
+    UID.
+    """
     asking, token, owner = token_id(case.request), case.token, case.owner
     if not asking or owner is None:
         return None
@@ -201,7 +216,9 @@ def _token_is_live(case: CertificateCase) -> Denial | None:
 
 
 def _first(case: CertificateCase) -> Denial | None:
-    """A token gives one certificate; another one needs a person's word."""
+    """Deny a second certificate for one token while the first is valid, unless a person
+    permits it.
+    """
     owner = case.owner
     if not token_id(case.request) or owner is None or owner.reissue:
         return None
@@ -217,7 +234,10 @@ def _first(case: CertificateCase) -> Denial | None:
 
 
 def _older_node(case: CertificateCase) -> Denial | None:
-    """Who may make a Machine and read its token becomes no node that was there before."""
+    """Deny the identity of a Node that existed before its Machine, unless a person permits it.
+
+    Otherwise whoever may create a Machine and read its token could impersonate an existing node.
+    """
     owner = case.owner
     if not token_id(case.request) or owner is None or not owner.older_node:
         return None
@@ -231,8 +251,11 @@ def _older_node(case: CertificateCase) -> Denial | None:
 
 
 def _renewal(case: CertificateCase) -> Denial | None:
-    """An agent that renews shows a certificate that was granted for this Machine, not for one
-    before it. A kubelet may have been there before its Machine was."""
+    """Deny a renewal by an agent without a valid certificate that was granted for this Machine.
+
+    A certificate of an earlier Machine with the same name does not count. A kubelet may have one
+    from before its Machine, so this check is for agents only.
+    """
     owner = case.owner
     if case.kind is not AGENT or token_id(case.request) or owner is None:
         return None

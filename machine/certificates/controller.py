@@ -1,8 +1,8 @@
-"""Answers the certificate requests of hosts, and remembers in each Machine what was granted.
+"""Approve or deny the certificate requests of hosts, and record grants in the Machine.
 
-A grant to a token is first written into the Machine, over the version that was read live, and then
-given: of two requests by one token one wins, whoever dies in between. Who starts again finds its
-own name there and goes on.
+A grant to a bootstrap token is first recorded in the Machine, with the resourceVersion of a live
+read, and then approved. Of two requests by one token only one succeeds, even after a crash. After a
+restart the record contains the request's UID, and the approval continues.
 """
 
 import logging
@@ -34,10 +34,11 @@ log = logging.getLogger(__name__)
 decode_node = structs(Node)
 
 PART = "machine"
+"""Component name in the audit log."""
 OF_NODE = "node"
-"""Index of Machines by the node that they speak of, and of open requests by the nodes they name."""
+"""Index of Machines by their node, and of open requests by the nodes that they name."""
 OF_USER = "user"
-"""Index of requests by the user who made them."""
+"""Index of requests by the requesting user."""
 
 
 def nodes_of_machine(machine: Machine) -> tuple[str, ...]:
@@ -46,14 +47,17 @@ def nodes_of_machine(machine: Machine) -> tuple[str, ...]:
 
 
 def nodes_of_open(request: SigningRequest) -> tuple[str, ...]:
+    """Return the nodes that the request names, none if it is decided."""
     return () if request.decided else tuple(nodes_of(request))
 
 
 @dataclass(frozen=True, slots=True)
 class Approver:
-    """kube      under an identity that may approve requests of our signers
-    requests  of the whole cluster, by OF_NODE and OF_USER; those of others are passed over
-    known     Machines, by OF_NODE; what is decided is decided on one that was read live
+    """Reconciler of certificate requests.
+
+    kube: a client that may approve requests of our signers.
+    requests: all requests of the cluster, with the indexes OF_NODE and OF_USER.
+    known: Machines, with the index OF_NODE. Decisions use a Machine that is read live.
     """
 
     kube: Kube
@@ -99,7 +103,9 @@ class Approver:
         return DONE
 
     def concerned(self, key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:
-        """Open requests of a node that a Machine begins, or ceases, to speak of."""
+        """Return the open requests of the nodes to which the Machine refers, before or after the
+        change.
+        """
         nodes = {node_of(machine) for machine in (old, new) if machine is not None} - {""}
         found = (request for node in nodes for request in self.requests.by(OF_NODE, node))
         return tuple({request.metadata.name for request in found})
@@ -110,7 +116,9 @@ class Approver:
     async def _machine(
         self, name: str, kind: CertificateKind
     ) -> tuple[Machine | None, tuple[str, ...]]:
-        """The Machine of that name, or of that node, read live; other Machines of the node."""
+        """Return the Machine of this name or node, read live, and the names of other Machines of
+        the node.
+        """
         if not name or kind is AGENT:
             return (await self.machines.read(name) if name else None), ()
         speak = self.known.by(OF_NODE, name)
@@ -122,7 +130,9 @@ class Approver:
         return machine, tuple(rivals)
 
     async def _older_node(self, machine: Machine, kind: CertificateKind) -> bool:
-        """Whether the Node that a kubelet asks for was there before the Machine, read live."""
+        """Return whether the Node that a kubelet asks for, read live, was created before the
+        Machine.
+        """
         if kind is not KUBELET:
             return False
         try:
@@ -135,6 +145,10 @@ class Approver:
     async def _grant(
         self, request: SigningRequest, machine: Machine, kind: CertificateKind, *, first: bool
     ) -> None:
+        """Record and approve the request.
+
+        first: whether a bootstrap token requests it.
+        """
         self.fence.check()
         if first and (change := reserved_for(request, machine, kind, self.clock.now())):
             await self.machines.write(machine, change)
@@ -146,7 +160,9 @@ class Approver:
     async def _deny(
         self, request: SigningRequest, denial: Denial | None, machine: Machine | None
     ) -> None:
-        """machine: whom to tell by an Event; None: the log alone."""
+        """Deny the request. The denial is an Event of the Machine, or only a log line without
+        one.
+        """
         assert denial is not None  # only a Machine that is there passes the checks
         self.fence.check()
         await self._decide(request, DENIED, denial.reason, denial.message)
@@ -160,7 +176,7 @@ class Approver:
         await self._tell(machine, request, "Warning", "CertificateDenied", why, "Refused")
 
     async def _decide(self, request: SigningRequest, type_: str, reason: str, message: str) -> None:
-        """Over the version that was judged: whatever somebody wrote since is read first."""
+        """Write the decision. Raises Conflict if the request has changed since it was read."""
         condition = {"type": type_, "status": "True", "reason": reason, "message": message}
         body = {
             "metadata": {"resourceVersion": request.metadata.resource_version},
@@ -169,7 +185,7 @@ class Approver:
         await self.kube.patch(path_of(request.metadata.name, "approval"), body)
 
     async def _remember(self, request: SigningRequest, kind: CertificateKind) -> None:
-        """What became of a request that was approved, by us or by a person."""
+        """Record the outcome of an approved request, whoever approved it."""
         if request.condition(APPROVED) is None:
             return
         machine, _ = await self._machine(named(look(request), kind), kind)

@@ -1,4 +1,4 @@
-"""What a Machine remembers of the certificates that were granted to its host. Pure."""
+"""Records of granted certificates in the Machine's status. Pure."""
 
 from datetime import datetime, timedelta
 from ipaddress import ip_address
@@ -24,7 +24,7 @@ def owner_of(
     *,
     older_node: bool = False,
 ) -> CertificateOwner:
-    """A Machine as the checks of this kind see it."""
+    """Return the Machine as the checks of this kind need it."""
     bootstrap, meta, record = machine.status.bootstrap, machine.metadata, _record(machine, kind)
     return CertificateOwner(
         name=meta.name,
@@ -43,12 +43,12 @@ def owner_of(
 
 
 def node_of(machine: Machine) -> str:
-    """The node that the Machine speaks of; "" for none."""
+    """Return the node that the Machine names, "" for none."""
     return machine.node_name if machine.spec.node == "Expected" else ""
 
 
 def reissue_wanted(machine: Machine, kind: CertificateKind = AGENT) -> bool:
-    """Whether a person asked for a first certificate once more, and got none yet."""
+    """Return whether a person permits another first certificate that has not been granted yet."""
     wanted = _said(machine)
     return bool(wanted) and wanted != _record(machine, kind).reissued
 
@@ -56,9 +56,10 @@ def reissue_wanted(machine: Machine, kind: CertificateKind = AGENT) -> bool:
 def reserved_for(
     request: SigningRequest, machine: Machine, kind: CertificateKind, now: datetime
 ) -> dict[str, Any]:
-    """The change of the status before a token's request is granted; empty where that was done.
+    """Return the status change before a token's request is approved; empty if it is recorded
+    already.
 
-    Until it is signed the certificate counts as living as long as it may.
+    Until it is signed, the certificate counts with the longest life that it may have.
     """
     if _record(machine, kind).request_id == request.metadata.uid:
         return {}
@@ -72,11 +73,11 @@ def reserved_for(
 
 
 def remembered(machine: Machine, request: SigningRequest, kind: CertificateKind) -> dict[str, Any]:
-    """What an approved request changes in the status; nothing for one that is known.
+    """Return the status change after an approved request; empty if it is recorded already.
 
-    The request that was reserved for says exactly until when, or that there will be none; of
-    others, which renew, the latest end counts. The request of a Machine before this one of the same
-    name is none of its.
+    For the recorded request the exact end is stored, or that there is no certificate. For renewals
+    the latest end counts. A request older than the Machine belongs to an earlier one of the same
+    name and is ignored.
     """
     if kind not in (AGENT, KUBELET) or _older(request, machine):
         return {}
@@ -108,11 +109,12 @@ def _change(record: dict[str, Any], kind: CertificateKind) -> dict[str, Any]:
 
 
 def _said(machine: Machine) -> str:
+    """Return the person's permission to reissue, at most 64 characters."""
     return machine.metadata.annotations.get(REISSUE, "")[:64]
 
 
 def _end_of(request: SigningRequest) -> datetime | None:
-    """When its certificate ends; None while there is none."""
+    """Return when the certificate ends, None while there is none."""
     try:
         return ends_at(request.status.certificate)
     except UnreadablePem:
@@ -120,5 +122,6 @@ def _end_of(request: SigningRequest) -> datetime | None:
 
 
 def _older(request: SigningRequest, machine: Machine) -> bool:
+    """Return whether the request was made before the Machine."""
     asked, made = request.metadata.creation_timestamp, machine.metadata.creation_timestamp
     return asked is not None and made is not None and asked < made.replace(microsecond=0)

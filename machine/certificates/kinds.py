@@ -1,4 +1,4 @@
-"""The certificates that a host has: each kind has a signer of its own, which tells them apart."""
+"""Kinds of certificates of a host. Each kind has its own signer, which identifies it."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,19 +9,21 @@ from machine.names import AGENT_GROUP, AGENT_USER, NODE_GROUP, NODE_USER
 CLIENT_AUTH, SERVER_AUTH = "client auth", "server auth"
 FURTHER_USAGES = frozenset({"digital signature", "key encipherment"})
 LONGEST = timedelta(days=30)
-"""Of an agent's certificate."""
+"""Longest life of an agent's certificate."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateKind:
-    """whom      it identifies, in words
-    signer    of Kubernetes
-    user      before the Machine's or the node's name: user and CN
-    group     the one group, O
-    usage     that it is for
-    longest   that it may be asked for
-    open_end  whether a request may leave its life to the signer, as kubelets do
-    by_token  whether a bootstrap token gets the first one
+    """A kind of certificate.
+
+    whom: the holder, for messages.
+    signer: the signer in Kubernetes.
+    user: prefix of the Machine's or node's name in user and CN.
+    group: the only group, O.
+    usage: the required key usage.
+    longest: the longest life that may be requested.
+    open_end: whether a request may leave the life to the signer, as kubelets do.
+    by_token: whether a bootstrap token may request the first certificate.
     """
 
     whom: str
@@ -65,4 +67,4 @@ SERVING: Final = CertificateKind(
     by_token=False,
 )
 BY_SIGNER: Final = {kind.signer: kind for kind in (AGENT, KUBELET, SERVING)}
-"""Requests of other signers are none of ours."""
+"""Kinds by signer. Requests for other signers are ignored."""

@@ -1,4 +1,4 @@
-"""Whose certificate request it is: a Machine's agent's, a node's, or none of our business. Pure."""
+"""Determine to whom a certificate request belongs: an agent, a node, or nobody of ours. Pure."""
 
 from collections.abc import Callable
 
@@ -9,9 +9,9 @@ from machine.names import AGENT_USER, NODE_USER, TOKEN_GROUP, TOKEN_USER
 
 
 def ours(request: SigningRequest, speaks: Callable[[str], bool]) -> bool:
-    """Whether the request is ours to answer; nobody else's is touched.
+    """Return whether we answer the request. Other requests are not touched.
 
-    speaks  whether a Machine stands behind the node of that name
+    speaks: returns whether a Machine names the node.
     """
     spec = request.spec
     kind = BY_SIGNER.get(spec.signer_name)
@@ -25,7 +25,7 @@ def ours(request: SigningRequest, speaks: Callable[[str], bool]) -> bool:
 
 
 def look(request: SigningRequest) -> RequestedCertificate | None:
-    """What it asks for; None where that cannot be read."""
+    """Return the content of the request, None if it is unreadable."""
     try:
         return read(request.spec.request)
     except NoRequest:
@@ -33,7 +33,7 @@ def look(request: SigningRequest) -> RequestedCertificate | None:
 
 
 def nodes_of(request: SigningRequest) -> frozenset[str]:
-    """The nodes whose kubelet asks, or is asked for."""
+    """Return the nodes that make the request or that it names."""
     if BY_SIGNER.get(request.spec.signer_name) in (None, AGENT):
         return frozenset()
     asked = look(request)
@@ -42,12 +42,12 @@ def nodes_of(request: SigningRequest) -> frozenset[str]:
 
 
 def machine_of(asked: RequestedCertificate | None) -> str:
-    """The Machine whose agent the subject names; "" for none."""
+    """Return the Machine whose agent the subject names, "" for none."""
     return named(asked, AGENT)
 
 
 def named(asked: RequestedCertificate | None, kind: CertificateKind) -> str:
-    """The Machine, or node, that the subject of such a request names; "" for none."""
+    """Return the Machine or node that the subject names, "" for none."""
     if asked is None or len(asked.common_names) != 1:
         return ""
     (name,) = asked.common_names
@@ -55,7 +55,7 @@ def named(asked: RequestedCertificate | None, kind: CertificateKind) -> str:
 
 
 def token_id(request: SigningRequest) -> str:
-    """The bootstrap token that asks; "" when somebody else does."""
+    """Return the ID of the bootstrap token that made the request, "" if another user did."""
     spec = request.spec
     if TOKEN_GROUP not in spec.groups or not spec.username.startswith(TOKEN_USER):
         return ""

@@ -1,4 +1,4 @@
-"""A CertificateSigningRequest as we read it.
+"""CertificateSigningRequest, with the fields that we read.
 
 Source: the OpenAPI v3 document of Kubernetes 1.36, certificates.k8s.io/v1.
 """
@@ -20,7 +20,9 @@ class RequestCondition(msgspec.Struct, rename="camel", gc=False):
 
 
 class RequestSpec(msgspec.Struct, rename="camel", gc=False):
-    """`request` is PEM; user name and groups are set by the API server, from whoever asked."""
+    """`request` is PEM. The API server sets user name and groups from the authenticated
+    requester.
+    """
 
     request: bytes = b""
     signer_name: str = ""
@@ -38,6 +40,8 @@ class RequestStatus(msgspec.Struct, rename="camel", gc=False):
 
 
 class SigningRequest(msgspec.Struct, rename="camel", gc=False):
+    """A CertificateSigningRequest."""
+
     metadata: ObjectMeta
     spec: RequestSpec = msgspec.field(default_factory=RequestSpec)
     status: RequestStatus = msgspec.field(default_factory=RequestStatus)
@@ -47,7 +51,7 @@ class SigningRequest(msgspec.Struct, rename="camel", gc=False):
 
     @property
     def decided(self) -> bool:
-        """Whether somebody approved, denied or failed it: never to be decided again."""
+        """Whether the request is approved, denied or failed, which is final."""
         return any(c.type in (APPROVED, DENIED, FAILED) for c in self.status.conditions)
 
 

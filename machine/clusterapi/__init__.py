@@ -1,1 +1,3 @@
-"""Machines of Cluster API, adopted for components and repair; who made them makes and ends them."""
+"""Adoption of Cluster API Machines for components and repair. Cluster API creates and deletes
+hosts.
+"""

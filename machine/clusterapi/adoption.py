@@ -1,4 +1,4 @@
-"""Looks at Cluster API's Machines every minute, where there is one: glue, and the three acts."""
+"""Adopt the Machines of Cluster API periodically, if it is installed."""
 
 import logging
 from typing import Any
@@ -17,7 +17,10 @@ EVERY_SECONDS = 60.0
 
 
 class Adoption:
-    """A Part, under the lease. Without Cluster API it looks for it once a minute, and no more."""
+    """A part that adopts Machines, under the lease.
+
+    Without Cluster API it only checks once a minute whether that is installed.
+    """
 
     name = "cluster-api"
 
@@ -36,7 +39,7 @@ class Adoption:
             await self._ground.clock.sleep(EVERY_SECONDS)
 
     async def look(self) -> None:
-        """Once over all of them. Raises KubeError; what was not done is done the next time."""
+        """Reconcile all Machines of Cluster API once. Raises KubeError; the next run continues."""
         theirs = await self._theirs()
         if theirs is None or not self._ground.machines.fresh():
             return
@@ -47,7 +50,7 @@ class Adoption:
         await self._do(plan)
 
     async def _theirs(self) -> list[dict[str, Any]] | None:
-        """Those to adopt; None where Cluster API is not installed."""
+        """Return the Machines to adopt, None if Cluster API is not installed."""
         try:
             group = await self._kube.get(GROUP)
         except NotFound:

@@ -1,8 +1,8 @@
-"""Which Machines of Cluster API are Machines of ours too, and as what. Pure.
+"""Decide which Machines of Cluster API we adopt, and how. Pure.
 
-Only those that carry the label `kubenode.io/adopt: "true"`, once they have a node and addresses.
-Ours is imported, never provisioned: Cluster API makes the host and ends it, and ours follows.
-Facts: the API of cluster.x-k8s.io, v1beta1 and v1beta2, Machine `spec` and `status`.
+Only those with the label `kubenode.io/adopt: "true"` are adopted, once they have a node and
+addresses. Our Machine is imported and not provisioned: Cluster API creates and deletes the host.
+Source: the API of cluster.x-k8s.io, v1beta1 and v1beta2, Machine `spec` and `status`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from kubenode.api.v1alpha1.machine import MachineOrigin, is_address
 
 ADOPT = "kubenode.io/adopt"
 SOURCE, SOURCE_UID = "kubenode.io/cluster-api-machine", "kubenode.io/cluster-api-uid"
-"""Annotations of ours: `namespace/name` and UID of the Machine that it stands for."""
+"""Annotations of our Machine: `namespace/name` and UID of the Cluster API Machine."""
 MOST_ADDRESSES = 16
 FEW = 1
 SHARE_PERCENT = 20
@@ -22,10 +22,12 @@ SHARE_PERCENT = 20
 
 @dataclass(frozen=True, slots=True)
 class ClusterApiPlan:
-    """create   bodies of Machines
-    change   what another form of the same Machine changes in ours, by name
-    release  ours whose Machine is gone
-    spared   why none is released, "" if that is as it should be
+    """The changes to make.
+
+    create: Machines to create.
+    change: merge patches of our Machines.
+    release: our Machines whose Cluster API Machine is gone, to be deleted.
+    spared: why none is released although some are gone, "" if nothing hinders it.
     """
 
     create: tuple[dict[str, Any], ...] = ()
@@ -37,7 +39,12 @@ class ClusterApiPlan:
 def step(
     theirs: Sequence[Mapping[str, Any]], ours: Mapping[str, Machine], frozen: str
 ) -> ClusterApiPlan:
-    """theirs: those with the label; ours: all Machines, by name."""
+    """Return the plan.
+
+    theirs: Cluster API Machines with the label.
+    ours: all our Machines, by name.
+    frozen: why nothing may be deleted now, "" if it may.
+    """
     wanted = {body["metadata"]["name"]: body for body in map(adopted, theirs) if body is not None}
     create = [body for name, body in wanted.items() if name not in ours]
     change = [
@@ -64,7 +71,7 @@ def step(
 
 
 def adopted(theirs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Our Machine for it; None while it has no node or no address, or is on its way out."""
+    """Return our Machine for it, None while it has no node or address or is being deleted."""
     meta, spec, status = theirs["metadata"], theirs.get("spec") or {}, theirs.get("status") or {}
     node = (status.get("nodeRef") or {}).get("name") or ""
     addresses = [a.get("address", "") for a in status.get("addresses") or ()]
@@ -92,7 +99,7 @@ def adopted(theirs: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _changed(ours: Machine, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """A merge patch, {} for none. One that somebody imported by hand is not touched."""
+    """Return a merge patch, {} for none. A Machine that was imported otherwise is not changed."""
     meta, spec = ours.metadata, ours.spec
     if meta.annotations.get(SOURCE_UID) != wanted["metadata"]["annotations"][SOURCE_UID]:
         return {}

@@ -1,1 +1,1 @@
-"""What is said of MachineComponents, and how they are kept while they are in use."""
+"""Status of MachineComponents, and their protection while they are in use."""

@@ -1,4 +1,4 @@
-"""Counts MachineComponents, checks them, and keeps them while they are in use: glue."""
+"""Reconcile MachineComponents: count their use, validate them, and protect those in use."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,14 +13,17 @@ from machine.component.step import finalizers, valid
 from machine.ground import SharedCaches
 
 OF_COMPONENT = "component"
-"""Index of Machines, and of sets, by the MachineComponents that they name."""
+"""Index of Machines and of sets by the MachineComponents that they name."""
 SETTLE = 2.0
-"""Seconds in which machines of a component are gathered to one count."""
+"""Seconds for which changes of Machines are collected for one count."""
 MOST_SETS = 64
+"""Greatest number of sets to list, as the CRD allows."""
 PLURAL = MachineComponent.resource.plural
 
 
 class MachineComponents:
+    """Reconciler of MachineComponents."""
+
     def __init__(self, ground: SharedCaches) -> None:
         self._ground = ground
         ground.machines.add_index(OF_COMPONENT, components_of_machine)
@@ -47,7 +50,7 @@ class MachineComponents:
             self._ground.fence.check()
             body = {"metadata": {**versions, "finalizers": kept}}
             await self._ground.kube.patch(custom(PLURAL, name), body)
-            return DONE  # what was written wakes us for the rest
+            return DONE  # the write causes another reconcile
         new, before = self._status(component, machines, sets), component.status.to_dict()
         if change := {key: value for key, value in new.items() if before.get(key) != value}:
             self._ground.fence.check()
@@ -97,5 +100,5 @@ def components_of_machine(machine: Machine) -> Iterable[str]:
 
 
 def components_of_set(set_: MachineComponentSet) -> Iterable[str]:
-    """What it asks for, and what its revisions would go back to."""
+    """Return the components of the set's spec and of its revisions, to which it may return."""
     return {set_.spec.component, *(revision.component for revision in set_.status.revisions)}

@@ -1,4 +1,4 @@
-"""Whether a MachineComponent can be used at all, and whether it has to stay. Pure."""
+"""Decide whether a MachineComponent is valid, and whether it must stay. Pure."""
 
 from collections import Counter
 from pathlib import PurePosixPath
@@ -13,7 +13,7 @@ FINALIZER = "kubenode.io/component"
 
 
 def valid(spec: ComponentSpec) -> ConditionUpdate:
-    """As far as can be told without a machine."""
+    """Return condition Valid, as far as it can be determined without a machine."""
     if bad := bad_source(spec.source):
         return ConditionUpdate(ConditionStatus.FALSE, Reason.BAD_SOURCE, bad)
     try:
@@ -24,7 +24,7 @@ def valid(spec: ComponentSpec) -> ConditionUpdate:
 
 
 def bad_source(source: ComponentSource) -> str:
-    """What no host can do with it, "" for nothing."""
+    """Return why no host can install the source, "" if one can."""
     packages = source.apt or source.dnf
     if packages is not None:
         counts = Counter(package.name for package in packages.packages)
@@ -43,7 +43,7 @@ def bad_source(source: ComponentSource) -> str:
 
 
 def finalizers(known: list[str], *, deleting: bool, used: bool) -> list[str]:
-    """What stays while a Machine or a revision names it."""
+    """Return the finalizers. Ours stays while a Machine or a revision names the component."""
     others = [f for f in known if f != FINALIZER]
     if used:
         return known if FINALIZER in known or deleting else [*known, FINALIZER]

@@ -1,4 +1,6 @@
-"""Machines, sets and what components refer to, at the API server."""
+"""Access to the API server for Machines, sets, referenced ConfigMaps and Secrets, and its
+version.
+"""
 
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,14 +19,19 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.paths import custom, resource
 
 NAMESPACE = "kubenode-components"
+"""Namespace of the ConfigMaps and Secrets to which components refer."""
 FRESH_SECONDS = 60.0
+"""Seconds for which referenced objects and the server version are cached."""
 MACHINES, SETS = Machine.resource.plural, MachineComponentSet.resource.plural
 
 
 class SetAccess:
-    """Writes carry the resourceVersion that was read: Conflict when somebody wrote since.
+    """Writes to Machines and MachineComponentSets.
 
-    decode  of the answers to writes of Machines
+    Each write carries the resourceVersion that was read, so it fails with Conflict if the object
+    has changed since, and each is fenced.
+
+    decode: decodes the responses to writes of Machines.
     """
 
     def __init__(
@@ -35,12 +42,15 @@ class SetAccess:
     async def assign(
         self, machine: Machine, components: Sequence[AssignedComponent], over: Sequence[str] = ()
     ) -> Machine:
-        """over: annotations that are taken off."""
+        """Replace the components of a Machine.
+
+        over: annotations to remove in the same write.
+        """
         spec = {"components": [c.to_dict() for c in components]}
         return await self._machine(machine, spec, dict.fromkeys(over))
 
     async def permit(self, machine: Machine, permit: MachinePermit | None) -> Machine:
-        """None takes it out."""
+        """Write the permit of a Machine. None removes it."""
         return await self._machine(machine, {"permit": permit.to_dict() if permit else None})
 
     async def _machine(
@@ -57,6 +67,7 @@ class SetAccess:
     async def status(
         self, set_: MachineComponentSet, status: Mapping[str, Any]
     ) -> MachineComponentSet:
+        """Write the status of a set."""
         path = custom(SETS, set_.metadata.name, "status")
         self._fence.check()
         return await self._kube.patch(
@@ -68,6 +79,7 @@ class SetAccess:
     async def finalizers(
         self, set_: MachineComponentSet, finalizers: Sequence[str]
     ) -> MachineComponentSet:
+        """Replace the finalizers of a set."""
         path = custom(SETS, set_.metadata.name)
         self._fence.check()
         return await self._kube.patch(
@@ -78,6 +90,7 @@ class SetAccess:
 
 
 def _read(resource_: Machine | MachineComponentSet) -> dict[str, str]:
+    """Return the metadata that makes a write fail if the object is not the one that was read."""
     meta = resource_.metadata
     return {"uid": meta.uid, "resourceVersion": meta.resource_version}
 
@@ -97,14 +110,14 @@ _decode = msgspec.json.Decoder(_TextSource).decode
 
 
 class ReferencedTexts:
-    """What components refer to, read at most once in FRESH_SECONDS each."""
+    """ConfigMaps and Secrets to which components refer, each cached for FRESH_SECONDS."""
 
     def __init__(self, kube: Kube, clock: Clock) -> None:
         self._kube, self._clock = kube, clock
         self._known: dict[tuple[str, str], tuple[float, _TextSource | None]] = {}
 
     async def of(self, references: Iterable[TextRef]) -> dict[TextRef, KeyText]:
-        """Without those that are not there."""
+        """Return the referenced texts. References to missing objects or keys are left out."""
         found = {}
         for ref in references:
             texts = await self._read(ref.kind, ref.name)
@@ -117,6 +130,7 @@ class ReferencedTexts:
         return found
 
     async def _read(self, kind: str, name: str) -> _TextSource | None:
+        """Return the object, None if it does not exist."""
         now = self._clock.monotonic()
         known = self._known.get((kind, name))
         if known is not None and now - known[0] < FRESH_SECONDS:
@@ -132,21 +146,25 @@ class ReferencedTexts:
         return found
 
     def _forget_old(self, now: float) -> None:
-        """What nobody asks for any more is a secret that nobody needs to keep."""
+        """Drop expired entries, so that secrets do not stay in memory longer than needed."""
         for key, (at, _) in list(self._known.items()):
             if now - at >= FRESH_SECONDS:
                 del self._known[key]
 
 
 class ServerVersion:
-    """What the API servers say they are: of several the oldest that answered lately (F39)."""
+    """Version of the API servers.
+
+    During an upgrade several API servers with different versions answer. The oldest version that
+    answered lately counts (F39).
+    """
 
     def __init__(self, kube: Kube, clock: Clock) -> None:
         self._kube, self._clock = kube, clock
         self._answers: list[tuple[float, str]] = []
 
     async def oldest(self) -> str:
-        """Like `v1.36.3`, "" for unknown."""
+        """Return the oldest version of the last ten minutes, such as `v1.36.3`; "" if unknown."""
         now = self._clock.monotonic()
         if not self._answers or now - self._answers[-1][0] >= FRESH_SECONDS:
             answer = await self._kube.get("/version")

@@ -1,4 +1,4 @@
-"""What a set asks for: the revision of its spec and the current one, made ready to be assigned."""
+"""Resolve the target and current revision of a set, so that they can be assigned."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -19,9 +19,12 @@ KUBELET = "kubelet"
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """target, current  None: cannot be told, or there is none
-    problem  why nothing new may go out
-    texts    whether something is referred to that may be edited
+    """The revisions of a set.
+
+    target: the revision that the spec asks for, None if it cannot be determined.
+    current: the last completed revision, None if there is none or its component is gone.
+    problem: why the target must not be rolled out, None if it may.
+    texts: whether the component refers to texts that may be edited.
     """
 
     target: AssignableRevision | None = None
@@ -31,6 +34,7 @@ class Aim:
 
     @property
     def family(self) -> str:
+        """The component that the set assigns, whatever its version; "" if unknown."""
         made = self.target or self.current
         return made.spec.component if made is not None else ""
 
@@ -43,14 +47,22 @@ class ComponentLookup(Protocol):
 
 @dataclass(slots=True)
 class Aimer:
+    """Resolver of revisions.
+
+    _specs: by MachineComponent, its uid and its spec in wire form.
+    """
+
     components: ComponentLookup
     texts: ReferencedTexts
     server: ServerVersion
     _specs: dict[str, tuple[str, wire.ComponentSpec]] = field(default_factory=dict)
     _first: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Set and revision to how it was called by this version when it was first seen."""
+    """By set uid and revision name, the name computed when this process first saw the revision."""
 
     async def aim(self, set_: MachineComponentSet) -> Aim:
+        """Resolve the revisions of the set. Reads referenced ConfigMaps and Secrets. Raises
+        KubeError.
+        """
         spec, status = set_.spec, set_.status
         current = await self._current(set_)
         wanted = self.spec_of(spec.component)
@@ -76,10 +88,16 @@ class Aimer:
         return Aim(target, current, problem, refers)
 
     def family_of(self, set_: MachineComponentSet) -> str:
+        """Return the component of the set, whatever its version; "" if its MachineComponent is
+        missing.
+        """
         found = self.spec_of(set_.spec.component)
         return found.component if found is not None else ""
 
     def spec_of(self, name: str) -> wire.ComponentSpec | None:
+        """Return the spec of a MachineComponent, None if it does not exist. The spec is
+        immutable.
+        """
         component = self.components.get(name)
         if component is None:
             self._specs.pop(name, None)
@@ -93,7 +111,7 @@ class Aimer:
     async def of(
         self, set_: MachineComponentSet, names: Collection[str]
     ) -> dict[str, AssignableRevision]:
-        """Other revisions of its history, by name, without those that cannot be made."""
+        """Return other revisions of the history, by name, except those whose component is gone."""
         wanted = [r for r in set_.status.revisions if r.name in names]
         found = [made for r in wanted if (made := await self._made(r)) is not None]
         return {made.name: made for made in found}
@@ -111,8 +129,10 @@ class Aimer:
     async def made(
         self, name: str, component: str, values: Mapping[str, str], desired: DesiredState
     ) -> tuple[AssignableRevision, str] | None:
-        """A revision by what it is made of, and which of its texts is not there; None: its
-        MachineComponent is not."""
+        """Return a revision from its parts, and the reference that is missing, "" for none.
+
+        None if its MachineComponent does not exist.
+        """
         spec = self.spec_of(component)
         if spec is None:
             return None
@@ -121,19 +141,27 @@ class Aimer:
         return AssignableRevision(name, component, spec, values, desired, texts, exact), lacks
 
     async def _read(self, spec: wire.ComponentSpec) -> tuple[Mapping[TextRef, KeyText], str]:
-        """What it refers to, and what of it is not there."""
+        """Return the texts to which the component refers, and a reference that is missing, "" for
+        none.
+        """
         wanted = references(spec)
         found = await self.texts.of(wanted)
         return found, next((str(ref) for ref in wanted if ref not in found), "")
 
     def _edited(self, set_: MachineComponentSet, known: str, computed: str) -> bool:
+        """Return whether the content of the revision has changed since this process first saw
+        it.
+        """
         first = self._first.setdefault((set_.metadata.uid, known), computed)
         if len(self._first) > 4096:
             self._first.clear()
         return first != computed
 
     async def _refused(self, spec: wire.ComponentSpec) -> ConditionMessage | None:
-        """A kubelet newer than an API server, or a version that the component does not go with."""
+        """Return why the API server's version rules out the component, None if it does not.
+
+        A kubelet must not be newer than the API server; other components may require a version.
+        """
         skewed = spec.component == KUBELET
         if not skewed and not spec.requires.api_server:
             return None
@@ -152,6 +180,8 @@ class Aimer:
 
 
 def newer_minor(version: str, server: str) -> bool:
-    """Whether it is of a later minor version than the server: of the same one it may be newer."""
+    """Return whether `version` has a later minor version than the server. Patch versions do not
+    count.
+    """
     minors = [".".join(v.lstrip("v").split("-")[0].split(".")[:2]) for v in (version, server)]
     return compare(minors[0], minors[1]) > 0

@@ -1,4 +1,4 @@
-"""Forward in batches: open one, wait until all of it is well, inspect, bake, inspect again, end."""
+"""Move a rollout forward in batches: open, wait for health, inspect, bake, inspect again, end."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,12 +20,17 @@ from machine.componentset.turn import Turn
 from machine.inspection.port import InspectionAnswer, InspectionResult
 
 Advanced = tuple[RolloutState, P, bool, ConditionMessage | None]
-"""What is remembered, the phase, whether an inspection is due, and what to say beside the phase."""
+"""The next state, the phase, whether an inspection is due, and the message of the condition
+Progressing, None for the default one.
+"""
 FAILED_SHOWN = 32
+"""Greatest number of failed machines to store in the status."""
 _CALM = (MemberState.NONE, MemberState.SUCCEEDED, MemberState.AHEAD)
+"""States in which a machine may download the next revision."""
 
 
 def advance(turn: Turn) -> Advanced:
+    """Advance the open batch, or open the next one. Retry failed members of earlier batches."""
     batch = turn.rollout.batch
     if turn.may_advance:
         turn.again(m for m in turn.new if not (batch.open and m.batch == batch.index))
@@ -33,14 +38,17 @@ def advance(turn: Turn) -> Advanced:
 
 
 def _room(turn: Turn) -> int:
-    """How many more may get the new revision, as the partition says."""
+    """Return how many more machines may get the new revision before the partition is reached."""
     total = len(turn.counted)
     return max(0, total - kept_of(turn.strategy.partition, total) - len(turn.new))
 
 
 def _candidates(turn: Turn, index: int) -> list[RolloutMember]:
-    """Who could be next. Joiners get the current revision instead, where there is one; but the
-    first batch may take one of them as the machine that never had the component."""
+    """Return the members that may get the new revision next, in order.
+
+    Members without a revision get the current revision instead, if there is one. Only the first
+    batch may include one of them, as the machine that never had the component.
+    """
     found = [m for m in turn.old if m.answers]
     joiners = [m for m in turn.joiners if m.answers]
     if not turn.rollout.current:
@@ -51,6 +59,7 @@ def _candidates(turn: Turn, index: int) -> list[RolloutMember]:
 
 
 def _open(turn: Turn) -> Advanced:
+    """Open the next batch, or complete the rollout if no machine is left."""
     rollout, last = turn.rollout, turn.rollout.batch
     index = last.index + 1 if last.ended_at is not None else max(1, last.index)
     candidates, room = _candidates(turn, index), _room(turn)
@@ -80,7 +89,7 @@ def _open(turn: Turn) -> Advanced:
 
 
 def _give(turn: Turn, picks: Sequence[RolloutMember], batch: BatchState) -> int:
-    """Assign the new revision to those who may go now; how many did."""
+    """Assign the new revision to the picks that may change now, and return how many did."""
     given = 0
     for member in picks:
         if member.held or member.busy(turn.now) or not turn.budget.take(member):
@@ -91,7 +100,7 @@ def _give(turn: Turn, picks: Sequence[RolloutMember], batch: BatchState) -> int:
 
 
 def _ahead(turn: Turn, batch: BatchState) -> None:
-    """The next batch downloads while this one, which is well, is inspected and bakes."""
+    """Let the next batch download its revision while this one is inspected and bakes."""
     if not turn.strategy.pre_stage or not turn.may_advance:
         return
     size = min(_room(turn), size_of(turn.strategy, batch.index + 1, len(turn.counted)))
@@ -104,6 +113,9 @@ def _ahead(turn: Turn, batch: BatchState) -> None:
 
 
 def _go_on(turn: Turn) -> Advanced:
+    """Advance the open batch: retry and assign, or stop it, or go on to inspection and bake
+    time.
+    """
     rollout, now, strategy = turn.rollout, turn.now, turn.strategy
     batch = rollout.batch
     mine = [m for m in (*turn.new, *turn.returned) if m.batch == batch.index]
@@ -134,6 +146,11 @@ def _go_on(turn: Turn) -> Advanced:
 
 
 def _failed(turn: Turn, member: RolloutMember, late: bool) -> bool:
+    """Return whether the member counts as failed in the batch.
+
+    late: the batch has exceeded progressDeadline, so every member that has not succeeded has
+        failed.
+    """
     if member in turn.returned or turn.final(member) or member.held or member.ill(turn.now):
         return True
     return late and member.standing is not MemberState.SUCCEEDED
@@ -144,11 +161,16 @@ def _names(members: Sequence[RolloutMember]) -> tuple[str, ...]:
 
 
 def _over(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember]) -> bool:
+    """Return whether the failures reach maxFailures of the strategy."""
     return len(failed) >= max(1, part_of(turn.strategy.auto_pause.max_failures, batch.size))
 
 
 def _resumed(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember]) -> bool:
-    """Whether a person lets it go on in spite of these, which stopped it: each is tried again."""
+    """Return whether a person resumed a batch that these failures had stopped. Each is then
+    retried.
+
+    The status stores at most FAILED_SHOWN names. If it is full, any member counts as known.
+    """
     known = batch.failed
     named = len(known) == FAILED_SHOWN or {m.name for m in failed} <= set(known)
     stops = turn.strategy.failure_policy is not FailurePolicy.CONTINUE
@@ -158,7 +180,9 @@ def _resumed(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember]) -> 
 def _judge(
     turn: Turn, batch: BatchState, failed: Sequence[RolloutMember], *, late: bool
 ) -> Advanced | None:
-    """Stop or roll back when too many failed, or nothing ended in time; None: it goes on."""
+    """Stop or roll back if too many members failed or the batch is late. Return None to
+    continue.
+    """
     rollout, policy = turn.rollout, turn.strategy.failure_policy
     if rollout.stop is not None:
         return rollout, P.UPDATING, False, None
@@ -175,7 +199,9 @@ def _judge(
 def fail(
     rollout: RolloutState, batch: BatchState, told: ConditionMessage, policy: FailurePolicy
 ) -> Advanced:
-    """By policy: reject the revision, where there is one to go back to, or stop."""
+    """Reject the revision if the policy is Rollback and there is a current one, else stop the
+    rollout.
+    """
     batch = replace(batch, succeeded_at=None, bake_until=None, inspected_at=None)
     if policy is FailurePolicy.ROLLBACK and rollout.current:
         after = replace(rollout, batch=batch, rejected=rollout.update, stop=None)
@@ -184,7 +210,9 @@ def fail(
 
 
 def _prove(turn: Turn, batch: BatchState) -> Advanced:
-    """All are well: inspect, bake by a deadline that is remembered, inspect again."""
+    """Inspect a batch whose members are all well, let it bake until a stored time, and inspect
+    again.
+    """
     rollout, now, bake = turn.rollout, turn.now, turn.strategy.bake_time
     if rollout.stop is not None:
         return rollout, P.INSPECTING, False, None
@@ -198,10 +226,10 @@ def _prove(turn: Turn, batch: BatchState) -> Advanced:
             return replace(rollout, batch=batch), P.INSPECTING, due, None
         batch = replace(batch, bake_until=since + bake, inspected_at=None, inconclusive=0)
         if turn.strategy.inspection.checks:
-            # What was just answered says nothing of the time after the bake.
+            # The answer at hand is from before the bake; ask again after it.
             return replace(rollout, batch=batch), P.BAKING, False, words.baking(batch)
     _ahead(turn, batch)
-    # A clock that was set back while nobody looked does not prolong it.
+    # Bound by the bake time: a clock set back must not prolong the bake.
     until = min(batch.bake_until or now, now + bake)
     batch = replace(batch, bake_until=until)
     if now < until:
@@ -216,13 +244,17 @@ def _prove(turn: Turn, batch: BatchState) -> Advanced:
 
 
 def _end(turn: Turn, batch: BatchState) -> Advanced:
-    """Over. What comes next is looked at at once: the last batch completes the rollout."""
+    """End the batch and open the next one at once, or complete the rollout."""
     turn.rollout = replace(turn.rollout, batch=batch)
     turn.moves.clear()
     return _open(turn)
 
 
 def _passed(turn: Turn) -> bool:
+    """Return whether the inspection permits the batch to continue.
+
+    True without checks, and with policy Continue also after a failure. False without an answer.
+    """
     if not turn.strategy.inspection.checks:
         return True
     answer = turn.seen.inspected
@@ -236,7 +268,9 @@ def _passed(turn: Turn) -> bool:
 
 
 def _inspect(turn: Turn, batch: BatchState) -> tuple[Advanced | None, BatchState, bool]:
-    """Whether it stops the set, what is remembered, and whether an answer is due."""
+    """Return the outcome that stops the set or None, the batch, and whether an inspection is
+    due.
+    """
     inspection, now = turn.strategy.inspection, turn.now
     if not inspection.checks or not turn.may_start:
         return None, batch, False
@@ -254,6 +288,7 @@ def _inspect(turn: Turn, batch: BatchState) -> tuple[Advanced | None, BatchState
 def _answered(
     turn: Turn, batch: BatchState, answer: InspectionAnswer
 ) -> tuple[Advanced | None, BatchState, bool]:
+    """Return the same as `_inspect`, for the answer of an inspection."""
     rollout, policy = turn.rollout, turn.strategy.failure_policy
     match answer.judged:
         case InspectionResult.PENDING:

@@ -1,7 +1,7 @@
-"""What sets want of machines now, for the one who writes to a machine on behalf of all of them.
+"""Desired assignments of all sets, held in memory for the carrier.
 
-Held in memory alone: each look of a set puts up all that it wants anew. Twelve sets that serve a
-new machine cost one write, not twelve that refuse one another.
+Each reconcile of a set publishes all of its intents anew. The carrier combines the intents of all
+sets for a machine in one write. Twelve sets that each wrote to a new machine would conflict.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ from kubenode.api.v1alpha1.machinework import AssignedComponent
 class SetIntent:
     """What one set wants of one machine.
 
-    entry   to be written in place of what the set has there; None: nothing is to be written
-    drop    what the set has there is to go
-    leave   a permit may be given, or kept
+    entry: the assignment to write in place of the set's present one. None: write nothing.
+    drop: the name of the component whose assignment is to be removed, "" for none.
+    leave: a permit may be granted or kept.
     """
 
     entry: AssignedComponent | None = None
@@ -28,7 +28,9 @@ NOTHING = SetIntent()
 
 
 def _alike(a: SetIntent | None, b: SetIntent | None) -> bool:
-    """But for when it was planned, which each look plans anew."""
+    """Return whether two intents are equal, apart from `assigned_at`, which each reconcile sets
+    anew.
+    """
     if a is None or b is None or a.entry is None or b.entry is None:
         return a == b
     planned = {"assigned_at": b.entry.assigned_at}
@@ -38,10 +40,12 @@ def _alike(a: SetIntent | None, b: SetIntent | None) -> bool:
 
 @dataclass(slots=True)
 class Assignments:
-    """wake     called with the name of each machine of which something else is wanted
-    waits    machine to set, and to why it has to wait, as the one who writes found out
-    writing  machines whose last write the cache may not show yet, and for which sets it is, who may
-             want nothing more meanwhile
+    """Intents of all sets, and what the carrier reports back.
+
+    wake: called with the name of each machine whose intents have changed.
+    waits: by machine, the set for which it waits for a permit, and why.
+    writing: by machine with a write that the cache may not show yet, the sets whose assignment it
+        changes. Such a set may have withdrawn its intent meanwhile.
     """
 
     wake: Callable[[str], None] = lambda machine: None
@@ -50,7 +54,9 @@ class Assignments:
     _wishes: dict[str, Mapping[str, SetIntent]] = field(default_factory=dict)
 
     def put(self, set_: str, wishes: Mapping[str, SetIntent]) -> None:
-        """All that `set_` wants, by machine."""
+        """Replace the intents of a set, by machine, and wake the machines for which they
+        changed.
+        """
         before = self._wishes.get(set_, {})
         self._wishes[set_] = wishes
         for machine in before.keys() | wishes.keys():
@@ -58,25 +64,26 @@ class Assignments:
                 self.wake(machine)
 
     def narrow(self, set_: str, wishes: Mapping[str, SetIntent]) -> None:
-        """Take back at once what `set_` does not want any more; what is new waits for `put`.
+        """Withdraw intents that the set no longer has. New ones wait for `put`.
 
-        Between a look and `put` lies a write: what was wanted before and was carried out meanwhile
-        would come on top of what the look found room for.
+        The status is written between the observation and `put`. An old intent that is carried out
+        in that time could exceed the disruption budget that the observation left.
         """
         before = self._wishes.get(set_)
         if before is not None:
             self._wishes[set_] = {m: w for m, w in before.items() if _alike(w, wishes.get(m))}
 
     def forget(self, set_: str) -> None:
+        """Withdraw all intents of a set that is gone."""
         self.put(set_, {})
         del self._wishes[set_]
 
     def known(self, set_: str) -> bool:
-        """Whether the set has looked since this process began."""
+        """Return whether the set has been reconciled since this process began."""
         return set_ in self._wishes
 
     def of(self, machine: str) -> dict[str, SetIntent]:
-        """By set."""
+        """Return the intents for a machine, by set."""
         found = {}
         for set_, wishes in self._wishes.items():
             if (wish := wishes.get(machine)) is not None:
@@ -84,9 +91,9 @@ class Assignments:
         return found
 
     def machines(self, set_: str) -> list[str]:
-        """Of which the set wants something."""
+        """Return the machines for which the set has an intent."""
         return list(self._wishes.get(set_, ()))
 
     def waiting(self, set_: str) -> list[tuple[str, str]]:
-        """Its machines that wait for a permit, and why."""
+        """Return the machines of the set that wait for a permit, each with the reason."""
         return [(m, why) for m, (of, why) in self.waits.items() if of == set_]

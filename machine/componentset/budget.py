@@ -1,4 +1,4 @@
-"""How many machines may be down at once, in all and in each domain, and how large a batch is."""
+"""Limits of a rollout: machines down at once, in total and in each domain, and batch sizes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,25 +9,28 @@ from machine.componentset.member import RolloutMember
 
 
 def part_of(share: int | str, total: int) -> int:
-    """A percentage is rounded down, and at least 1."""
+    """Return the number for a count or percentage of `total`. A percentage yields at least 1."""
     return share if isinstance(share, int) else max(1, share_of(share, total))
 
 
 def size_of(strategy: UpdateStrategy, index: int, members: int) -> int:
-    """Machines of batch `index`, from 1; the last size repeats."""
+    """Return the number of machines in batch `index`, counted from 1. The last size repeats."""
     sizes = strategy.batches
     return max(1, part_of(sizes[min(index, len(sizes)) - 1], members))
 
 
 def kept_of(partition: int | str, members: int) -> int:
-    """Machines that stay at the revision before: a percentage is rounded up."""
+    """Return the number of machines that stay on the old revision. A percentage is rounded up."""
     if isinstance(partition, int):
         return min(partition, members)
     return -(-int(partition[:-1]) * members // 100)
 
 
 def excluded_of(members: Sequence[RolloutMember], share: int | str) -> frozenset[str]:
-    """Members that do not answer and are left out of the counts, by name."""
+    """Return the names of unresponsive members to leave out of the counts.
+
+    share: ignoreUnresponsive of the strategy, the greatest number or percentage of them.
+    """
     if share == 0:
         return frozenset()
     silent = sorted(m.name for m in members if not m.answers and not m.newcomer)
@@ -35,7 +38,12 @@ def excluded_of(members: Sequence[RolloutMember], share: int | str) -> frozenset
 
 
 class DisruptionBudget:
-    """Of the members that were in service once: a newcomer takes nothing away from anybody."""
+    """The number of members that may be out of service at once.
+
+    Newcomers do not count, because they have not been in service.
+
+    excluded: members to leave out of the count of those that are down.
+    """
 
     def __init__(
         self, members: Sequence[RolloutMember], strategy: UpdateStrategy, excluded: frozenset[str]
@@ -48,12 +56,12 @@ class DisruptionBudget:
         self._sizes = [Counter(m.domains[i] for m in base) for i in range(len(self._spread))]
         self._down = [Counter(m.domains[i] for m in down) for i in range(len(self._spread))]
         self.short = False
-        """Whether somebody was refused."""
+        """Whether `take` has refused a member."""
 
     def take(self, member: RolloutMember) -> bool:
-        """Whether this machine may go out of service now; if so it counts from here on.
+        """Return whether the member may go out of service now, and count it if so.
 
-        One that is out already costs nothing.
+        Newcomers and members that are already down cost nothing.
         """
         if member.newcomer or member.down:
             return True

@@ -1,8 +1,9 @@
-"""Carries out at one machine what sets want of it: their entries, and leave for its agent.
+"""Write the intents of all sets to one machine: assigned components, and permits for its agent.
 
-The only one that writes `spec.components` and `spec.permit` of a Machine that stays. One write
-takes what all sets want; the permit comes once the node is ready for it, goes before the node is
-given back, and what a kill left behind is found at the node itself.
+While a Machine is not being deleted, this is the only writer of its `spec.components` and
+`spec.permit`. One write combines the intents of all sets. The permit is written once the node is
+prepared, and removed before the node is released. After a crash, the holders of a node are found
+again from its permits and cordon marks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,20 +26,27 @@ from machine.disruption.port import DisruptionRequest as Disruption
 from machine.disruption.port import DisruptionService, DisruptionState
 
 AGAIN = timedelta(seconds=30)
+"""Default interval of reconciles while a machine waits or acts."""
 SOON = timedelta(seconds=1)
+"""Delay of the next reconcile after a write."""
 KIND = MachineComponentSet.resource.kind
 
 
 class Held(Protocol):
+    """Source of the component sets that hold a node."""
+
     def sets(self, node: str) -> list[Holder]:
-        """Component sets for which the node is held or cordoned, gone ones too."""
+        """Return the sets for which the node is held or cordoned, including deleted ones."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """job       the open job that holds a node, "" for none
-    patience  how long what a machine has leave for may take, from its permit's last start on
+    """Reconciler that writes to Machines on behalf of component sets.
+
+    job: returns the open job that holds a node, "" for none.
+    patience: returns how long the permitted work of a machine may take after `startBefore`.
+    _blocked: monotonic time until which a machine is not prepared, after a failed attempt.
     """
 
     machines: Informer[Machine]
@@ -72,6 +80,9 @@ class Carrier:
         components: list[AssignedComponent],
         wishes: Mapping[str, SetIntent],
     ) -> None:
+        """Write the components. Meanwhile `board.writing` marks the machine for the sets
+        concerned.
+        """
         name = machine.metadata.name
         self.board.writing[name] = frozenset(s for s, w in wishes.items() if w.entry or w.drop)
         try:
@@ -82,6 +93,7 @@ class Carrier:
             del self.board.writing[name]
 
     async def _leave(self, machine: Machine, wishes: Mapping[str, SetIntent]) -> Result:
+        """Carry out what `leave_for` decides about the permit of the machine."""
         may = {set_ for set_, wish in wishes.items() if wish.leave}
         held = self._held(machine)
         names = [holder.name for holder in held]
@@ -91,7 +103,7 @@ class Carrier:
                 if not held:
                     self.board.waits.pop(machine.metadata.name, None)
                     return DONE
-                # Before every set has looked nobody knows what is under way.
+                # Until all sets have reconciled after a start, it is unknown what is under way.
                 if not all(self.board.known(e.set) for e in machine.spec.components if e.set):
                     return Result(AGAIN)
                 given_back = await self._give_back(machine)
@@ -104,6 +116,7 @@ class Carrier:
                 return await self._prepare(machine, leave)
 
     async def _prepare(self, machine: Machine, leave: PermitPlan) -> Result:
+        """Prepare the node for disruption, then write the permit or renew it."""
         name = machine.metadata.name
         if (asked := self._repaired(machine, leave)) is not None:
             return await self._under_job(machine, leave, asked)
@@ -131,14 +144,22 @@ class Carrier:
         return Result(_after(prepared.look_again))
 
     def _repaired(self, machine: Machine, leave: PermitPlan) -> Rollback | None:
-        """The wish of the job that holds its node, where leave is for nothing else."""
+        """Return the rollback request of the job that holds the node.
+
+        None if the permit would also cover a component that the job did not ask to roll back.
+        """
         job = self.job(machine.node_name)
         wishes = [rollback_in(machine.metadata.annotations, name) for name in leave.components]
         mine = [wish for wish in wishes if wish is not None and wish.job == job]
         return mine[-1] if mine and len(mine) == len(wishes) else None
 
     async def _under_job(self, machine: Machine, leave: PermitPlan, asked: Rollback) -> Result:
-        """The job's permit holds the node, and the job emptied it as far as it wanted to."""
+        """Write or renew the permit under the permit of the job, which has drained the node as it
+        needs.
+
+        The machine waits if the change needs a higher disruption class than the job's permit
+        allows.
+        """
         name = machine.metadata.name
         if leave.class_.weight > ChangeClass(asked.up_to).weight:
             why = f"it needs {leave.class_}, the permit of job {asked.job} is for {asked.up_to}"
@@ -162,7 +183,7 @@ class Carrier:
         await self._shown(await self.access.permit(machine, given))
 
     async def _renew(self, machine: Machine) -> None:
-        """Let the agent go on with what it has begun, as long as its node is held for that."""
+        """Extend the agent's permit while the node is held, so that it can finish what it began."""
         if machine.spec.permit is None:
             return
         renewed = renewed_permit(machine.spec.permit, self.clock.now(), self.patience(machine))
@@ -170,10 +191,12 @@ class Carrier:
             await self._shown(await self.access.permit(machine, renewed))
 
     async def _shown(self, written: Machine) -> None:
+        """Wait until the cache contains the write."""
         meta = written.metadata
         await self.machines.wait_for(meta.name, meta.resource_version)
 
     async def _give_back(self, machine: Machine) -> Result:
+        """Release the node for all holders. Return DONE once all are released."""
         self.board.waits.pop(machine.metadata.name, None)
         done = True
         for holder in self._held(machine):
@@ -185,6 +208,9 @@ class Carrier:
         return self.held.sets(node) if node is not None else []
 
     def _holder(self, machine: Machine, name: str) -> Holder | None:
+        """Return the set as a holder. If it is gone, return any set that holds the node; else
+        None.
+        """
         set_ = self.sets.get(name) if name else None
         if set_ is not None:
             return Holder(kind=KIND, name=name, uid=set_.metadata.uid)
@@ -192,14 +218,17 @@ class Carrier:
 
 
 def node_of(machine: Machine) -> str | None:
-    """Name of its Node; None: it has none, or not yet."""
+    """Return the name of the machine's Node, None if it has none or none yet."""
     if machine.spec.node == "None" or machine.status.node_ref is None:
         return None
     return machine.status.node_ref.name
 
 
 def merged(machine: Machine, wishes: Mapping[str, SetIntent]) -> list[AssignedComponent]:
-    """What is assigned with what the sets want: each changes what is its own or nobody's."""
+    """Return the components of the machine after the intents of the sets.
+
+    A set changes only components that it owns; it may also take over one that no set owns.
+    """
     found = {c.name: c for c in machine.spec.components}
     for set_, wish in wishes.items():
         if wish.drop and wish.drop in found and found[wish.drop].set == set_:
@@ -214,7 +243,9 @@ def merged(machine: Machine, wishes: Mapping[str, SetIntent]) -> list[AssignedCo
 
 
 def rollbacks_over(machine: Machine, components: Sequence[AssignedComponent]) -> list[str]:
-    """Annotations of jobs that took back what is not at stake any more: another revision came."""
+    """Return the rollback annotations that are obsolete because the component has another
+    revision.
+    """
     at = {c.name: c.revision for c in components}
     found = []
     for key in machine.metadata.annotations:
@@ -226,11 +257,12 @@ def rollbacks_over(machine: Machine, components: Sequence[AssignedComponent]) ->
 
 
 def _same(there: AssignedComponent | None, wanted: AssignedComponent) -> bool:
-    """But for when it was planned."""
+    """Return whether two assignments are equal, apart from `assigned_at`."""
     if there is None:
         return False
     return there.model_copy(update={"assigned_at": wanted.assigned_at}) == wanted
 
 
 def _after(seconds: float | None) -> timedelta:
+    """Return the delay in seconds, bounded to 1 to 60 s; AGAIN for None."""
     return timedelta(seconds=max(1.0, min(seconds, 60.0))) if seconds is not None else AGAIN

@@ -1,4 +1,8 @@
-"""Reconciles MachineComponentSets: look at the machines, step, remember, then tell the carrier."""
+"""Reconcile MachineComponentSets.
+
+Each reconcile resolves the revisions, observes the members, computes one rollout step, writes the
+status, and then publishes the intents that the carrier writes to the Machines.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -40,17 +44,24 @@ from rules.leaves.window import inside
 
 FINALIZER = "kubenode.io/componentset"
 AT_WORK = timedelta(seconds=30)
+"""Interval of reconciles while assignments, permits or removals are pending."""
 UNSURE = timedelta(seconds=5)
+"""Interval of reconciles while it is unknown which agents are alive."""
 SAID_AFTER = 20.0
-"""Seconds after which a set says that it waits to know who lives: most agents are heard of before,
-and a status that two operators in a row would turn to and fro tells nobody anything.
+"""Seconds for which the unknown liveness of agents must last before the status reports it.
+
+Most agents renew their Lease earlier. A shorter time would make the status flap when the leader
+changes.
 """
 COUNTED = timedelta(seconds=1)
-"""Between two writes of a status of which only what is counted and told has changed."""
+"""Least time between two status writes that change only counts, versions and condition messages."""
 
 
 class Steady:
-    """Wall time as this process began, and what has passed since: nobody sets this clock."""
+    """Clock that starts at the wall time of the process start and advances monotonically.
+
+    Corrections of the wall clock during the life of the process do not change it.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -58,11 +69,14 @@ class Steady:
         self._leads_since: datetime | None = None
 
     def leads_since(self) -> datetime:
-        """When it was asked first: whoever leads asks."""
+        """Return the time of the first call. Only the leader reconciles, so this is the term's
+        start.
+        """
         self._leads_since = self._leads_since or self.now()
         return self._leads_since
 
     def now(self) -> datetime:
+        """Return the time, truncated to milliseconds."""
         passed = timedelta(seconds=self._clock.monotonic() - self._began)
         found = self._wall + passed
         return found.replace(microsecond=found.microsecond // 1000 * 1000)
@@ -70,6 +84,14 @@ class Steady:
 
 @dataclass(slots=True)
 class SetController:
+    """Reconciler of MachineComponentSets.
+
+    ground: the informers and settings of the process.
+    aimer: resolves the target and current revision of a set.
+    board: the intents of all sets, which the carrier writes to Machines.
+    steady: the clock for deadlines. Windows use the wall clock.
+    """
+
     ground: SharedCaches
     access: SetAccess
     aimer: Aimer
@@ -105,6 +127,7 @@ class SetController:
         return await self._step(set_, aim, look)
 
     async def _unsure(self, set_: MachineComponentSet, aim: Aim) -> Result:
+        """Report that nothing starts, because it is unknown which agents are alive."""
         name, now = set_.metadata.name, self.ground.clock.monotonic()
         if now < self._unsure_since.setdefault(name, now) + SAID_AFTER:
             return Result(UNSURE)
@@ -140,7 +163,10 @@ class SetController:
     def _seen(
         self, set_: MachineComponentSet, aim: Aim, look: MembershipSnapshot
     ) -> tuple[RolloutObservation, datetime | None]:
-        """And when the window opens or closes."""
+        """Return the observation for `step`, and the time at which the window next opens or closes.
+
+        The time is None if the set has no window.
+        """
         spec, window = set_.spec, set_.spec.update_strategy.window
         open_, until = (True, None) if window is None else inside(window, self.ground.clock.now())
         problem = aim.problem
@@ -168,7 +194,7 @@ class SetController:
     async def _step(self, set_: MachineComponentSet, aim: Aim, look: MembershipSnapshot) -> Result:
         before, strategy = remembered(set_.status), set_.spec.update_strategy
         if back := await self.aimer.of(set_, {m.back for m in look.members if m.back}):
-            look = await self._look(set_, aim)  # what is wanted is planned on what is so now
+            look = await self._look(set_, aim)  # time has passed: plan on the current members
         seen, turns = self._seen(set_, aim, look)
         after, plan = step(before, strategy, seen)
         if plan.inspect:
@@ -199,6 +225,13 @@ class SetController:
         *,
         may_remove: bool,
     ) -> dict[str, SetIntent]:
+        """Return the intent of the set for each machine: removals, permits and planned assignments.
+
+        A machine whose template cannot be rendered gets no assignment; `_seen` reports the error.
+
+        back: revisions to which repair jobs want machines returned, by name.
+        may_remove: whether removals from machines that left the set may start.
+        """
         name = set_.metadata.name
         limit = max(1, part_of(set_.spec.update_strategy.max_unavailable, len(look.members)))
         found = leaving.wishes_for(
@@ -239,6 +272,12 @@ class SetController:
     def _inspected(
         self, set_: MachineComponentSet, after: RolloutState, look: MembershipSnapshot
     ) -> Inspected:
+        """Return the subject of an inspection: the nodes of the open batch, and a name for this
+        run.
+
+        The run name is the same in each reconcile until the run ends, so a repeated request is
+        idempotent.
+        """
         batch, name = after.batch, set_.metadata.name
         begun = batch.succeeded_at.timestamp() if batch.succeeded_at is not None else 0
         part = "after" if batch.bake_until is not None else "before"
@@ -248,12 +287,14 @@ class SetController:
         return Inspected(name, set_.metadata.uid, run, nodes)
 
     def _node_of(self, member: RolloutMember) -> str:
+        """Return the name of the member's Node, "" if it has none."""
         machine: Machine | None = self.ground.machines.get(member.name)
         if machine is None or machine.status.node_ref is None:
             return ""
         return machine.status.node_ref.name
 
     async def _deleted(self, set_: MachineComponentSet, look: MembershipSnapshot) -> Result:
+        """Remove the component from the members of a deleted set, then remove the finalizer."""
         name = set_.metadata.name
         if not look.leavers:
             self.board.put(name, {})
@@ -276,6 +317,7 @@ class SetController:
         return Result(AT_WORK)
 
     def _told_lately(self, name: str) -> bool:
+        """Return whether the status was written less than COUNTED ago by this process."""
         since = self.ground.clock.monotonic() - self._written.get(name, float("-inf"))
         return since < COUNTED.total_seconds()
 
@@ -295,7 +337,10 @@ class SetController:
     def _again(
         self, plan: RolloutPlan, aim: Aim, seen: RolloutObservation, turns: datetime | None
     ) -> Result:
-        """Nothing is left to a wake that may be lost; what turns with time is looked at then."""
+        """Return when to reconcile again: the earliest time at which something can change.
+
+        Pending work is also polled, because a wake-up may be lost.
+        """
         waits = []
         if plan.look_again is not None:
             waits.append(plan.look_again - seen.now)
@@ -311,10 +356,15 @@ class SetController:
 
 
 def _may_remove(seen: RolloutObservation) -> bool:
+    """Return whether a component may be removed from machines that left the set."""
     return not seen.frozen and not seen.meltdown and seen.window and not seen.paused
 
 
 def view_of(set_: MachineComponentSet, aim: Aim) -> SetView:
+    """Return the parameters by which the set assesses its machines.
+
+    The time for a reboot is the longer one of the target and the current revision.
+    """
     spec = set_.spec
     checks = {
         made.component: wanted

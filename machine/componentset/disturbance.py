@@ -1,4 +1,6 @@
-"""How much a revision disturbs one machine, compared with what is assigned there now. Pure."""
+"""Estimate how much a revision disturbs a machine, compared with what is assigned there now.
+Pure.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,17 +20,22 @@ from kubenode.runtime.components.wire import ChangeClass
 from machine.componentset.revisions import AssignableRevision
 
 MadeOf = Callable[[AssignedComponent], AssignableRevision | None]
-"""What is assigned, ready to be rendered; None: its MachineComponent or its texts are gone."""
+"""Returns the assigned revision, ready to be rendered; None if its MachineComponent or texts are
+gone.
+"""
 _EDITED = "\0"
-"""Content that no file has."""
+"""Content that differs from that of every file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """before   MachineComponent that is in force, "" for none
-    class_   None: cannot be told
-    at_most  the content that is there now is not known any more: all of it is taken as different
-    nothing  the host has this already
+    """How much a change disturbs one machine.
+
+    before: the MachineComponent in force, "" for none.
+    class_: the change class. None if it cannot be determined.
+    at_most: an upper bound: the present content is no longer known, so all of it counts as
+        different.
+    nothing: the host has this content already.
     """
 
     before: str = ""
@@ -43,7 +50,11 @@ def disturbance(
     current: AssignableRevision | None,
     made_of: MadeOf,
 ) -> Disturbance:
-    """current  the set's, which a machine still has that only downloads ahead"""
+    """Return how much the target revision disturbs the machine.
+
+    current: the current revision of the set. It is in force on a machine that only downloads the
+        next one.
+    """
     entry = next((c for c in machine.spec.components if c.name == target.spec.component), None)
     if entry is None:
         return _between("", None, _form(target, machine))
@@ -64,6 +75,9 @@ def disturbance(
 
 
 def _form(made: AssignableRevision, machine: Machine) -> ComponentForm | TemplateError | None:
+    """Return what of the revision is in force on the machine, None for nothing, or the template
+    error.
+    """
     try:
         return made.form_on(machine)
     except TemplateError as error:
@@ -79,6 +93,9 @@ def _between(
 
 
 def _unlike(form: ComponentForm) -> ComponentForm:
+    """Return the form with the content of all files and drop-ins replaced, so that it counts as
+    changed.
+    """
     files = tuple(_file(file) for file in form.files)
     return replace(form, files=files, units=tuple(_unit(unit) for unit in form.units))
 

@@ -1,4 +1,4 @@
-"""What people are told about a set, once per change."""
+"""Events about the progress of a set, one for each change."""
 
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
@@ -13,6 +13,7 @@ async def tell(
     after: RolloutState,
     plan: RolloutPlan,
 ) -> None:
+    """Emit an Event for each difference between the two states."""
     for warns, said in told(before, after, plan):
         type_ = "Warning" if warns else "Normal"
         await recorder.emit(_regarding(set_), type_, str(said.reason), said.message)
@@ -21,7 +22,7 @@ async def tell(
 def told(
     before: RolloutState, after: RolloutState, plan: RolloutPlan
 ) -> list[tuple[bool, ConditionMessage]]:
-    """Whether it is a warning, and what is said."""
+    """Return the messages to emit, each with whether it is a warning."""
     found: list[tuple[bool, ConditionMessage]] = []
     if after.stop is not None and after.stop != before.stop:
         found.append((True, after.stop))

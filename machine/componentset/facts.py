@@ -1,4 +1,4 @@
-"""What a Machine, its Node and its agent say, as a component set needs it. Pure."""
+"""Derive a set's member from a Machine, its Node and the liveness of its agent. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,11 @@ from machine.componentset.member import MemberState, RolloutMember
 from machine.machine.success import BAD, applied, reported, status_of
 
 START_WITHIN = timedelta(minutes=10)
-"""From the writing of a permit: an agent that has not begun by then does not begin."""
+"""Time after the writing of a permit within which the agent must begin."""
 REBOOT: timedelta = MachineComponentSpec.model_fields["reboot_timeout"].default
+"""Default time for a reboot."""
 ZONE = "zone"
-"""As topology key: the Machine's failureDomain."""
+"""Topology key that stands for the Machine's failureDomain."""
 _ENDED = frozenset(
     {
         ComponentState.FAILED,
@@ -33,6 +34,7 @@ _ENDED = frozenset(
         ComponentState.DRIFT_FIGHT,
     }
 )
+"""States in which an attempt has ended without success."""
 AT_WORK = frozenset(
     {
         ComponentState.APPLYING,
@@ -41,11 +43,17 @@ AT_WORK = frozenset(
         ComponentState.REMOVING,
     }
 )
+"""States in which the agent is changing the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSurroundings:
-    """What is seen beside the Machine. answers: its agent's Lease is fresh."""
+    """What is observed besides the Machine.
+
+    node: the Node, None if there is none.
+    answers: the agent's Lease is fresh.
+    held: the open job that holds the Node, "" for none.
+    """
 
     node: Node | None = None
     answers: bool = False
@@ -54,11 +62,13 @@ class MachineSurroundings:
 
 @dataclass(frozen=True, slots=True)
 class SetView:
-    """How one set looks at its machines.
+    """The parameters by which one set assesses its machines.
 
-    desired  of the set
-    checks   conditions of the Node that belong to the component's health, by MachineComponent
-    reboot   what a reboot may take beyond the strategy's machineTimeout
+    set: the name of the set.
+    family: the component that the set assigns, whatever its version.
+    desired: the desired state in the set's spec.
+    checks: by MachineComponent, the Node conditions that belong to the component's health.
+    reboot: the time for a reboot, in addition to machineTimeout.
     """
 
     set: str
@@ -72,6 +82,10 @@ class SetView:
 def member_of(
     machine: Machine, around: MachineSurroundings, view: SetView, *, stale: bool = False
 ) -> RolloutMember:
+    """Return the member for the machine.
+
+    stale: whether the assignment was rendered from machine values that have changed since.
+    """
     meta, spec, strategy = machine.metadata, machine.spec, view.strategy
     entry, status = entry_of(machine, view.set, view.family), status_of(machine, view.family)
     standing = standing_of(machine, around, view, entry, status)
@@ -109,7 +123,10 @@ def member_of(
 
 
 def joined(machine: Machine) -> bool:
-    """Whether a set may have to do with it: it is managed, stays, and its agent has spoken."""
+    """Return whether a set may assign to the machine.
+
+    It must be managed, not be deleted, and its agent must have reported its host.
+    """
     return (
         machine.metadata.deletion_timestamp is None
         and machine.spec.mode is MachineMode.MANAGE
@@ -118,22 +135,25 @@ def joined(machine: Machine) -> bool:
 
 
 def newcomer(machine: Machine) -> bool:
-    """Whether nothing runs there yet that could be disturbed."""
+    """Return whether nothing runs on the machine yet that a change could disturb."""
     provisioned = machine.spec.origin is MachineOrigin.PROVISION
     return provisioned and machine.status.initialized_at is None
 
 
 def entry_of(machine: Machine, set_: str, family: str) -> AssignedComponent | None:
-    """What this set assigned to it, None for nothing."""
+    """Return what the set assigned to the machine, None for nothing."""
     return next((c for c in machine.spec.components if c.name == family and c.set == set_), None)
 
 
 def covered(machine: Machine, family: str) -> bool:
-    """Whether a permit names the component."""
+    """Return whether the machine's permit names the component."""
     return machine.spec.permit is not None and family in machine.spec.permit.components
 
 
 def needs_permit(status: ComponentStatus) -> bool:
+    """Return whether the pending change disturbs enough to need a permit: class Restart or
+    above.
+    """
     return status.needs is not None and status.needs.weight >= ChangeClass.RESTART.weight
 
 
@@ -144,6 +164,7 @@ def standing_of(
     entry: AssignedComponent | None,
     status: ComponentStatus | None,
 ) -> MemberState:
+    """Return the progress of the machine with the assignment."""
     if entry is None:
         return MemberState.NONE
     if entry.desired_state is DesiredState.STAGED and view.desired is not DesiredState.STAGED:
@@ -166,6 +187,7 @@ def standing_of(
 def _well(
     machine: Machine, around: MachineSurroundings, view: SetView, entry: AssignedComponent
 ) -> bool:
+    """Return whether agent, Node and the component's Node conditions are healthy."""
     if not around.answers:
         return False
     if machine.spec.node == "None" or machine.status.node_ref is None:
@@ -179,11 +201,12 @@ def _well(
 
 
 def _domain(machine: Machine, key: str) -> str:
+    """Return the machine's value of a topology key, "" if it has none."""
     return machine.spec.failure_domain if key == ZONE else machine.metadata.labels.get(key, "")
 
 
 def permitted_at(machine: Machine) -> datetime | None:
-    """When its permit was written."""
+    """Return the time at which the permit was written, None without a permit."""
     permit = machine.spec.permit
     return permit.start_before - START_WITHIN if permit is not None else None
 
@@ -191,6 +214,11 @@ def permitted_at(machine: Machine) -> datetime | None:
 def _since(
     machine: Machine, entry: AssignedComponent | None, standing: MemberState, family: str
 ) -> datetime | None:
+    """Return the start of the member's timeout, None while no timeout runs.
+
+    A change runs from its assignment or its permit, whichever is later. For an unwell member, the
+    last transitions of the agent and Node conditions count as well.
+    """
     if entry is None or entry.assigned_at is None:
         return None
     began = entry.assigned_at
@@ -206,19 +234,21 @@ def _since(
 
 
 def _turned(machine: Machine) -> list[datetime]:
-    """Since when agent and Node are as they are."""
+    """Return the transition times of the agent and Node conditions."""
     types = (MachineConditionType.AGENT_READY, MachineConditionType.NODE_READY)
     found = (machine.status.condition(type_) for type_ in types)
     return [condition.last_transition_time for condition in found if condition is not None]
 
 
 def _patience(machine: Machine, view: SetView) -> timedelta:
+    """Return the timeout of the member, longer if its permit allows a reboot."""
     permit, time = machine.spec.permit, view.strategy.machine_timeout
     reboots = permit is not None and permit.max_disruption is ChangeClass.REBOOT
     return time + view.reboot if reboots else time
 
 
 def _why(status: ComponentStatus | None) -> str:
+    """Return state, reason and message of the component, at most 200 characters."""
     if status is None:
         return ""
     text = ": ".join(part for part in (str(status.state), status.reason, status.message) if part)

@@ -1,7 +1,8 @@
-"""How a rollout would go on if nothing fails: the real steps, over machines that always succeed.
+"""Forecast a rollout in which nothing fails, by running the real steps on simulated members. Pure.
 
-Repairs end, windows open, stops are lifted, and no batch bakes or is inspected. How many may be
-down at once slows a batch and puts nobody else into it, so it is left out. Pure.
+Repairs end, windows open and stops are lifted at once; bake times and inspections are left out. The
+limits on machines that are down are left out as well, because they slow a batch without changing
+its members.
 """
 
 from collections.abc import Iterator
@@ -19,13 +20,17 @@ from machine.componentset.rollout import (
 from machine.componentset.step import step
 
 LOOKS = 512
+"""Greatest number of steps to simulate."""
 _HELPED = IN_FLIGHT | {MemberState.DRIFTED, MemberState.UNWELL}
+"""States that a change or correction without failure ends in success."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastStage:
-    """index     of the batch; 0: of none, they join or return
-    machines  names, in the order in which they start
+    """A batch of the forecast.
+
+    index: the number of the batch, 0 for machines that join or return.
+    machines: names, in the order in which they start.
     """
 
     index: int
@@ -35,12 +40,14 @@ class ForecastStage:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """now     what the operator would do at this moment, with what stands in its way
-    phase   in which it would end
-    stages  in the order in which they start
-    stay    members that are given nothing, and are not at the revision that is asked for
-    end     the last word: why it ends where it does
-    whole   False: there are more stages than are looked at
+    """The forecast of a rollout.
+
+    now: what the operator would do now, with the present obstacles.
+    phase: the phase in which the rollout would end.
+    stages: in the order in which they start.
+    stay: members that are not at the new revision and get no assignment.
+    end: the final message: why the rollout ends there.
+    whole: False if there are more stages than could be simulated.
     """
 
     now: RolloutPlan
@@ -52,7 +59,10 @@ class Forecast:
 
 
 def forecast(before: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation) -> Forecast:
-    """strategy  as the spec has it, with its defaults"""
+    """Return the forecast of the rollout.
+
+    strategy: the strategy of the spec, with defaults filled in.
+    """
     _, now = step(before, strategy, seen)
     members = {m.name: _unhindered(m) for m in seen.members}
     easy = _eased(strategy)
@@ -84,13 +94,14 @@ def forecast(before: RolloutState, strategy: UpdateStrategy, seen: RolloutObserv
 
 
 def ordered(stages: tuple[ForecastStage, ...]) -> Iterator[tuple[ForecastStage, str]]:
-    """Each machine with its stage."""
+    """Yield each machine with its stage, in order."""
     for stage in stages:
         for name in stage.machines:
             yield stage, name
 
 
 def _eased(strategy: UpdateStrategy) -> UpdateStrategy:
+    """Return the strategy without disruption limits, bake time, inspection and download ahead."""
     return strategy.model_copy(
         update={
             "max_unavailable": "100%",
@@ -103,6 +114,7 @@ def _eased(strategy: UpdateStrategy) -> UpdateStrategy:
 
 
 def _unhampered(seen: RolloutObservation, members: tuple[RolloutMember, ...]) -> RolloutObservation:
+    """Return the observation with these members and without obstacles."""
     return replace(
         seen,
         members=members,
@@ -116,7 +128,10 @@ def _unhampered(seen: RolloutObservation, members: tuple[RolloutMember, ...]) ->
 
 
 def _unhindered(member: RolloutMember) -> RolloutMember:
-    """Whose repair is over and whose change is done, if anybody is there to do it."""
+    """Return the member with its repair ended and its change completed.
+
+    A member that does not answer completes no change.
+    """
     if not member.answers:
         return replace(member, held="")
     well = member.standing in _HELPED
@@ -130,7 +145,9 @@ def _unhindered(member: RolloutMember) -> RolloutMember:
 
 
 def _moved(member: RolloutMember, move: AssignmentMove) -> RolloutMember:
-    """One that does not answer has it assigned and does not do it."""
+    """Return the member after a move. One that does not answer gets the assignment but never
+    applies it.
+    """
     return replace(
         member,
         revision=move.revision,

@@ -1,7 +1,7 @@
-"""Whether a machine is to get leave for changes, keep it, or give it back. Pure.
+"""Decide about the permit of one machine: request, extend, keep, withdraw or release it. Pure.
 
-All components of one machine that wait share one permit, one drain and one reboot. It is held for
-one set, that of the first of them; the others go along.
+All components of a machine that wait share one permit, one drain and one reboot. The set of the
+first of them is the holder.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,10 +20,12 @@ _OVER = BAD | UNDONE
 
 
 class PermitAct(StrEnum):
-    """PREPARE  ask for it, or for more, and write it once the node is ready
-    KEEP     the act is under way: keep the permit alive
-    CLEAR    take it out of the Machine: nobody may begin any more
-    END      give back what is held
+    """What to do about the permit.
+
+    PREPARE: prepare the node for these components, and write the permit once it is ready.
+    KEEP: keep the permit, because changes are under way.
+    CLEAR: remove the permit from the Machine, so that no change begins.
+    END: release the node.
     """
 
     PREPARE = "Prepare"
@@ -34,7 +36,13 @@ class PermitAct(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PermitPlan:
-    """lead  the set that it is held for, "" where no set is left; of END: who waits for that"""
+    """The decision about the permit of one machine.
+
+    lead: the set that is the holder, "" if no set is left. With END: the set that waits for the
+        release.
+    components: the components that the permit covers.
+    class_: the highest change class that the permit allows.
+    """
 
     act: PermitAct
     lead: str = ""
@@ -45,9 +53,11 @@ class PermitPlan:
 def leave_for(
     machine: Machine, may: Collection[str], held: Sequence[str], now: datetime, patience: timedelta
 ) -> PermitPlan:
-    """may       sets that let this machine be disrupted now
-    held      sets for which its node is held already
-    patience  how long an agent may take, from the permit on
+    """Return what to do about the permit of the machine.
+
+    may: sets that allow disruption of this machine now.
+    held: sets that already hold the node.
+    patience: how long the agent may take after the permit's `startBefore`.
     """
     entries = [(e, status_of(machine, e.name)) for e in machine.spec.components]
     waiting = [(e, s) for e, s in entries if s is not None and _waits(e, s) and e.set in may]
@@ -57,7 +67,7 @@ def leave_for(
             return PermitPlan(PermitAct.END)
         lead = _lead([e.set for e, _ in waiting], held)
         if held and lead not in held:
-            # Of another set that has done with the node, and has it until it is given back.
+            # Another set has finished but still holds the node: release it first.
             return PermitPlan(PermitAct.END, lead)
         names, class_ = _asked(waiting)
         return PermitPlan(PermitAct.PREPARE, lead, names, class_)
@@ -80,10 +90,10 @@ def leave_for(
 def renewed_permit(
     permit: MachinePermit, now: datetime, patience: timedelta
 ) -> MachinePermit | None:
-    """The permit with a later end for what has begun; None: it is not to be renewed now.
+    """Return the permit with a later end for changes under way, None if it need not be renewed now.
 
-    An agent that cannot reach the API server acts on until the end that it read last, so the end is
-    never later than the moment at which the permit is taken back: the node is somebody else's then.
+    An agent without the API server acts until the end that it last read. The end is therefore never
+    later than the time at which the permit is withdrawn and another holder may get the node.
     """
     ends = max(permit.start_before, permit.renewed_until or permit.start_before)
     later = min(now + START_WITHIN, permit.start_before + patience)
@@ -97,9 +107,11 @@ def patience_of(
     sets: Mapping[str, MachineComponentSet],
     components: Mapping[str, MachineComponent],
 ) -> timedelta:
-    """As long as any set waits for what the machine has leave for: nobody else gets the slot while
-    an agent is at it, and what has failed for its set holds none. A set or component that is gone
-    counts as the default says.
+    """Return how long the permitted changes may take after the permit's `startBefore`.
+
+    It is the longest machineTimeout of the sets concerned, plus the longest reboot timeout if the
+    permit allows a reboot. The node is not released to others while an agent may act. A set or
+    component that is gone counts with the default. Zero without a permit.
     """
     permit = machine.spec.permit
     if permit is None:
@@ -116,6 +128,7 @@ def patience_of(
 def _covers(
     names: Sequence[str], class_: ChangeClass, entry: AssignedComponent, status: ComponentStatus
 ) -> bool:
+    """Return whether a permit for these components and this class suffices for the entry."""
     needs = status.needs or ChangeClass.NONE
     return entry.name in names and class_.weight >= needs.weight
 
@@ -123,16 +136,18 @@ def _covers(
 def _asked(
     waiting: Sequence[tuple[AssignedComponent, ComponentStatus]],
 ) -> tuple[tuple[str, ...], ChangeClass]:
+    """Return the components that wait, and the highest change class that they need."""
     classes = [s.needs for _, s in waiting if s.needs is not None]
     return tuple(sorted(e.name for e, _ in waiting)), max(classes, key=lambda c: c.weight)
 
 
 def _lead(sets: Sequence[str], held: Sequence[str]) -> str:
-    """The one for which the node is held already goes on."""
+    """Return the set to be the holder, preferably one that already holds the node."""
     return min(sets, key=lambda name: (name not in held, name))
 
 
 def _waits(entry: AssignedComponent, status: ComponentStatus) -> bool:
+    """Return whether the agent waits for a permit for this assignment."""
     return (
         reported(entry, status)
         and needs_permit(status)
@@ -144,7 +159,7 @@ def _waits(entry: AssignedComponent, status: ComponentStatus) -> bool:
 def _under_way(
     entry: AssignedComponent, status: ComponentStatus | None, start_before: datetime, now: datetime
 ) -> bool:
-    """Whether its agent may be acting under the permit."""
+    """Return whether the agent may be acting on the entry under the permit."""
     if status is None or not reported(entry, status):
         return now < start_before or (status is not None and status.state in AT_WORK)
     if applied(entry, status) or status.state in _OVER:

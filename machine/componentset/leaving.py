@@ -1,4 +1,4 @@
-"""What becomes of a component on machines that its set has no more to do with. Pure."""
+"""Decide what happens to a component on machines that are no longer members of its set. Pure."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,12 @@ def wishes_for(
     may_start: bool,
     limit: int,
 ) -> dict[str, SetIntent]:
-    """By machine. limit: how many may be out of service for it at once."""
+    """Return the intent of the set for each machine that left it.
+
+    leavers: machines that left, with the assignments that they still have from the set.
+    may_start: whether further removals may start.
+    limit: the number of machines on which removal may be in progress at once.
+    """
     found = {}
     away = sum(e.desired_state is DesiredState.ABSENT and not _gone(m, e) for m, e in leavers)
     for machine, entry in sorted(leavers, key=lambda leaver: leaver[0].metadata.name):
@@ -26,7 +31,7 @@ def wishes_for(
         if entry.desired_state is DesiredState.ABSENT and policy is OnUnselect.UNINSTALL:
             found[name] = _removing(machine, entry, may_start)
         elif covered(machine, entry.name):
-            # Its agent may be acting: the node is given back first.
+            # The agent may be acting under a permit; wait until the node is released.
             continue
         elif policy is OnUnselect.ORPHAN:
             found[name] = SetIntent(entry=entry.model_copy(update={"set": ""}))
@@ -38,17 +43,19 @@ def wishes_for(
 
 
 def _removing(machine: Machine, entry: AssignedComponent, may_start: bool) -> SetIntent:
+    """Return the intent for a removal in progress: permit it, then drop the assignment."""
     if _gone(machine, entry):
         return SetIntent() if covered(machine, entry.name) else SetIntent(drop=entry.name)
     return SetIntent(leave=may_start)
 
 
 def _gone(machine: Machine, entry: AssignedComponent) -> bool:
+    """Return whether the agent has reported that the component is removed."""
     return applied(entry, status_of(machine, entry.name))
 
 
 def stuck(leavers: Sequence[tuple[Machine, AssignedComponent]]) -> list[str]:
-    """Machines on which the removal failed."""
+    """Return the machines on which the removal failed, sorted."""
     found = []
     for machine, entry in leavers:
         status = status_of(machine, entry.name)

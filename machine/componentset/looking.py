@@ -1,4 +1,7 @@
-"""The machines of a set as they are now: one pass over the caches, kept where nothing changed."""
+"""Observe the machines of a set in one pass over the caches.
+
+The results of machines that have not changed are reused.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,16 +21,21 @@ from machine.componentset.revisions import AssignableRevision
 T_co = TypeVar("T_co", covariant=True)
 Leaver = tuple[Machine, AssignedComponent]
 SLICE = 200
-"""Machines of a first look between two turns of the loop: 10,000 at once hold it for 0.4 s."""
+"""Machines that the first pass handles before it yields to the event loop.
+
+10,000 machines at once block the loop for 0.4 s.
+"""
 _Key = tuple[str, bool, object, bool, str, Lifesign]
 
 
 @dataclass(slots=True)
 class MembershipSnapshot:
-    """unsure     agents of which nobody knows yet whether they live
-    conflicts  machines on which another set has this component
-    leavers    machines that have something of this set and are none of its members
-    hole       why the wanted revision cannot be rendered on some machine
+    """The members of a set at one moment.
+
+    leavers: machines that have a component of this set and are no longer its members.
+    conflicts: machines on which another set owns this component.
+    unsure: the number of members whose agent may or may not be alive.
+    hole: why the target revision cannot be rendered on some machine, "" if it can.
     """
 
     members: list[RolloutMember] = field(default_factory=list)
@@ -39,7 +47,7 @@ class MembershipSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one machine adds to the look."""
+    """What one machine contributes to the snapshot."""
 
     member: RolloutMember | None = None
     leavers: tuple[Leaver, ...] = ()
@@ -51,17 +59,21 @@ _NO_PART = _Part()
 
 
 class CacheLookup(Protocol[T_co]):
+    """Read access to an informer's cache."""
+
     @property
     def cache(self) -> Mapping[str, T_co]: ...
     def get(self, key: str, /) -> T_co | None: ...
 
 
 class LifesignSource(Protocol):
+    """Source of the liveness of agents."""
+
     def now(self) -> Callable[[str], Lifesign]: ...
 
 
 class FleetCaches(Protocol):
-    """As `machine.ground.SharedCaches`, as far as it is looked at."""
+    """The part of `machine.ground.SharedCaches` that observation needs."""
 
     @property
     def machines(self) -> CacheLookup[Machine]: ...
@@ -76,9 +88,10 @@ class FleetCaches(Protocol):
 
 @dataclass(slots=True)
 class Looker:
-    """One set's look at the fleet.
+    """Observer of the members of one set at one generation.
 
-    rivals  other sets of the same component, with the oldest first
+    rivals: other sets of the same component family that are not being deleted.
+    known: the result for each machine, with the inputs from which it was computed.
     """
 
     ground: FleetCaches
@@ -91,8 +104,10 @@ class Looker:
     known: dict[str, tuple[_Key, _Part]] = field(default_factory=dict)
 
     async def prepare(self) -> None:
-        """Before the first look: what each machine adds to it, a slice in each turn of the loop.
-        What changes in between is looked at again.
+        """Compute the results of all machines before the first `look`, and yield every SLICE
+        machines.
+
+        `look` computes machines that change in between again.
         """
         if self.known:
             return
@@ -103,6 +118,7 @@ class Looker:
                 await asyncio.sleep(0)
 
     def look(self) -> MembershipSnapshot:
+        """Return the snapshot. Compute anew only machines whose inputs have changed."""
         found, cache = MembershipSnapshot(), self.ground.machines.cache
         name = self.set_.metadata.name
         writing, sign_of = self.board.writing, self.ground.lifesigns.now()
@@ -132,6 +148,7 @@ class Looker:
         return kept[1]
 
     def _stamp(self, machine: Machine, sign: Lifesign) -> _Key:
+        """Return the inputs of a machine's result: if they are equal, the result is still valid."""
         name = machine.node_name
         node = self.ground.nodes.get(name)
         checked = node.status.conditions if node is not None and self.view.checks else None
@@ -179,7 +196,11 @@ class Looker:
         return member_of(machine, around, self.view, stale=stale), hole
 
     def _another_has(self, machine: Machine) -> bool:
-        """The owner keeps it; where there is none, the oldest set gets it."""
+        """Return whether another set owns the component on this machine.
+
+        The set that assigned it keeps it. If no set did, the oldest set that selects the machine
+        gets it.
+        """
         has = next((e for e in machine.spec.components if e.name == self.view.family), None)
         if has is not None and has.set == self.set_.metadata.name:
             return False
@@ -192,13 +213,14 @@ class Looker:
 
 
 def _written(member: RolloutMember) -> RolloutMember:
-    """The cache may not show yet what was just assigned: it counts already."""
+    """Return the member as pending: the cache may not show yet what was just assigned."""
     if member.standing in IN_FLIGHT:
         return member
     return replace(member, standing=MemberState.PENDING)
 
 
 def older(a: MachineComponentSet, b: MachineComponentSet) -> bool:
+    """Return whether set `a` takes precedence: it is older, or as old and first by name."""
     return _age(a) < _age(b)
 
 
@@ -210,7 +232,10 @@ def _age(set_: MachineComponentSet) -> tuple[str, str]:
 def rivals_of(
     set_: MachineComponentSet, family: str, others: Iterable[tuple[MachineComponentSet, str]]
 ) -> list[MachineComponentSet]:
-    """others: each set with its family."""
+    """Return the other sets of the family that are not being deleted.
+
+    others: each set with its component family.
+    """
     name = set_.metadata.name
     return [
         other

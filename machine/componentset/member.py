@@ -1,4 +1,4 @@
-"""One machine as a component set sees it: what is assigned, how far its host is, how it is."""
+"""One machine as a component set sees it: its assignment, its progress and its health."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,17 +6,17 @@ from enum import StrEnum
 
 
 class MemberState(StrEnum):
-    """How far a machine is with what this set assigned to it.
+    """Progress of a machine with what this set assigned to it.
 
-    NONE       nothing is assigned
-    AHEAD      downloads the next batch's revision; the one before stays in force
-    PENDING    its agent has not done with it
-    WAITING    its agent waits for a permit
-    ACTING     a permit is given, or its agent acts
-    SUCCEEDED  this revision, attempt and content, by an agent that lives
-    UNWELL     likewise, but the agent is silent since, or the Node not Ready
-    DRIFTED    it was; its agent puts it right by itself
-    FAILED     this attempt has ended without success
+    NONE: nothing is assigned.
+    AHEAD: the machine downloads the revision of the next batch; the one before stays in force.
+    PENDING: the agent has not completed the assignment.
+    WAITING: the agent waits for a permit.
+    ACTING: a permit is granted, or the agent acts.
+    SUCCEEDED: the assigned revision, attempt and content are in force, and the machine is well.
+    UNWELL: they are in force, but the agent does not answer or the Node is not healthy.
+    DRIFTED: they were in force; the agent corrects the drift by itself.
+    FAILED: this attempt ended without success.
     """
 
     NONE = "None"
@@ -31,28 +31,33 @@ class MemberState(StrEnum):
 
 
 IN_FLIGHT = frozenset({MemberState.PENDING, MemberState.WAITING, MemberState.ACTING})
+"""States in which a machine is out of service, or may be at any moment, for a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutMember:
-    """domains    its value of each topology key that the strategy spreads over, in that order
-    canary     the strategy's canary selector matches it
-    fresh      it never had this component: what is new there is an installation
-    newcomer   provisioned and not initialized: nothing runs there that could be disturbed
-    answers    its agent's Lease is fresh; unknown is not
-    available  it answers, and its Node, where one is expected, is Ready and takes pods
-    held       the open job that holds its Node, "" for none
-    revision   assigned by this set, "" for none
-    stale      what is assigned was rendered for something that the machine no longer is
-    drift      what waits for a permit is a correction, not a change of ours
-    broken     the component is in a state of which the machine is the worse
-    since      from when its time runs, of one that is not well since when; None while it waits
-    patience   how long it may take from then on
-    version    installed, "" for unknown
-    why        what its agent says of a failure
-    back       the revision that a job wants it taken back to now, "" for none
-    left       the revision that a job took it back from, "" for none
-    repaired   the job that holds its node is the one that took it back
+    """One machine of a component set, at one moment.
+
+    domains: the machine's value of each topology key of the strategy's spread, in that order.
+    canary: whether the strategy's canary selector matches the machine.
+    fresh: no version of the component is known on the machine, so a change is an installation.
+    newcomer: provisioned by KubeNode and not initialized, so nothing that runs there is disturbed.
+    answers: the agent's Lease is fresh. False if that is unknown.
+    available: the agent answers, and the Node, if one is expected, is Ready and schedulable.
+    held: the open job that holds the Node, "" for none.
+    revision: the revision that this set assigned, "" for none.
+    stale: the assignment was rendered from properties of the machine that have changed since.
+    standing: the progress of the machine with the assignment.
+    drift: the component has drifted, so a permit is for a correction and not for a rollout.
+    broken: the component is in a state that impairs the machine.
+    since: when the machine's timeout began to run: for a change, or since it became unwell. None
+        while no timeout runs.
+    patience: the timeout.
+    version: the installed version, "" if unknown.
+    why: what the agent reports of the component's state, at most 200 characters.
+    back: the revision to which a repair job wants the machine returned now, "" for none.
+    left: the revision from which a repair job returned the machine, "" for none.
+    repaired: the job that holds the Node is the one that asked for the return.
     """
 
     name: str
@@ -82,7 +87,7 @@ class RolloutMember:
 
     @property
     def down(self) -> bool:
-        """Whether it is out of service, or may be at any moment, for whatever reason."""
+        """Whether the machine is out of service for any reason, or may be at any moment."""
         if not self.available or self.broken:
             return True
         return self.standing in IN_FLIGHT and not (
@@ -90,20 +95,22 @@ class RolloutMember:
         )
 
     def late(self, now: datetime) -> bool:
-        """Whether its time is over without an end."""
+        """Return whether the timeout of the change has expired."""
         return self.standing in (MemberState.PENDING, MemberState.ACTING) and self._over(now)
 
     def ill(self, now: datetime) -> bool:
-        """Whether it took the change, and has not been well for as long as a change may take."""
+        """Return whether the change was applied, and the machine has been unwell for the whole
+        timeout.
+        """
         return self.standing is MemberState.UNWELL and self._over(now)
 
     def _over(self, now: datetime) -> bool:
         return self.since is not None and now >= self.since + self.patience
 
     def failed(self, now: datetime) -> bool:
-        """Whether this attempt has failed."""
+        """Return whether this attempt has failed."""
         return self.standing is MemberState.FAILED or self.late(now)
 
     def busy(self, now: datetime) -> bool:
-        """Whether its host may be in the middle of a change."""
+        """Return whether the host may be in the middle of a change."""
         return self.standing is MemberState.ACTING and not self.late(now)

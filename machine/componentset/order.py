@@ -1,4 +1,6 @@
-"""In which order machines are changed: zones in turn, then by a hash that a revision deals."""
+"""Order in which machines change: zones alternate; within a zone a hash of machine and revision
+sorts.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -8,8 +10,11 @@ from machine.componentset.member import RolloutMember
 
 
 def in_turn(members: Iterable[RolloutMember], revision: str) -> list[RolloutMember]:
-    """One of each zone, then the next of each. Ask for all of which some were taken already, or
-    the turn begins with the first zone again."""
+    """Return one member of each zone, then the next of each zone, and so on.
+
+    Pass all members and filter the result. If members that have changed were left out, the order
+    would begin with the first zone again.
+    """
     found = list(members)
     turns = _turns(tuple((m.zone, m.uid, m.name) for m in found), revision)
     return [found[place] for place in turns]
@@ -17,9 +22,12 @@ def in_turn(members: Iterable[RolloutMember], revision: str) -> list[RolloutMemb
 
 @lru_cache(maxsize=32)
 def _turns(members: tuple[tuple[str, str, str], ...], revision: str) -> tuple[int, ...]:
-    """Places of members, given by zone, uid and name, in their turn. Remembered, as each look of a
-    rollout asks for it: dealing 10,000 anew took longer than all else that is decided. One place
-    for each set that is rolled out at the same time, 2 MB for 10,000 machines."""
+    """Return the positions of members in the order of change. Members are (zone, uid, name).
+
+    The result is cached, because each reconcile of a rollout needs it and sorting 10,000 machines
+    takes longer than all other decisions. The cache has one entry for each set that is rolled out
+    at the same time; one for 10,000 machines takes 2 MB.
+    """
     zones: dict[str, list[tuple[bytes, str, int]]] = {}
     for place, (zone, uid, name) in enumerate(members):
         zones.setdefault(zone, []).append((_dealt(uid, revision), name, place))
@@ -32,16 +40,20 @@ def _turns(members: tuple[tuple[str, str, str], ...], revision: str) -> tuple[in
 
 
 def _dealt(uid: str, revision: str) -> bytes:
-    """Where chance puts it; the same after a restart, another for another revision."""
+    """Return the pseudo-random sort key of a machine: stable over restarts, different per
+    revision.
+    """
     return hashlib.blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
 
 
 def forward(
     members: Iterable[RolloutMember], revision: str, all_: Iterable[RolloutMember], *, first: bool
 ) -> list[RolloutMember]:
-    """The `members`, each in its turn among `all_`, canaries before others. The first batch begins
-    with a machine that never had the component: what works as an upgrade may not work as an
-    installation (F36)."""
+    """Return `members` in their order among `all_`, canaries first.
+
+    first: whether this is the first batch. It begins with a machine that never had the component,
+        because a revision that works as an upgrade may fail as an installation (F36).
+    """
     names = {m.name for m in members}
     found = [member for member in in_turn(all_, revision) if member.name in names]
     found.sort(key=lambda member: not member.canary)
@@ -52,6 +64,6 @@ def forward(
 
 
 def newest_first(members: Iterable[RolloutMember], revision: str) -> list[RolloutMember]:
-    """Back: last changed, first returned."""
+    """Return the members in the order in which they are rolled back: the last changed first."""
     backwards = in_turn(members, revision)[::-1]
     return sorted(backwards, key=lambda member: -member.batch)

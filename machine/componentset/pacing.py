@@ -1,22 +1,32 @@
-"""How soon a set looks at its machines after one of them has changed.
+"""Delay between a change of a machine and the reconcile of its sets.
 
-A look costs what the set has machines, so it waits for more changes, longer the more machines
-there are and the more sets wait to look: all looks together leave most of the loop to others.
+A reconcile costs time in proportion to the number of machines. The delay grows with that number and
+with the number of sets that wait, so that all reconciles together leave most of the event loop to
+other tasks, and one reconcile handles several changes.
 """
 
 SOON = 0.2
+"""Least delay in seconds."""
 PER_LOOK = 1 / 8000
-"""Seconds for each machine and each set that waits. Looking and deciding takes some 30 us."""
+"""Seconds of delay for each machine and each waiting set.
+
+Observing a machine and deciding about it takes about 30 us.
+"""
 
 
 class ObservationPace:
-    """When each set looks next, by the clock that is given."""
+    """Schedule of the next reconcile of each set."""
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
 
     def delay(self, set_: str, machines: int, now: float) -> float:
-        """Seconds until it looks, the same instant until it has come."""
+        """Return the seconds until the set is reconciled. Until then, further calls yield the same
+        instant.
+
+        machines: number of machines in the cluster.
+        now: monotonic time in seconds.
+        """
         for name in [name for name, due in self._due.items() if due <= now]:
             del self._due[name]
         waiting = len(self._due.keys() - {set_}) + 1

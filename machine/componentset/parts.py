@@ -1,7 +1,7 @@
-"""The controllers of component sets, and what wakes them.
+"""Build the controllers of component sets and decide which changes wake them.
 
-A change of one machine concerns the sets that have to do with it. They look a little later, and
-once for all that changed meanwhile: a set of 10,000 machines is not looked at 10,000 times.
+A change of a machine enqueues the sets that it concerns after a delay, so that one reconcile
+handles all changes within it. A set of 10,000 machines is not reconciled 10,000 times.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,15 @@ from machine.machine.controller import BY_SETS
 
 
 class NodeHolders:
-    """Component sets for which a node is held: by a permit, or by a mark of its cordon."""
+    """Lists the component sets that hold a node, by a permit or by a mark on its cordon."""
 
     def __init__(self, ground: SharedCaches, disruptions: NodeDisruptions) -> None:
         self._ground, self._disruptions = ground, disruptions
 
     def sets(self, node: str) -> list[Holder]:
+        """Return the holders of the node, each once. A set found by its cordon mark may be
+        deleted.
+        """
         found = {}
         for name, set_ in self._ground.component_sets.cache.items():
             holder = Holder(kind=KIND, name=name, uid=set_.metadata.uid)
@@ -49,8 +52,10 @@ class NodeHolders:
 
 
 class ComponentSets:
-    """sets      looks at each MachineComponentSet
-    carriers  writes to each Machine
+    """The two controllers of component sets.
+
+    sets: reconciles each MachineComponentSet.
+    carriers: writes assignments and permits to each Machine.
     """
 
     def __init__(
@@ -97,7 +102,9 @@ class ComponentSets:
         return [self.sets, self.carriers]
 
     async def _carried(self, name: str) -> Result:
-        """As the carrier; and an agent that began or ended to live concerns the machine's sets."""
+        """Run the carrier, and enqueue the sets of the machine if its agent's liveness has
+        changed.
+        """
         sign = self._ground.lifesigns.of(name)
         if self._signs.get(name) is not sign:
             machine = self._ground.machines.get(name)
@@ -112,6 +119,7 @@ class ComponentSets:
         self.carriers.queue.add(machine)
 
     def _next_in_line(self, holder: Holder) -> None:
+        """Enqueue the waiting machines of a set whose request for a permit may now succeed."""
         if holder.kind == KIND:
             for machine in self.board.machines(holder.name):
                 if machine in self.board.waits:
@@ -122,7 +130,9 @@ class ComponentSets:
     def _set_changed(
         self, key: str, old: MachineComponentSet | None, new: MachineComponentSet | None
     ) -> tuple[str, ...]:
-        """Another set may now be the one that has a machine."""
+        """Enqueue the set. If its spec changed, also all others, which may gain or lose machines to
+        it.
+        """
         if old is None or new is None or old.spec != new.spec:
             self._nudge(name for name in self._ground.component_sets.cache if name != key)
         return (key,)
@@ -130,6 +140,7 @@ class ComponentSets:
     def _component_changed(
         self, key: str, old: MachineComponent | None, new: MachineComponent | None
     ) -> tuple[str, ...]:
+        """Return the sets that use the component, unless it is still the same object."""
         if old is not None and new is not None and old.metadata.uid == new.metadata.uid:
             return ()
         return tuple(
@@ -159,6 +170,10 @@ class ComponentSets:
             self._carry(machine.metadata.name)
 
     def _concerned(self, old: Machine | None, new: Machine | None) -> set[str]:
+        """Return the sets that a change of the machine concerns.
+
+        A change of one component concerns only the set that assigns it.
+        """
         if old is None or new is None or _whole(old) != _whole(new):
             return {name for each in (old, new) if each is not None for name in self._sets_of(each)}
         before, after = _parts(old), _parts(new)
@@ -166,12 +181,14 @@ class ComponentSets:
         owners = [
             {c.name: c.set for c in m.spec.components if c.name in families} for m in (old, new)
         ]
-        if owners[0] != owners[1]:  # what one set takes or leaves is another's to have
+        if owners[0] != owners[1]:  # another set may take over the component, or lose it
             return self._sets_of(old) | self._sets_of(new)
         return set(owners[1].values()) - {""}
 
     def _sets_of(self, machine: Machine) -> set[str]:
-        """Those that it has something of, and those that select it."""
+        """Return the sets that assign something to the machine, and those whose selector matches
+        it.
+        """
         found = {entry.set for entry in machine.spec.components if entry.set}
         labels = machine.metadata.labels
         for name, set_ in self._ground.component_sets.cache.items():
@@ -180,13 +197,14 @@ class ComponentSets:
         return found
 
     def _nudge(self, sets: Iterable[str]) -> None:
+        """Enqueue the sets after the delay that `ObservationPace` gives them."""
         machines, now = len(self._ground.machines.cache), self._ground.clock.monotonic()
         for name in sets:
             self.sets.queue.add_after(name, self._pace.delay(name, machines, now))
 
 
 def carried(key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:
-    """Whether the carrier has anything to look at."""
+    """Return the key if the carrier must reconcile the changed Machine, else nothing."""
     if old is None or new is None or old is new:
         return (key,)
     changed = (
@@ -199,11 +217,11 @@ def carried(key: str, old: Machine | None, new: Machine | None) -> tuple[str, ..
 
 
 SEEN = (MachineConditionType.AGENT_READY, MachineConditionType.NODE_READY)
-"""Conditions by which a set judges a machine; the others say what is made of components."""
+"""Conditions from which a set judges a machine. The other conditions derive from its components."""
 
 
 def _whole(machine: Machine) -> tuple[object, ...]:
-    """What concerns every set of a machine."""
+    """Return the properties of a machine that concern all of its sets."""
     meta, spec, status = machine.metadata, machine.spec, machine.status
     return (
         meta.labels,
@@ -218,7 +236,7 @@ def _whole(machine: Machine) -> tuple[object, ...]:
 
 
 def _parts(machine: Machine) -> dict[str, tuple[object, ...]]:
-    """By component what is assigned, allowed and reported of it."""
+    """Return what is assigned, reported and permitted, by component."""
     permit = machine.spec.permit
     assigned = {c.name: c for c in machine.spec.components}
     reported = {c.name: c for c in machine.status.components}
@@ -230,5 +248,6 @@ def _parts(machine: Machine) -> dict[str, tuple[object, ...]]:
 
 
 def _of_use(node: Node) -> tuple[object, ...]:
+    """Return the properties of a Node whose change concerns its sets."""
     conditions = {c.type: c.status for c in node.status.conditions}
     return conditions, node.spec.unschedulable, cordoned(node).marks

@@ -1,7 +1,8 @@
-"""How the phase of a set may change. It is computed anew from what is seen, and remembers nothing.
+"""Transitions of a set's phase. Each reconcile computes the phase from its observation and the
+state.
 
-A set that is told to do something else begins with it in whatever phase it is; but what was not
-changed is not inspected and does not bake.
+A set with a new spec starts from whatever phase it is in. A batch does not reach inspection or bake
+time before it has changed its machines.
 """
 
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
@@ -23,9 +24,9 @@ WHEN: dict[tuple[P, P], str] = {
     (P.ROLLING_BACK, P.COMPLETED): "all are at the current revision, which the spec asks for",
     (P.ROLLING_BACK, P.IDLE): "all are at the current revision: the other one is rejected",
 }
-"""The usual ways."""
+"""Transitions of an undisturbed rollout, with their cause."""
 FROM_ALL = (P.IDLE, P.STAGING, P.UPDATING, P.ROLLING_BACK, P.PAUSED)
-"""Where another spec, a machine that came or went, or a stop leads to from everywhere."""
+"""Phases that every phase can lead to: after a change of the spec, of the members, or a stop."""
 EDGES: dict[P, frozenset[P]] = {
     phase: frozenset(
         {b for a, b in WHEN if a is phase}
@@ -36,3 +37,4 @@ EDGES: dict[P, frozenset[P]] = {
     - {phase}
     for phase in P
 }
+"""Phases that may follow each phase."""

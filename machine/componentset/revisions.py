@@ -1,4 +1,4 @@
-"""Revisions of a set: what each is made of, what it is called, and which are kept. Pure."""
+"""Revisions of a set: their content, names and history. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +22,13 @@ from machine.componentset.rollout import AssignmentMove
 from machine.machine.success import status_of
 
 KEPT = 10
+"""Revisions to keep in the history besides those in use."""
 MOST = 64
+"""Greatest number of revisions in a status, as the CRD allows."""
 
 
 class _Recorded(dict[str, str]):
-    """Remembers which names were asked for."""
+    """Mapping that records which names a template asks for."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         super().__init__(values)
@@ -39,9 +41,15 @@ class _Recorded(dict[str, str]):
 
 @dataclass(slots=True)
 class AssignableRevision:
-    """A revision that can be assigned.
+    """A revision with everything that is needed to assign it.
 
-    exact  its texts are those that it was named by; else they have been edited since
+    name: the name of the revision.
+    component: the name of the MachineComponent.
+    values: the set's values for templates.
+    texts: the referenced texts.
+    exact: the revision name was computed from these texts. False if they have been edited since.
+    _used: the machine values that the templates ask for; None before the first rendering.
+    _hashes: the hash of the rendered content, by the machine values in use.
     """
 
     name: str
@@ -55,9 +63,10 @@ class AssignableRevision:
     _hashes: dict[tuple[str | None, ...], str] = field(default_factory=dict)
 
     def hash_on(self, machine: Machine) -> str:
-        """Of what it renders to there. Raises TemplateError.
+        """Return the hash of what the revision renders to on the machine.
 
-        Machines that do not differ in what the templates ask for share one rendering.
+        Machines with equal values for what the templates ask for share one rendering. Raises
+        TemplateError.
         """
         has = machine_values(_wired(machine))
         if self._used is not None:
@@ -73,7 +82,9 @@ class AssignableRevision:
         return found
 
     def form_on(self, machine: Machine) -> ComponentForm | None:
-        """What of it is in force there, None for nothing. Raises TemplateError."""
+        """Return what of the revision is in force on the machine, None for nothing. Raises
+        TemplateError.
+        """
         has = machine_values(_wired(machine))
         found = rendered(self.spec, self.values, has, self.texts)
         return form_of(self.spec, found, self.desired.value)
@@ -81,7 +92,7 @@ class AssignableRevision:
     def assigned(
         self, move: AssignmentMove, machine: Machine, set_: str, now: datetime
     ) -> AssignedComponent:
-        """What the move writes. Raises TemplateError."""
+        """Return the assignment for a move. Raises TemplateError."""
         family = self.spec.component
         return AssignedComponent(
             name=family,
@@ -97,8 +108,11 @@ class AssignableRevision:
         )
 
     def stale(self, entry: AssignedComponent, machine: Machine) -> bool:
-        """Whether it was rendered for what the machine no longer is. Another version of hashes
-        says nothing of content."""
+        """Return whether the assignment was rendered from machine values that have changed since.
+
+        False if the template fails, if texts were edited, or if the hash has another version: then
+        a different hash does not prove different content.
+        """
         try:
             now = self.hash_on(machine)
         except TemplateError:
@@ -107,7 +121,11 @@ class AssignableRevision:
         return self.exact and same and now != entry.config_hash
 
     def _written(self, machine: Machine, status: ComponentStatus | None) -> str:
-        """What its host still has of texts that were edited since is gone back to."""
+        """Return the hash to assign.
+
+        If texts were edited since, and the previous content on the host is of the same component,
+        return the hash of that content, so that the machine returns to it.
+        """
         before = status.previous if status is not None else None
         if not self.exact and before is not None and before.component == self.component:
             return before.config_hash or self.hash_on(machine)
@@ -115,7 +133,7 @@ class AssignableRevision:
 
 
 def version_of(name: str) -> str:
-    """Of the way in which a revision or a content was hashed."""
+    """Return the version of the hash algorithm in the name of a revision or content hash."""
     return name.partition("-")[0]
 
 
@@ -125,14 +143,18 @@ def named(
     desired: DesiredState,
     texts: Mapping[TextRef, KeyText],
 ) -> str:
+    """Return the name of the revision made of these parts."""
     return revision(spec, values, desired.value, text_digests(texts))
 
 
 def kept_name(computed: str, set_: MachineComponentSet, edited: Callable[[str], bool]) -> str:
-    """A newer way of hashing renames nothing that is equal: an upgrade of the operator rolls
-    nothing.
+    """Return the name of the revision that the spec asks for.
 
-    edited  whether `computed` is another than when this process first saw the revision
+    A new hash algorithm does not rename a revision with equal content, so that an upgrade of the
+    operator starts no rollout.
+
+    computed: the name by the algorithm of this version.
+    edited: returns whether the computed name has changed since this process first saw the revision.
     """
     known = next((r for r in set_.status.revisions if r.name == set_.status.update_revision), None)
     if known is None or version_of(known.name) == version_of(computed):
@@ -152,7 +174,11 @@ def history(
     in_use: Collection[str],
     now: datetime,
 ) -> list[SetRevision]:
-    """Oldest first: the last ten and all in use, with the new one."""
+    """Return the revisions to keep, oldest first: the last ten, all in use, and the new one.
+
+    known: the revisions in the status.
+    made: the revision that the spec asks for, None if it is unknown.
+    """
     found = list(known)
     if made is not None and all(r.name != made.name for r in found):
         number = max((r.number for r in found), default=0) + 1
@@ -185,4 +211,5 @@ def _wired(machine: Machine) -> wire.Machine:
 
 
 def components_of(revisions: Iterable[SetRevision]) -> frozenset[str]:
+    """Return the names of the MachineComponents of the revisions."""
     return frozenset(r.component for r in revisions)

@@ -1,4 +1,4 @@
-"""What a rollout remembers, what it sees, and what it wants done. All of it is data."""
+"""Data types of a rollout: state, observation, plan and condition messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ P = RolloutPhase
 
 
 class RolloutReason(StrEnum):
-    """Of the conditions, beside the phases."""
+    """Reasons of the conditions of a set, besides the phases."""
 
     WAITING_FOR_PERMIT = "WaitingForPermit"
     WINDOW_CLOSED = "WindowClosed"
@@ -37,12 +37,12 @@ class RolloutReason(StrEnum):
 STICKY = frozenset(
     {RolloutReason.AUTO_PAUSED, RolloutReason.INSPECTION_FAILED, RolloutReason.INCONCLUSIVE}
 )
-"""Stops that only a person, or another revision, ends."""
+"""Stops that last until a person pauses and resumes the set, or asks for another revision."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionMessage:
-    """A condition that holds. The message holds no ticking value."""
+    """Reason and message of a condition. The message contains no value that changes with time."""
 
     reason: str
     message: str = ""
@@ -50,7 +50,7 @@ class ConditionMessage:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """As the status has it; opened once `started_at` is set, over once `ended_at` is."""
+    """The batch in the status. It is open from `started_at` to `ended_at`."""
 
     index: int = 0
     size: int = 0
@@ -69,17 +69,20 @@ class BatchState:
         return self.started_at is not None and self.ended_at is None
 
     def active(self, now: datetime) -> timedelta:
-        """For how long it could go on, up to now."""
+        """Return for how long the batch could progress, up to now."""
         since = self.active_since
         return self.active_before + (now - since if since is not None else timedelta(0))
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """current   the last revision that was completed, "" for none yet
-    update    what the spec asks for
-    rejected  was rolled back, and is not tried again
-    stop      why it stopped by itself, until a person pauses it and lets it go
+    """The state that a rollout stores in the status.
+
+    current: the last completed revision, "" for none yet.
+    update: the revision that the spec asks for.
+    rejected: a revision that was rolled back and is not tried again, "" for none.
+    stop: why the rollout stopped by itself, until a person pauses and resumes the set. None if it
+        has not.
     """
 
     phase: RolloutPhase | None = None
@@ -92,15 +95,20 @@ class RolloutState:
 
 @dataclass(frozen=True, slots=True)
 class RolloutObservation:
-    """now         a clock that nobody sets: deadlines are compared with it
-    clock_since  when our term began: instants from before it are by another leader's clock
-    target      the revision that the spec asks for, "" when it cannot be told
-    returnable  whether the current revision can still be assigned
-    problem     why nothing new can go out, if so
-    frozen, meltdown  nothing at all may start, and why
-    window      whether it is open (wall time)
-    stuck       machines on which the removal failed
-    waits       machines that wait for a permit, and what for
+    """What one reconcile has observed.
+
+    now: the time by a monotonic clock, with which deadlines are compared.
+    clock_since: the start of this leader's term. Earlier times come from another leader's clock.
+    target: the revision that the spec asks for, "" if it cannot be determined.
+    returnable: whether the current revision can still be assigned. True if there is none.
+    problem: why the target revision cannot be rolled out, None if it can.
+    frozen: whether spec.frozen stops all changes.
+    meltdown: why a meltdown stops all changes, "" if there is none.
+    window: whether the window is open, by wall time.
+    inspected: the answer to the inspection that the plan requested, None before that.
+    conflicts: machines on which another set owns the component.
+    stuck: machines on which the removal failed.
+    waits: machines that wait for a permit, each with the reason.
     """
 
     members: Sequence[RolloutMember]
@@ -121,7 +129,11 @@ class RolloutObservation:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentMove:
-    """What shall be assigned to one machine. ahead: only to be downloaded."""
+    """A revision to assign to one machine.
+
+    batch: the number of the batch, 0 for none.
+    ahead: only download the revision.
+    """
 
     machine: str
     revision: str
@@ -132,6 +144,8 @@ class AssignmentMove:
 
 @dataclass(frozen=True, slots=True)
 class MachineCounts:
+    """Numbers of members for the status."""
+
     machines: int = 0
     updated: int = 0
     healthy: int = 0
@@ -142,9 +156,14 @@ class MachineCounts:
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlan:
-    """allowed     machines that may be given a permit now
-    inspect     an inspection is due: ask it, and step again
-    look_again  at the latest; None: nothing changes by itself
+    """What one step decides.
+
+    moves: the assignments to make.
+    allowed: machines that may get or keep a permit.
+    inspect: whether an inspection is due: run it, then step again with its answer.
+    progressing: whether the condition Progressing is True, and its message.
+    paused, degraded: the message of the condition; None means that it is False.
+    look_again: when to step again at the latest. None if time alone changes nothing.
     """
 
     moves: tuple[AssignmentMove, ...] = ()

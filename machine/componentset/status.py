@@ -1,4 +1,4 @@
-"""A set's status: what a rollout remembers is read from it and written to it. Pure."""
+"""Convert between the status of a set and the state of its rollout. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -26,9 +26,11 @@ from machine.componentset.rollout import (
 
 Type = ComponentSetConditionType
 VERSIONS = 32
+"""Greatest number of versions to list, as the CRD allows."""
 
 
 def remembered(status: MachineComponentSetStatus) -> RolloutState:
+    """Return the state of the rollout that the status stores."""
     paused = _condition(status, Type.PAUSED)
     stopped = paused is not None and paused.status == "True" and paused.reason in STICKY
     return RolloutState(
@@ -67,6 +69,7 @@ def status_after(
     revisions: Sequence[SetRevision],
     now: datetime,
 ) -> MachineComponentSetStatus:
+    """Return the status to write after a step."""
     counts, batch = plan.counts, rollout.batch
     return MachineComponentSetStatus(
         observed_generation=set_.metadata.generation,
@@ -90,11 +93,15 @@ def status_after(
 
 
 def only_counts(before: MachineComponentSetStatus, after: MachineComponentSetStatus) -> bool:
-    """Whether nothing that is remembered changed, nor whether a condition holds."""
+    """Return whether the two statuses differ only in counts, versions and condition messages.
+
+    Only the Paused condition counts with its message, from which a stop is restored.
+    """
     return _pressing(before) == _pressing(after)
 
 
 def _pressing(status: MachineComponentSetStatus) -> tuple[object, ...]:
+    """Return the parts of a status whose change must be written at once."""
     plain = status.model_copy(update={"counts": None, "versions": [], "conditions": []})
     conditions = {c.type: (c.status, c.observed_generation) for c in status.conditions}
     return plain, conditions, _condition(status, Type.PAUSED)
@@ -103,9 +110,13 @@ def _pressing(status: MachineComponentSetStatus) -> tuple[object, ...]:
 def unsure(
     set_: MachineComponentSet, target: str, said: ConditionMessage, now: datetime
 ) -> MachineComponentSetStatus:
-    """Of a set that has something to do and may not begin yet: what it waits for.
+    """Return the status of a set that does not start work, because it is unknown which agents are
+    alive.
 
-    target  the revision that the spec asks for, "" when it cannot be told
+    The status stays as it is if the set has nothing to do.
+
+    target: the revision that the spec asks for, "" if it cannot be determined.
+    said: the message of the condition Progressing.
     """
     status = set_.status
     rests = status.phase in (RolloutPhase.COMPLETED, RolloutPhase.IDLE)
@@ -120,7 +131,10 @@ def unsure(
 def left_behind(
     set_: MachineComponentSet, said: ConditionMessage | None, now: datetime
 ) -> MachineComponentSetStatus:
-    """Of a deleted set: why it is still there, beside what was said last."""
+    """Return the status of a deleted set that is still there. Only the condition Degraded changes.
+
+    said: why the component cannot be removed, None if nothing hinders that.
+    """
     last = _condition(set_.status, Type.DEGRADED)
     if said is None and (last is None or last.status != ConditionStatus.TRUE):
         return set_.status
@@ -146,7 +160,7 @@ def _batch_status(batch: BatchState) -> BatchStatus:
 
 
 def _versions(members: Iterable[RolloutMember]) -> list[VersionCount]:
-    """What is installed: the most common first, those well with what they have as ready."""
+    """Return the installed versions, most common first. Members that are well count as ready."""
     ready: Counter[str] = Counter()
     all_: Counter[str] = Counter()
     for member in members:
@@ -170,6 +184,7 @@ def _conditions(set_: MachineComponentSet, plan: RolloutPlan, now: datetime) -> 
 def _said(
     set_: MachineComponentSet, type_: Type, holds: bool, said: ConditionMessage, now: datetime
 ) -> Condition:
+    """Return the condition. Its transition time changes only with its status."""
     known = _condition(set_.status, type_)
     status = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     same = known is not None and known.status == status

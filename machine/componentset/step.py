@@ -1,11 +1,14 @@
-"""Moves a rollout by one step. Pure: what is remembered and seen, to what is remembered and done.
+"""Compute one step of a rollout: from state and observation to the next state and a plan. Pure.
 
-    forward   in batches, from the current revision to the one that the spec asks for
-    settled   the spec asks for the current revision, or for one that was rejected: what is not at
-              the current one returns to it, newest first
+A rollout is in one of two modes:
 
-Whoever joins gets the current revision. Whatever is done is remembered first; each look plans the
-same again until the machines show it, so a kill between the two changes nothing.
+- forward: machines change in batches from the current revision to the revision of the spec.
+- settled: the spec asks for the current revision, or for a rejected one. Machines at another
+  revision return to the current one, the last changed first.
+
+Machines that join get the current revision. The state is stored before the plan is carried out, and
+each reconcile computes the same plan until the machines show its effect. A crash in between
+therefore changes nothing.
 """
 
 from dataclasses import replace
@@ -33,7 +36,10 @@ from machine.componentset.turn import Turn
 def step(
     before: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation
 ) -> tuple[RolloutState, RolloutPlan]:
-    """strategy  as the spec has it, with its defaults"""
+    """Return the state to store and the plan to carry out.
+
+    strategy: the strategy of the spec, with defaults filled in.
+    """
     rollout = released(aimed(before, seen), seen)
     rollout, seen = by_our_clock(rollout, strategy, seen)
     turn = Turn(rollout, strategy, seen)
@@ -74,8 +80,10 @@ def step(
 def by_our_clock(
     rollout: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation
 ) -> tuple[RolloutState, RolloutObservation]:
-    """No time that another leader's clock began is over before it has passed by ours: no bake is
-    cut short, and no machine and no batch fails for being late.
+    """Restart timers that an earlier leader's clock began, so that they run in full by this clock.
+
+    Clocks of leaders may differ. Without this a bake could end early, and a batch or a machine
+    could fail as late.
     """
 
     def begin(at: datetime | None, length: timedelta) -> datetime | None:
@@ -93,14 +101,20 @@ def by_our_clock(
 
 
 def aimed(rollout: RolloutState, seen: RolloutObservation) -> RolloutState:
-    """At what the spec asks for now. Another revision begins anew, without a stop."""
+    """Set the update revision to what the spec asks for. A new revision clears the batch and the
+    stop.
+    """
     if not seen.target or seen.target == rollout.update:
         return rollout
     return replace(rollout, update=seen.target, batch=BatchState(), stop=None)
 
 
 def released(rollout: RolloutState, seen: RolloutObservation) -> RolloutState:
-    """A person who pauses takes over: what stopped by itself goes on when the pause ends."""
+    """Clear an automatic stop while a person pauses the set, so that it continues after the pause.
+
+    The progress deadline of a stopped batch starts anew; the count of inconclusive inspections does
+    so in any case.
+    """
     if not seen.paused:
         return rollout
     batch = replace(rollout.batch, inconclusive=0, active_since=None, inspected_at=None)
@@ -110,6 +124,7 @@ def released(rollout: RolloutState, seen: RolloutObservation) -> RolloutState:
 
 
 def _settle(turn: Turn) -> P:
+    """Plan the return of machines to the current revision, and return the phase."""
     current = turn.rollout.current
     away = [m for m in turn.counted if m.revision and not turn.at(m, current)]
     outside = [m for m in away if m.left != current]
@@ -129,7 +144,10 @@ def _settle(turn: Turn) -> P:
 
 
 def _over(turn: Turn) -> int:
-    """Machines at the new revision beyond what the partition leaves to it (F44)."""
+    """Return the number of machines at the new revision that exceed the partition (F44).
+
+    0 while there is no current revision to which they could return.
+    """
     if not turn.rollout.current:
         return 0
     total = len(turn.counted)
@@ -137,9 +155,10 @@ def _over(turn: Turn) -> int:
 
 
 def _serve_joiners(turn: Turn) -> None:
-    """Whoever joins gets what is proven. Where nothing runs yet, a closed window disturbs nobody.
+    """Assign the current revision to members that have none, within window and disruption budget.
 
-    Without a proven revision only newcomers get the new one at once; others wait for their batch.
+    A closed window does not hold back newcomers, as nothing runs there yet. While no revision has
+    been completed, newcomers get the new revision at once and others wait for their batch.
     """
     if turn.barred:
         return
@@ -158,7 +177,10 @@ def _serve_joiners(turn: Turn) -> None:
 
 
 def _timed(rollout: RolloutState, turn: Turn) -> BatchState:
-    """Time runs while the batch can go on: not while it is paused, held, or waits for permits."""
+    """Return the batch with its progress timer running or stopped.
+
+    The timer runs while the batch can progress: not while it is paused, held, or waits for permits.
+    """
     batch, now = rollout.batch, turn.now
     runs = batch.open and turn.going and turn.may_advance and rollout.stop is None
     if runs and batch.active_since is None:

@@ -1,4 +1,4 @@
-"""One look at a set: its members sorted, what may start, and what has been decided so far."""
+"""Context of one rollout step: members by state, limits, and the decisions made so far."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -15,10 +15,14 @@ from machine.componentset.rollout import (
 
 
 class Turn:
-    """new      at the revision that the spec asks for
-    old      at another one
-    returned at another one, because a job took them back from it
-    joiners  at none
+    """Context of one rollout step, which collects the decisions.
+
+    Each counted member is in one of four lists:
+
+    new: members at the revision that the spec asks for.
+    old: members at another revision.
+    returned: members at another revision because a job rolled them back from the new one.
+    joiners: members without a revision.
     """
 
     def __init__(
@@ -43,31 +47,33 @@ class Turn:
                 self.old.append(member)
         self.moves: list[AssignmentMove] = []
         self.going = False
-        """Whether the batch waits for nobody but its own machines."""
+        """Whether the batch can progress: it waits for nothing but its own machines."""
         self._looks: list[datetime] = []
 
     # -- what may start -----------------------------------------------------------------------
 
     @property
     def barred(self) -> bool:
-        """Nothing may start, whatever it is."""
+        """Whether no change of any kind may start: the set is frozen or there is a meltdown."""
         return self.seen.frozen or bool(self.seen.meltdown)
 
     @property
     def may_start(self) -> bool:
-        """Whether a change of what is in service may start."""
+        """Whether changes to machines in service may start."""
         return not self.barred and self.seen.window and not self.seen.paused
 
     @property
     def may_advance(self) -> bool:
-        """Whether machines may be given the new revision."""
+        """Whether machines may be assigned the new revision."""
         return self.may_start and self.rollout.stop is None and self.seen.problem is None
 
     # -- what is so ---------------------------------------------------------------------------
 
     @staticmethod
     def at(member: RolloutMember, revision: str) -> bool:
-        """Whether this revision, as it is for this machine, is assigned to take effect."""
+        """Return whether the revision is assigned, up to date for this machine, and not only
+        staged.
+        """
         return (
             member.revision == revision
             and not member.stale
@@ -75,7 +81,7 @@ class Turn:
         )
 
     def final(self, member: RolloutMember) -> bool:
-        """Whether it has failed and is not tried again by itself."""
+        """Return whether the member has failed and is not retried automatically."""
         last = member.attempt >= self.strategy.max_attempts
         return member.failed(self.now) and (last or not member.answers)
 
@@ -92,20 +98,23 @@ class Turn:
     # -- what is decided ----------------------------------------------------------------------
 
     def look_at(self, when: datetime | None) -> None:
+        """Ask for a step at that time, unless it is None or not in the future."""
         if when is not None and when > self.now:
             self._looks.append(when)
 
     @property
     def look_again(self) -> datetime | None:
+        """Return the earliest time at which a timer expires, None if no timer runs."""
         for member in self.counted:
             if member.since is not None:
                 self.look_at(member.since + member.patience)
         return min(self._looks, default=None)
 
     def back(self, members: Iterable[RolloutMember]) -> None:
-        """Return them to the current revision, in this order, as far as may be.
+        """Plan the return of members to the current revision, in this order, within the budget.
 
-        One that does not answer is returned too: it must not find the other revision when it wakes.
+        Unresponsive members are included, so that they do not apply the other revision when they
+        return.
         """
         current = self.rollout.current
         if not (current and self.seen.returnable and self.may_start):
@@ -117,7 +126,11 @@ class Turn:
                 self.moves.append(AssignmentMove(member.name, current))
 
     def repair(self) -> None:
-        """Take back what a job wants taken back: whatever else, the node is its."""
+        """Plan the rollbacks that repair jobs ask for. They replace other moves of these machines.
+
+        Machines that are acting are left alone. The job holds the node, so neither window, pause
+        nor budget applies; a freeze or meltdown does.
+        """
         asked = {m.name: m for m in self.seen.members if m.back and not m.busy(self.now)}
         if self.barred or not asked:
             return
@@ -126,7 +139,10 @@ class Turn:
         self.moves = [*others, *back]
 
     def again(self, members: Iterable[RolloutMember], *, also_final: bool = False) -> None:
-        """Try failed ones once more, at what they have."""
+        """Plan another attempt for failed members at their assigned revision, within the budget.
+
+        also_final: also retry members whose attempts are used up.
+        """
         for member in members:
             if not member.failed(self.now) or member.held or not member.answers:
                 continue
@@ -137,7 +153,14 @@ class Turn:
                 )
 
     def allowed(self, advancing: bool) -> frozenset[str]:
-        """Who may get a permit, or keep it. advancing: the new revision goes forward."""
+        """Return the machines that may get a permit, or keep theirs.
+
+        Machines that are acting keep it. A machine under repair may get one if the job rolled back
+        its component, even outside the window. Corrections of drift count against the budget.
+
+        advancing: whether the rollout is in forward mode; if it must not advance now, members of
+            its batches get no permit.
+        """
         found = {m.name for m in self.seen.members if m.standing is MemberState.ACTING}
         if self.barred:
             return frozenset(found)

@@ -1,4 +1,7 @@
-"""What a set says of itself, in sentences that hold no ticking value: each new one is a write."""
+"""Messages of a set's conditions and Events.
+
+They contain no value that changes with time, because each new message is a write.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,22 +18,25 @@ from machine.componentset.rollout import (
 from machine.componentset.turn import Turn
 
 SHOWN = 5
+"""Names to list in a message before the rest is counted."""
 _AT_WORK = (P.STAGING, P.UPDATING, P.INSPECTING, P.BAKING, P.ROLLING_BACK)
 _STILL = {
     RolloutReason.WINDOW_CLOSED,
     RolloutReason.PARTITION_REACHED,
     RolloutReason.DEADLINE_EXCEEDED,
 }
+"""Reasons for which the condition Progressing is False."""
 
 
 def named(names: Iterable[str]) -> str:
-    """Some of them, and how many more."""
+    """Return the first names, sorted, and how many more there are."""
     all_ = sorted(names)
     more = len(all_) - SHOWN
     return ", ".join(all_[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def paused(rollout: RolloutState, seen: RolloutObservation) -> ConditionMessage | None:
+    """Return the message of the condition Paused, None if the set is not paused."""
     if seen.paused:
         return ConditionMessage(RolloutReason.USER, "spec.paused: no batch starts")
     if rollout.stop is not None:
@@ -43,6 +49,7 @@ def paused(rollout: RolloutState, seen: RolloutObservation) -> ConditionMessage 
 def progressing(
     rollout: RolloutState, seen: RolloutObservation, said: ConditionMessage | None
 ) -> tuple[bool, ConditionMessage]:
+    """Return whether the condition Progressing is True, and its message."""
     phase = rollout.phase or P.IDLE
     stop = rollout.stop
     if stop is not None and "progressDeadline" in stop.message:
@@ -65,6 +72,7 @@ def _permits(waits: Sequence[tuple[str, str]]) -> str:
 
 
 def degraded(rollout: RolloutState, turn: Turn) -> ConditionMessage | None:
+    """Return the message of the condition Degraded, None if the set is not degraded."""
     seen = turn.seen
     if seen.problem is not None:
         return seen.problem
@@ -89,7 +97,10 @@ def degraded(rollout: RolloutState, turn: Turn) -> ConditionMessage | None:
 
 
 def not_removed(stuck: Sequence[str]) -> ConditionMessage | None:
-    """stuck: names of machines that are to lose the component and cannot."""
+    """Return the message about failed removals, None if there are none.
+
+    stuck: names of machines from which the component cannot be removed.
+    """
     if not stuck:
         return None
     return ConditionMessage(
@@ -98,7 +109,10 @@ def not_removed(stuck: Sequence[str]) -> ConditionMessage | None:
 
 
 def failures(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember], *, late: bool) -> str:
-    """What stopped a batch."""
+    """Return why a batch stopped: its failed machines, each with the cause.
+
+    late: the batch has exceeded progressDeadline.
+    """
     each = []
     for member in sorted(failed, key=lambda m: m.name)[:SHOWN]:
         each.append(f"{member.name} ({_why(turn, member)})")
@@ -112,6 +126,7 @@ def failures(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember], *, 
 
 
 def _why(turn: Turn, member: RolloutMember) -> str:
+    """Return why the machine has failed."""
     if member in turn.returned:
         return "a job took the component back"
     if member.held:
@@ -126,15 +141,17 @@ def _why(turn: Turn, member: RolloutMember) -> str:
 
 
 def partition(turn: Turn) -> str:
+    """Return the message for a rollout that has reached its partition."""
     return f"{len(turn.new)} of {len(turn.counted)} are updated, the partition keeps the others"
 
 
 def silent(members: Sequence[RolloutMember]) -> str:
+    """Return the message that names the machines that do not answer."""
     return f"do not answer: {named(m.name for m in members if not m.answers)}"
 
 
 def not_opened(turn: Turn, picks: Sequence[RolloutMember]) -> ConditionMessage:
-    """Why the next batch does not start."""
+    """Return why the next batch does not start."""
     if not turn.seen.window:
         return ConditionMessage(
             RolloutReason.WINDOW_CLOSED, "no batch starts before the window opens"
@@ -150,7 +167,7 @@ def not_opened(turn: Turn, picks: Sequence[RolloutMember]) -> ConditionMessage:
 def batch_waits(
     turn: Turn, unfinished: Sequence[RolloutMember], picks: Sequence[RolloutMember]
 ) -> ConditionMessage | None:
-    """What an open batch waits for beside its own work."""
+    """Return what an open batch waits for besides its own work, None for nothing."""
     held = [m for m in picks if m.held]
     if held and len(held) == len(picks) and not unfinished:
         return ConditionMessage(P.UPDATING, f"under repair: {named(m.name for m in held)}")
@@ -166,12 +183,16 @@ def _short(turn: Turn) -> str:
 
 
 def unsure(stale: float) -> ConditionMessage:
-    """stale: seconds after which an agent that says nothing counts as dead."""
+    """Return the message for a set that waits to know which agents are alive.
+
+    stale: seconds without a renewed Lease after which an agent counts as dead.
+    """
     why = "the operator has just started, or does not see their Leases"
     text = f"which agents live is not known yet: {why}; nothing starts for up to {stale:g} s"
     return ConditionMessage(RolloutReason.AGENTS_UNKNOWN, text)
 
 
 def baking(batch: BatchState) -> ConditionMessage:
+    """Return the message for a batch that bakes."""
     assert batch.bake_until is not None
     return ConditionMessage(P.BAKING, f"until {format_time(batch.bake_until)}")

@@ -1,8 +1,8 @@
-"""The cordon under our mark: who of us wants it, and what was there before. Pure.
+"""The cordon of a node and the holders that asked for it. Pure.
 
-The annotation `kubenode.io/cordoned-by` names our holders as `Kind/name/uid`, commas between. A job
-of the Remedy operator writes its bare name there, which holds no slash: that is not ours, nor is a
-cordon without the annotation. What was cordoned when we came gets no mark, and stays so after us.
+The annotation `kubenode.io/cordoned-by` lists holders as `Kind/name/uid`, separated by commas. A
+job of the Remedy operator writes its bare name there, without a slash; that cordon is not ours, nor
+is one without the annotation. A node that was cordoned before gets no mark and stays cordoned.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,11 @@ CORDONED_BY = "kubenode.io/cordoned-by"
 
 @dataclass(frozen=True, slots=True)
 class CordonChange:
-    """Of a Node: its annotation, None to take it off, and whether pods may be scheduled there."""
+    """A change of a Node.
+
+    mark: the value of the annotation, None to remove it.
+    unschedulable: whether the node is cordoned.
+    """
 
     mark: str | None
     unschedulable: bool
@@ -24,27 +28,29 @@ class CordonChange:
 
 @dataclass(frozen=True, slots=True)
 class Cordoned:
-    """What a Node says of it."""
+    """The cordon state of a Node."""
 
     unschedulable: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Of ours; none where the annotation is a job's."""
+        """The marks of holders; empty if the annotation is a job's."""
         found = self.annotations.get(CORDONED_BY, "").split(",")
         return tuple(mark for mark in found if "/" in mark)
 
     def has(self, holder: Holder) -> bool:
+        """Return whether the holder has a mark."""
         return mark_of(holder) in self.marks
 
 
 def mark_of(holder: Holder) -> str:
+    """Return the mark of the holder: `Kind/name/uid`."""
     return f"{holder.kind}/{holder.name}/{holder.uid}"
 
 
 def holder_in(mark: str) -> Holder | None:
-    """None: it is not of our form."""
+    """Return the holder that the mark names, None if it does not have this form."""
     parts = mark.split("/")
     return Holder(kind=parts[0], name=parts[1], uid=parts[2]) if _is_mark(parts) else None
 
@@ -54,9 +60,9 @@ def _is_mark(parts: list[str]) -> bool:
 
 
 def joined(seen: Cordoned, holder: Holder) -> CordonChange | None:
-    """What makes the node cordoned with this holder; None: nothing is to be written.
+    """Return the change that cordons the node for this holder, None if nothing is to be written.
 
-    Marks on a node that somebody made schedulable are of plans that ended with it.
+    Marks on a node that a person uncordoned are obsolete and are replaced.
     """
     if not seen.unschedulable:
         return CordonChange(mark_of(holder), True)
@@ -66,9 +72,10 @@ def joined(seen: Cordoned, holder: Holder) -> CordonChange | None:
 
 
 def left(seen: Cordoned, holder: Holder) -> CordonChange | None:
-    """What takes this holder off, with the last one the cordon; None: nothing is ours.
+    """Return the change that removes the holder's mark, None if it has none.
 
-    The cordon stays where a person annotated the node with `kubenode.io/keep-cordoned`.
+    Removing the last mark uncordons the node, unless a person has set the annotation
+    `kubenode.io/keep-cordoned`.
     """
     if not seen.has(holder):
         return None
@@ -79,5 +86,5 @@ def left(seen: Cordoned, holder: Holder) -> CordonChange | None:
 
 
 def uncordoned(seen: Cordoned, holder: Holder) -> bool:
-    """Whether somebody made schedulable what this holder had cordoned."""
+    """Return whether a person uncordoned the node while this holder needed the cordon."""
     return seen.has(holder) and not seen.unschedulable

@@ -1,4 +1,4 @@
-"""Prepares and ends disruptions on a real cluster, with a real Kube Defender: glue, no decision."""
+"""Prepare and end disruptions of nodes. It carries out what `step` decides."""
 
 from dataclasses import replace
 
@@ -17,14 +17,16 @@ from machine.disruption.wakes import HolderWakes
 from machine.ground import SharedCaches
 
 BY = "machine"
+"""Component name in the audit log."""
 ROUNDS = 8
-"""Acts within one run; more only if others write in between."""
+"""Greatest number of acts in one run. More are needed only if others write to the node meanwhile.
+"""
 
 
 class NodeDisruptions:
-    """Disruptions of nodes, for every controller of the operator.
+    """The DisruptionService of the operator.
 
-    permits  Kube Defender; None: nobody said where it is, and nothing is disrupted
+    permits: client of Kube Defender. None if none is configured; then nothing is disrupted.
     """
 
     def __init__(self, ground: SharedCaches, permits: Permits | None) -> None:
@@ -97,6 +99,7 @@ class NodeDisruptions:
         return await self._drainer.left(_drain(node, wish.holder), node, granted or seen.now)
 
     async def _mark(self, name: str, holder: Holder) -> Cordoned | None:
+        """Cordon the node with the holder's mark. Return None if there is no Node."""
         node = await self._nodes.read(name)
         if node is None:
             return None
@@ -108,6 +111,7 @@ class NodeDisruptions:
         return written
 
     async def _unmark(self, name: str, holder: Holder) -> None:
+        """Remove the holder's mark, and the cordon with the last mark."""
         node = await self._nodes.read(name)
         if node is None or (change := left(cordoned(node), holder)) is None:
             return
@@ -121,5 +125,5 @@ class NodeDisruptions:
 
 
 def _drain(node: str, holder: Holder) -> str:
-    """By which name what was asked of the node's pods is remembered."""
+    """Return the name under which the drainer remembers the evictions for this holder."""
     return f"{node}/{mark_of(holder)}"

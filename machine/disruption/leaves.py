@@ -1,7 +1,7 @@
-"""The permits of our holders: asked for at the times that Kube Defender names, kept, given back.
+"""Request, renew and release the permits of holders.
 
-What is held is read from the Permits themselves, so a restart forgets nothing; what this process
-heard since is remembered until the cache shows it too.
+Held permits are read from the Permit objects, so a restart loses none. Later answers of Kube
+Defender are kept in memory until the cache shows them.
 """
 
 from dataclasses import dataclass
@@ -25,11 +25,15 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 ON_NODE = "node"
+"""Index of Permits by node."""
 NEEDED_SECONDS = 60.0
-"""For which a permit must be good when an act begins."""
+"""Seconds for which a permit must remain valid when an act begins."""
 RENEW_BEFORE = timedelta(minutes=5)
+"""Time before its expiry at which a permit is renewed; half of its life if that is shorter."""
 MOST_KNOWN = 16384
+"""Greatest number of verdicts, and of released permits, to remember."""
 OVER = frozenset({"Released", "Revoked"})
+"""States of a Permit that is no longer held."""
 
 
 class _PermitHolder(msgspec.Struct, gc=False):
@@ -48,7 +52,7 @@ class _PermitStatus(msgspec.Struct, gc=False):
 
 
 class NodePermit(msgspec.Struct, gc=False):
-    """A Permit, as far as it tells whose node it is."""
+    """The fields of a Permit that tell which holder has which node."""
 
     metadata: ObjectMeta
     spec: _PermitSpec = msgspec.field(default_factory=_PermitSpec)
@@ -60,11 +64,17 @@ class NodePermit(msgspec.Struct, gc=False):
 
 
 Key = tuple[str, str, str]
-"""Node, and kind and uid of the holder."""
+"""Node, kind of the holder, uid of the holder."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LastVerdict:
+    """The last verdict for a node and holder.
+
+    weight: weight of the disruption class that was granted or requested.
+    renew: when to renew the permit. None: at the next use.
+    """
+
     verdict: Verdict
     weight: int
     renew: datetime | None = None
@@ -73,6 +83,7 @@ class _LastVerdict:
 def permits_informer(
     kube: Kube, clock: Clock, make: MakeInformer = Informer
 ) -> Informer[NodePermit]:
+    """Return an informer of Permits, indexed by node."""
     path = paths.custom(Permit.resource.plural)
     informer: Informer[NodePermit] = make(
         kube, path, structs(NodePermit), clock=clock, name="permits of machines"
@@ -82,7 +93,10 @@ def permits_informer(
 
 
 class Leaves:
-    """permits  Kube Defender; None: nobody said where it is, and nothing is allowed"""
+    """Permits of the operator's holders.
+
+    permits: client of Kube Defender. None if none is configured; then nothing is allowed.
+    """
 
     def __init__(
         self, permits: Permits | None, informer: Informer[NodePermit], clock: Clock
@@ -92,7 +106,7 @@ class Leaves:
         self._given_back: dict[str, None] = {}
 
     def held(self, node: str, holder: Holder) -> str:
-        """Name of the permit that the holder has on the node, "" for none."""
+        """Return the name of the permit that the holder has on the node, "" for none."""
         heard = self._heard.get(_key(node, holder))
         if heard is not None and heard.verdict.permit:
             return heard.verdict.permit
@@ -100,11 +114,14 @@ class Leaves:
         return found.metadata.name if found is not None else ""
 
     def renew_at(self, node: str, holder: Holder) -> datetime | None:
+        """Return the time at which the permit is to be renewed, None if unknown."""
         heard = self._heard.get(_key(node, holder))
         return heard.renew if heard is not None else None
 
     async def of(self, wish: DisruptionRequest, node: str) -> Verdict | str:
-        """Whether the act may be done now; why there is no answer, which means no."""
+        """Return Kube Defender's verdict, or the error as text if there is none. An error
+        means no.
+        """
         if self._permits is None:
             return "no Kube Defender is known that could be asked"
         try:
@@ -113,6 +130,7 @@ class Leaves:
             return f"Kube Defender cannot be reached: {error}"
 
     async def _of(self, wish: DisruptionRequest, node: str, permits: Permits) -> Verdict:
+        """Return the verdict: a held permit is checked or renewed; a recent refusal is repeated."""
         now, key, class_ = self._clock.now(), _key(node, wish.holder), DISRUPTION[wish.class_]
         heard = self._heard.get(key)
         enough = heard is not None and heard.weight >= class_.weight
@@ -134,14 +152,14 @@ class Leaves:
     async def _still(
         self, permits: Permits, heard: _LastVerdict, wish: DisruptionRequest, now: datetime
     ) -> Verdict:
-        """Checked before an act begins, renewed in time."""
+        """Check the permit before an act begins, and renew it when it is time."""
         permit = heard.verdict.permit
         if heard.renew is None or now >= heard.renew:
             return await permits.renew(permit, NEEDED_SECONDS)
         return heard.verdict if wish.begun else await permits.check(permit, NEEDED_SECONDS)
 
     async def give_back(self, node: str, holder: Holder) -> bool:
-        """Whether the holder has no permit on the node any more."""
+        """Release the permit. Return whether the holder has none on the node any more."""
         name, key = self.held(node, holder), _key(node, holder)
         if name and self._permits is not None:
             try:
@@ -153,12 +171,13 @@ class Leaves:
         return not name or self._permits is not None
 
     def wake(self, holder: Holder) -> None:
-        """The holder is next in line: it asks at once, whatever it was told."""
+        """Drop the refusals of a holder that is next in line, so that it asks again at once."""
         for key, heard in list(self._heard.items()):
             if key[1:] == (holder.kind, holder.uid) and not heard.verdict.allowed:
                 del self._heard[key]
 
     def _remember(self, key: Key, verdict: Verdict, class_: Disruption) -> Verdict:
+        """Keep the verdict, with the time at which its permit is to be renewed."""
         renew = None
         if verdict.allowed and verdict.expires_at is not None:
             life = verdict.expires_at - self._clock.now()
@@ -168,6 +187,7 @@ class Leaves:
         return verdict
 
     def _shown(self, node: str, holder: Holder) -> NodePermit | None:
+        """Return the permit of the holder in the cache, None for none."""
         return next(
             (
                 permit
@@ -185,10 +205,12 @@ def _key(node: str, holder: Holder) -> Key:
 
 
 def _due(verdict: Verdict, now: datetime) -> bool:
+    """Return whether a refused request may be repeated."""
     return verdict.look_again_at is None or now >= verdict.look_again_at
 
 
 def _bounded(kept: dict[K, V], key: K, value: V) -> None:
+    """Store the value as the newest one, and drop the oldest beyond MOST_KNOWN."""
     kept.pop(key, None)
     kept[key] = value
     while len(kept) > MOST_KNOWN:

@@ -1,5 +1,7 @@
-"""Nodes as a disruption sees and changes them: read live before each write, and written over what
-was read, so that a person who wrote in between is seen by the next run, not overwritten.
+"""Read and write the cordon of Nodes.
+
+Each write follows a live read and carries its resourceVersion, so that a concurrent change by a
+person causes a conflict and is not overwritten.
 """
 
 from typing import Any
@@ -16,30 +18,41 @@ _node = structs(Node)
 
 
 def cordoned(node: Node) -> Cordoned:
+    """Return the cordon state of the Node."""
     return Cordoned(node.spec.unschedulable, node.metadata.annotations)
 
 
 class CordonAccess:
+    """Access to the cordon of Nodes."""
+
     def __init__(self, kube: Kube, fence: Fence, informer: Informer[Node]) -> None:
         self._kube, self._fence, self._informer = kube, fence, informer
 
     async def seen(self, name: str) -> Cordoned | None:
-        """As the cache has it. That there is none is believed of the server alone."""
+        """Return the cordon state from the cache, None if there is no Node.
+
+        A Node that is missing in the cache is read from the API server.
+        """
         node = self._informer.get(name)
         return cordoned(node) if node is not None else await self.live(name)
 
     async def live(self, name: str) -> Cordoned | None:
+        """Return the cordon state from the API server, None if there is no Node."""
         node = await self.read(name)
         return cordoned(node) if node is not None else None
 
     async def read(self, name: str) -> Node | None:
+        """Return the Node from the API server, None if there is none."""
         try:
             return await self._kube.get(paths.node(name), _node)
         except NotFound:
             return None
 
     async def write(self, node: Node, change: CordonChange) -> Cordoned:
-        """Raises Conflict when somebody wrote since `node` was read."""
+        """Write the change and return the new state.
+
+        Raises Conflict if the Node has changed since it was read.
+        """
         self._fence.check()
         body: dict[str, Any] = {
             "metadata": {

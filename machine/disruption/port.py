@@ -1,8 +1,8 @@
-"""How the Machine operator's controllers prepare and end a disruption of one node.
+"""Interface by which controllers prepare and end the disruption of one node.
 
-Level-based: `prepare` is called at every reconcile until it says Ready, and on while the act lasts,
-which keeps the permit; `end` is called at every reconcile afterwards until it says True. Neither
-remembers anything that a restart may lose: the permit is Kube Defender's, the cordon the Node's.
+A controller calls `prepare` in each reconcile until the state is Ready, and further while the act
+lasts, which keeps the permit. Then it calls `end` in each reconcile until that returns True. A
+restart loses nothing: the permit is stored in Kube Defender, the cordon in the Node.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.disruption.request import UNNEEDED as UNNEEDED
 
 DRAIN_TIMEOUT = timedelta(minutes=30)
+"""Default of DisruptionRequest.drain_timeout."""
 
 DISRUPTION: dict[ChangeClass, Disruption] = {
     ChangeClass.NONE: Disruption.NONE,
@@ -24,14 +25,16 @@ DISRUPTION: dict[ChangeClass, Disruption] = {
     ChangeClass.DRAIN: Disruption.PODS,
     ChangeClass.REBOOT: Disruption.NODE,
 }
-"""What Kube Defender is asked for; None: it is not asked."""
+"""Disruption class to request from Kube Defender. For Disruption.NONE it is not asked."""
 
 
 class DisruptionState(StrEnum):
-    """WAITING   not allowed, or not any more: begin nothing; an act that is under way goes on
-    DRAINING  allowed and cordoned; pods are still to leave
-    READY     act now, under the permit
-    FAILED    not without somebody's decision: call `end`, which lets a later `prepare` begin anew
+    """State of a disruption.
+
+    WAITING: not allowed, or no longer. Begin nothing; an act that is under way continues.
+    DRAINING: allowed and cordoned; pods are leaving.
+    READY: act now, under the permit.
+    FAILED: a person must decide. Call `end`, after which `prepare` can start anew.
     """
 
     WAITING = "Waiting"
@@ -41,7 +44,7 @@ class DisruptionState(StrEnum):
 
 
 class DisruptionHold(StrEnum):
-    """Reasons beside those of Kube Defender's refusals."""
+    """Reasons in addition to those of Kube Defender's refusals."""
 
     PREPARED = "Prepared"
     MELTDOWN = "Meltdown"
@@ -58,12 +61,13 @@ class DisruptionHold(StrEnum):
 class DisruptionRequest:
     """One act on one node.
 
-    node           name of the Node; None: the machine has none, then no permit is asked
-    holder         the object that acts: Machine, MachineSet or MachineComponentSet
-    class_         how much the act disturbs; Drain and above cordon and drain first
-    begun          the act is under way or nobody knows that it is not: it ends under its permit,
-                   whatever comes between; before that an open job of the node gets it back
-    drain_timeout  from the grant on; after it the drain Failed
+    node: name of the Node. None if the machine has none; then no permit is needed.
+    holder: the object that acts: a Machine, MachineSet or MachineComponentSet.
+    class_: how much the act disturbs. For Drain and above the node is cordoned and drained first.
+    begun: the act is under way, or may be. It is then finished under its permit. Before that, an
+        open
+        job on the node takes precedence and the node is released to it.
+    drain_timeout: time from the grant after which the drain has failed.
     """
 
     node: str | None
@@ -77,13 +81,13 @@ class DisruptionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """How far a disruption is prepared.
+    """State of a disruption.
 
-    permit      name of the Permit that is held, UNNEEDED without a Node, "" for none
-    expires_at  of the permit, while one is held
-    reason      of `DisruptionHold`, or Kube Defender's own when it refuses
-    message     one sentence that holds no ticking value
-    look_again  seconds; None: something else will wake who asks
+    permit: name of the Permit that is held, UNNEEDED without a Node, "" for none.
+    expires_at: expiry of the permit, None without one.
+    reason: a DisruptionHold, or the reason of Kube Defender's refusal.
+    message: one sentence without values that change with time.
+    look_again: seconds until the next call; None if the caller will be woken.
     """
 
     state: DisruptionState
@@ -95,12 +99,17 @@ class Prepared:
 
 
 class DisruptionService(Protocol):
+    """Service that prepares and ends disruptions."""
+
     async def prepare(self, wish: DisruptionRequest) -> Prepared:
-        """One step further, or why not. Raises KubeError; then it is tried again."""
+        """Prepare the disruption further and return its state. Raises KubeError; then call
+        again.
+        """
         ...
 
     async def end(self, node: str | None, holder: Holder) -> bool:
-        """Take off the holder's mark, with the last one the cordon if it is ours, and give the
-        permit back. Whether that is done; False: call again. Raises KubeError.
+        """Remove the holder's mark, with the last one our cordon, and release the permit.
+
+        Return whether that is done. If not, call again. Raises KubeError.
         """
         ...

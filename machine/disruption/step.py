@@ -1,7 +1,7 @@
-"""How far a disruption is prepared, and what is done next. Pure.
+"""Decide how far a disruption is prepared and what to do next. Pure.
 
-In policy order: a person's word, a freeze, an open job, Kube Defender, the cordon, the pods. An act
-that is under way waits for none of those in the middle; it only keeps its permit.
+Checks run in this order: a person's uncordon, an open job, a meltdown, Kube Defender, the cordon,
+the pods. An act that is under way is not interrupted; it only keeps its permit.
 """
 
 from dataclasses import dataclass
@@ -23,17 +23,19 @@ from machine.disruption.port import (
 )
 
 SOON, LATE = timedelta(seconds=5), timedelta(minutes=1)
-"""Between two looks: at pods that leave, and at what wakes us when it changes."""
+"""SOON: interval while pods leave. LATE: interval while a change wakes the caller anyway."""
 UNCLEAR = frozenset({Reason.STORE_UNAVAILABLE, Reason.STALE_DATA})
-"""Refusals that say nothing of the node: what stands there stays for the time being."""
+"""Refusals for lack of data. They say nothing about the node, so its cordon stays."""
 
 
 class DisruptionAct(StrEnum):
-    """GIVE_BACK  the mark and the permit, as `end` does
-    ASK       for the permit, or whether it is still held
-    CORDON    under our mark
-    LOOK      at the pods that are left
-    EVICT     those that are due
+    """What to do next.
+
+    GIVE_BACK: remove the mark and release the permit, as `end` does.
+    ASK: request the permit, or check that it is still held.
+    CORDON: cordon the node with the holder's mark.
+    LOOK: list the pods that are left.
+    EVICT: evict the pods that are due.
     """
 
     GIVE_BACK = "GiveBack"
@@ -45,17 +47,17 @@ class DisruptionAct(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DisruptionObservation:
-    """What is known in one run; it grows by what each act brings.
+    """What is known in one run. Each act adds its result.
 
-    node     None: there is no Node
-    job      the open job that may act on the node, "" for none
-    frozen   why nothing may be disrupted now, "" if it may
-    owned    whether a permit of the holder is known of
-    verdict  Kube Defender's answer in this run, or why there was none; None: it was not asked yet
-    renew    when the permit is to be renewed
-    pods     None: not looked at yet in this run
-    evicted  whether evictions were asked for in this run
-    error    why an eviction could not be asked for, "" if it could
+    node: None if there is no Node.
+    job: the open job that may act on the node, "" for none.
+    frozen: why nothing may be disrupted now, "" if it may.
+    owned: whether the holder is known to have a permit.
+    verdict: Kube Defender's answer in this run, or the error as text. None before the request.
+    renew: the time at which to renew the permit, None if unknown.
+    pods: the pods that are left, None before they are listed in this run.
+    evicted: whether evictions were requested in this run.
+    error: why an eviction could not be requested, "" if it could.
     """
 
     now: datetime
@@ -71,14 +73,14 @@ class DisruptionObservation:
 
 
 def step(wish: DisruptionRequest, seen: DisruptionObservation) -> Prepared | DisruptionAct:
-    """What to do next in this run, or how it ends."""
+    """Return what to do next in this run, or its result."""
     if DISRUPTION[wish.class_] is Disruption.NONE:
         return Prepared(DisruptionState.READY, UNNEEDED)
     if wish.node is None or seen.node is None:
         stopped = seen.frozen and not wish.begun
         return _frozen(seen) if stopped else Prepared(DisruptionState.READY, UNNEEDED)
     if uncordoned(seen.node, wish.holder):
-        if seen.frozen:  # after a restore of etcd the Node may be the backup's
+        if seen.frozen:  # after a restore of etcd the Node may come from the backup
             return _frozen(seen)
         why = "somebody made the node schedulable, which cancels what it was cordoned for"
         return Prepared(
@@ -100,6 +102,9 @@ def step(wish: DisruptionRequest, seen: DisruptionObservation) -> Prepared | Dis
 def _held_up(
     wish: DisruptionRequest, seen: DisruptionObservation, node: Cordoned
 ) -> Prepared | DisruptionAct | None:
+    """Return what holds back an act that has not begun: an open job or a meltdown. None for
+    nothing.
+    """
     if seen.job:
         if seen.owned or node.has(wish.holder):
             return DisruptionAct.GIVE_BACK
@@ -114,6 +119,7 @@ def _frozen(seen: DisruptionObservation) -> Prepared:
 def _refused(
     wish: DisruptionRequest, seen: DisruptionObservation, node: Cordoned, no: Verdict
 ) -> Prepared | DisruptionAct:
+    """Handle a refusal. A clear one also removes the holder's cordon, if the act has not begun."""
     if node.has(wish.holder) and not wish.begun and no.reason not in UNCLEAR:
         return DisruptionAct.GIVE_BACK
     message = no.message or f"Kube Defender refuses: {no.reason}"
@@ -123,6 +129,7 @@ def _refused(
 def _allowed(
     wish: DisruptionRequest, seen: DisruptionObservation, node: Cordoned, leave: Verdict
 ) -> Prepared | DisruptionAct:
+    """Return the next act under a granted permit: cordon, list pods, evict, wait, or ready."""
     if wish.begun or wish.class_.weight < ChangeClass.DRAIN.weight:
         return _ready(seen, leave)
     if not node.unschedulable:

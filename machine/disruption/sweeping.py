@@ -1,7 +1,7 @@
-"""Takes off cordons whose holder is gone: a set that was deleted in the middle of a batch leaves no
-node behind that nobody makes schedulable again (failure mode F34).
+"""Remove cordons whose holder is gone.
 
-A holder that lives looks after its own marks.
+A set that is deleted in the middle of a batch must leave no node cordoned (failure mode F34). A
+holder that exists removes its own marks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,6 +24,7 @@ from machine.disruption.step import SOON
 from machine.ground import SharedCaches
 
 BY_HOLDER = "holder"
+"""Index of Nodes by the uid of a holder in their cordon marks."""
 KINDS = {kind.resource.kind: kind for kind in (Machine, MachineSet, MachineComponentSet)}
 
 
@@ -35,11 +36,14 @@ _object = structs(_Object)
 
 
 def holders(node: Node) -> list[Holder]:
+    """Return the holders in the node's cordon marks."""
     found = (holder_in(mark) for mark in cordoned(node).marks)
     return [holder for holder in found if holder is not None]
 
 
 class Sweeper:
+    """Controller that ends the disruptions of holders that no longer exist."""
+
     def __init__(self, ground: SharedCaches, disruptions: DisruptionService) -> None:
         self._kube: Kube = ground.kube
         self._nodes, self._disruptions = ground.nodes, disruptions
@@ -65,7 +69,9 @@ class Sweeper:
         return Result(SOON) if waits else DONE
 
     async def _lives(self, holder: Holder) -> bool:
-        """A kind that we do not know is taken to live."""
+        """Return whether the holder exists, by a live read if the cache lacks it. An unknown kind
+        does.
+        """
         informer = self._known.get(holder.kind)
         if informer is None:
             return True
@@ -80,6 +86,7 @@ class Sweeper:
         return live.metadata.uid == holder.uid
 
     def _left_behind(self, key: str, old: Any, new: Any) -> Iterable[str]:
+        """Return the nodes that a deleted holder has marked."""
         if old is None or (new is not None and new.metadata.uid == old.metadata.uid):
             return ()
         return [node.metadata.name for node in self._nodes.by(BY_HOLDER, old.metadata.uid)]

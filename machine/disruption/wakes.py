@@ -1,4 +1,7 @@
-"""Kube Defender wakes holders that are next in line: they ask at once, whatever they were told."""
+"""Wake-ups from Kube Defender for holders that are next in line.
+
+A holder that is woken asks again at once, before the time that it was given.
+"""
 
 from collections.abc import Callable
 
@@ -9,9 +12,10 @@ Wake = Callable[[Holder], None]
 
 
 class HolderWakes:
-    """A Part. Losing a wake costs only time.
+    """A part that receives wake-ups. A lost one only costs time.
 
-    on_wake  told each holder that asks now; a controller adds what it would reconcile for it
+    on_wake: callbacks for each holder; a controller enqueues what it would reconcile for the
+        holder.
     """
 
     name = "wakes of machines"

@@ -1,1 +1,1 @@
-"""How a host is let in: what is asked of it first, what is put on it, and what is still missing."""
+"""Import of a host as a Machine: checks before it, what is installed, and its progress."""

@@ -1,6 +1,6 @@
-"""User data for cloud-init: the same script, run at the first boot. It holds the token: a secret.
+"""User data for cloud-init that runs the join script at the first boot. It contains the token.
 
-Beside `merge_how` it has exactly two keys, so that what is no cloud-init can follow it too:
+Besides `merge_how` it has exactly two keys, so that other first-boot agents can run it:
 `write_files`, each with path, permissions and content, then `runcmd`, each a list of arguments.
 """
 
@@ -18,11 +18,13 @@ FOLDER = "/run/kubenode-join"
 SCRIPT = f"{FOLDER}/join.sh"
 TOKEN = f"{FOLDER}/token"
 KINDS = {"#cloud-config": "cloud-config", "#!": "x-shellscript", "#include": "x-include-url"}
-"""How a person's own user data begins, and which text/ type cloud-init takes it by."""
+"""First characters of a class's own user data, and the text/ subtype by which cloud-init accepts
+it.
+"""
 
 
 def cloud_config(joining: Joining, token: str, download: Download = NO_DOWNLOAD) -> str:
-    """A `#cloud-config` document. It appends to what other documents say."""
+    """Return a `#cloud-config` document. Its lists are appended to those of other documents."""
     content = {
         "merge_how": [
             {"name": "list", "settings": ["append"]},
@@ -42,9 +44,10 @@ def cloud_config(joining: Joining, token: str, download: Download = NO_DOWNLOAD)
 
 
 def user_data(joining: Joining, token: str, download: Download = NO_DOWNLOAD, own: str = "") -> str:
-    """What a new instance is given: `own` of its class, if any, and then ours.
+    """Return the user data of a new instance.
 
-    Raises ValueError if it cannot be told what `own` is.
+    own: user data of the class, which runs first; "" for none. Raises ValueError if the type of
+        `own` is unknown.
     """
     ours = cloud_config(joining, token, download)
     if not own.strip():

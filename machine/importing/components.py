@@ -1,6 +1,6 @@
-"""What the records of a host's agent say of components, once the host is let go.
+"""Components that remain on a host after its export, from the records of its agent.
 
-They lie on the host and hold secrets: a program there tells what may be told, and no more.
+The records are on the host and contain secrets, so a program there prints only what is not secret.
 """
 
 import json
@@ -33,9 +33,9 @@ for path in sorted(pathlib.Path("@RECORDS@").glob("*.json")):
 
 
 def program(state: str = STATE) -> str:
-    """For python3, without arguments; it prints nothing where there are no records.
+    """Return the program for python3, without arguments. It prints nothing if there are no records.
 
-    state  folder of the agent
+    state: the agent's state folder.
     """
     records = f"{state}/components/records"
     return _PROGRAM.replace("@RECORDS@", records).replace("@PACKAGE@", PACKAGE)
@@ -43,10 +43,12 @@ def program(state: str = STATE) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeftOf:
-    """name     of the component
-    version  that is on the host and stays there, "" for none
-    stays    what could not be made as it was before, "" for nothing
-    missed   packages that were there before, and were taken away on purpose
+    """What remains of a component, or was changed for good.
+
+    name: the component.
+    version: the version that stays on the host, "" for none.
+    stays: what could not be restored, "" for nothing.
+    missed: packages that were there before the component and were removed on purpose.
     """
 
     name: str
@@ -56,6 +58,7 @@ class LeftOf:
 
     @property
     def as_found(self) -> bool:
+        """Whether the host is as it was before the component."""
         return not (self.version or self.stays or self.missed)
 
     def __str__(self) -> str:
@@ -67,7 +70,7 @@ class LeftOf:
 
 
 def left_of(answer: str) -> tuple[LeftOf, ...]:
-    """Of what the program printed; those that left the host as it was are not among them."""
+    """Return the components in the program's output that did not leave the host as it was."""
     lines = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
     found = (
         LeftOf(

@@ -1,4 +1,4 @@
-"""What a host must know to join as a Machine, and the settings of its agent. No secret is here."""
+"""Settings with which a host joins as a Machine. They contain no secret."""
 
 import json
 from dataclasses import dataclass
@@ -11,15 +11,20 @@ PACKAGE = "kubenode-agent"
 STATE = "/var/lib/kubenode-agent"
 CACHE = "/var/cache/kubenode-agent"
 BROUGHT = f"{STATE}/brought"
-"""Packages that came with the agent's, one a line: `export` takes off what nothing else needs."""
+"""File that lists packages installed with the agent's, one in each line.
+
+`export` removes those that nothing else needs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """machine  name of the Machine
-    node     name that its Node has, or would have
-    server   https://HOST:PORT of the API server, as the host reaches it
-    ca       PEM of who signs the server's certificate
+    """Parameters of a host that joins.
+
+    machine: name of the Machine.
+    node: name of its Node, whether it has one or not.
+    server: https://HOST:PORT of the API server, as the host reaches it.
+    ca: PEM of the authority that signs the server's certificate.
     """
 
     machine: str
@@ -30,8 +35,10 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """Where the agent's Debian package is, for hosts that fetch it themselves. Empty: it is in the
-    host's own package sources, or installed already."""
+    """Location of the agent's Debian package.
+
+    Empty if the host has it in its package sources, or installed.
+    """
 
     url: str = ""
     sha256: str = ""
@@ -41,7 +48,7 @@ NO_DOWNLOAD = Download()
 
 
 def agent_toml(joining: Joining) -> str:
-    """The agent's settings; a JSON string is one of TOML too."""
+    """Return the agent's settings as TOML. A JSON string is a valid TOML string."""
     lines = {
         "node": joining.node,
         "agent": joining.machine,

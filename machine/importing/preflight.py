@@ -1,7 +1,7 @@
-"""What speaks against letting a host in, before anything of it is changed. Pure.
+"""Checks of a host before it is imported, while nothing on it is changed. Pure.
 
-A finding says what was looked at, what was found, and what to do. One that refuses ends the import;
-a warning is told and the import goes on.
+A finding says what was checked, what was found and what to do. A refusal ends the import; a warning
+is printed and the import continues.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,19 +11,25 @@ from enum import StrEnum
 from machine.importing.probe import CURRENT, HostFacts
 
 CLOCK_WARN_SECONDS, CLOCK_MOST_SECONDS = 5.0, 60.0
-"""Certificates and requests to the agent have lives; signers date theirs back by minutes."""
+"""Limits of the clock offset. Certificates and requests to the agent have a lifetime, and signers
+date their certificates back by minutes only.
+"""
 ROOM_KIB = 300 * 1024
-"""The package takes some 60 MiB, twice during an upgrade."""
+"""Free space that the package needs: about 60 MiB, twice during an upgrade, with reserve."""
 DOCS = "docs/machine-import.md"
 
 
 class Level(StrEnum):
+    """Severity of a finding."""
+
     REFUSED = "Refused"
     WARNING = "Warning"
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightFinding:
+    """The result of a check: the subject, its value and the remedy."""
+
     level: Level
     what: str
     value: str
@@ -37,10 +43,12 @@ class PreflightFinding:
 class ImportTarget:
     """What the host shall become.
 
-    expects_node  a Node is waited for
-    architecture  of the package that will be installed, "" if it is not at hand
-    pythons       the first minor version of python3 that it runs with and the first that it does
-                  not, such as ((3, 11), (3, 12)); None if it is not at hand
+    machine, node: names of the Machine and of its Node.
+    expects_node: whether the Machine waits for a Node.
+    server: https://HOST:PORT of the API server.
+    architecture: architecture of the package to install, "" if the package is not at hand.
+    pythons: the first minor version of python3 that the package supports and the first that it does
+        not, such as ((3, 11), (3, 12)); None if the package is not at hand.
     """
 
     machine: str
@@ -53,14 +61,14 @@ class ImportTarget:
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """Seconds that the host is ahead of this computer, give or take `uncertain`."""
+    """Seconds by which the host's clock is ahead of this computer's, plus or minus `uncertain`."""
 
     ahead: float
     uncertain: float
 
     @property
     def off(self) -> float:
-        """What it is off at the least."""
+        """The least possible offset in seconds."""
         return max(0.0, abs(self.ahead) - self.uncertain)
 
 
@@ -68,7 +76,9 @@ Check = Callable[[HostFacts, ImportTarget], Iterator[PreflightFinding]]
 
 
 def findings(facts: HostFacts, wanted: ImportTarget, clock: ClockOffset) -> list[PreflightFinding]:
-    """All at once, so that a person puts them right in one go; those that refuse come first."""
+    """Return all findings together, so that a person can correct them in one go. Refusals come
+    first.
+    """
     if not facts.complete:
         how = "the host did not finish its answer"
         return [_no("preflight", how, "can its shell run `sh -s`? See what it says by hand")]
@@ -143,7 +153,7 @@ def _others(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding
 
 
 def _kubelet(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
-    """F26: a certificate that is never renewed ends the node within a year."""
+    """Check the kubelet. F26: a certificate that is never renewed ends the node within a year."""
     if not wanted.expects_node:
         if facts.kubelet:
             yield _warn("kubelet", "one runs here", "leave out --node none if it is a Node of ours")

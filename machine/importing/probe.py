@@ -1,7 +1,7 @@
-"""Looks at a host without changing it: a script to run there, and what its answer says.
+"""Probe of a host: a script that runs there without changing it, and the parser of its output.
 
-The script writes lines of a word and a value. It shows no secret: of credentials it says which kind
-they are. Run as root it sees all; as somebody else it says so.
+Each line of the output is a word and a value. It contains no secret: of credentials only the kind.
+Run as root the script sees everything; otherwise it reports that it is not root.
 """
 
 import shlex
@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 CURRENT = "kubelet-client-current.pem"
-"""The link that a kubelet keeps on its newest certificate; its kubeconfig names it, or another."""
+"""Link to the newest certificate of a kubelet. Its kubeconfig names this link, or another file."""
 UNITS = (
     *("unattended-upgrades.service", "puppet.service", "chef-client.service"),
     *("salt-minion.service", "cfengine3.service", "landscape-client.service"),
@@ -25,9 +25,10 @@ _TEXT = Path(__file__).with_name("probe.sh").read_text()
 
 
 def probe_script(server: str = "", ca: str = "") -> str:
-    """POSIX shell, to be given to `sh -s`; it takes some seconds at most.
+    """Return a POSIX shell script for `sh -s`. It takes a few seconds.
 
-    server  URL that is tried from there, with the PEM of its authority; "" tries none
+    server: URL to try from the host, "" for none.
+    ca: PEM of the authority of the server.
     """
     parts = urlsplit(server)
     values = {
@@ -44,20 +45,22 @@ def probe_script(server: str = "", ca: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What the host said. "" is: not there, or not known.
+    """What the host reported. "" means absent or unknown.
 
-    complete    whether the script came to its end
-    root        whether it ran as root
-    os          ID and version of os-release, such as `debian-12`
-    arch        as dpkg names it; without dpkg as the kernel does
-    package     version of the agent's package that is installed
-    agent       the Machine whose agent it is
-    audit       packages that are half installed or half configured
-    free        folder to KiB
-    units       of UNITS those that run or are enabled
-    kubelet     whether one runs; `node_name` is its Node's name
-    credential  of the kubelet: embedded, file (then `certificate` is its path), other, unreadable
-    reach       "ok", or why the API server is not reached
+    complete: whether the script ran to its end.
+    root: whether it ran as root.
+    os: ID and version of os-release, such as `debian-12`.
+    arch: architecture as named by dpkg; without dpkg, as named by the kernel.
+    package: installed version of the agent's package.
+    agent: the Machine whose agent runs there.
+    audit: packages that are half installed or half configured.
+    free: free KiB by folder.
+    units: those of UNITS that run or are enabled.
+    kubelet: whether a kubelet runs.
+    node_name: name of its Node.
+    credential: of the kubelet: embedded, file, other or unreadable.
+    certificate: path of its certificate, if the credential is a file.
+    reach: "ok", or why the host does not reach the API server.
     """
 
     complete: bool
@@ -83,7 +86,7 @@ class HostFacts:
 
 
 def parse(answer: str) -> HostFacts:
-    """Lines that are none of ours, such as a login's greeting, are passed over."""
+    """Return the facts. Other lines, such as a login's greeting, are ignored."""
     said: dict[str, list[str]] = defaultdict(list)
     for line in answer.splitlines():
         word, _, value = line.partition(" ")

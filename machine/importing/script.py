@@ -1,8 +1,8 @@
-"""The shell script that lets a host in. SSH, cloud-init and people run the same one.
+"""Shell script that joins a host. SSH, cloud-init and people run the same script.
 
-Its token comes over standard input or from a file, never in its text and never in an argument, so
-that the script itself is no secret and no list of processes shows one. Run again it goes on: files
-are written anew, a package that is there is not installed twice.
+The token comes over standard input or from a file, never in the text or in an argument. So the
+script is not secret, and no process list shows the token. The script is idempotent: it writes files
+anew and does not install a package twice.
 """
 
 from pathlib import Path
@@ -21,12 +21,15 @@ from machine.importing.joining import (
 )
 
 END = "KUBENODE_END"
+"""Delimiter of the here-documents in the script."""
 
 _TEXT = Path(__file__).with_name("join.sh").read_text()
 
 
 def join_script(joining: Joining, download: Download = NO_DOWNLOAD) -> str:
-    """A POSIX shell script for root. Raises ValueError if the authority is no PEM."""
+    """Return a POSIX shell script for root. Raises ValueError if `joining.ca` is not a PEM
+    certificate.
+    """
     toml = agent_toml(joining)
     ca = joining.ca.strip()
     if not ca.startswith("-----BEGIN CERTIFICATE-----") or END in ca:

@@ -1,4 +1,4 @@
-"""Whether somebody signs and approves agents' certificates, seen from requests of before. Pure."""
+"""Checks that certificates of agents are signed and approved, from earlier requests. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -9,13 +9,16 @@ from machine.importing.preflight import Level, PreflightFinding
 
 AGENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 SIGNED_WITHIN = timedelta(seconds=60)
-"""A signer that is there answers within a second."""
+"""Time after which an approved request must be signed. A running signer needs less than a second.
+"""
 LEASE_LATE = 4
-"""Lives of its Lease after which an operator counts as gone; clocks differ a little."""
+"""Multiple of the Lease duration after which an operator counts as gone. Clocks differ a little."""
 
 
 def signer_findings(requests: Sequence[SigningRequest], now: datetime) -> list[PreflightFinding]:
-    """By the newest request for the agents' signer that was approved long enough ago."""
+    """Return a refusal if the newest approved request for the agents' signer has not been
+    signed.
+    """
     ours = [r for r in requests if r.spec.signer_name == AGENT_SIGNER and r.condition(APPROVED)]
     due = [r for r in ours if _made(r, now) <= now - SIGNED_WITHIN or r.status.certificate]
     if not due:
@@ -39,7 +42,10 @@ def _made(request: SigningRequest, now: datetime) -> datetime:
 
 
 def operator_findings(lease: Lease | None, now: datetime) -> list[PreflightFinding]:
-    """By the Lease of its leader; None: there is none."""
+    """Return a warning unless the operator's leader renews its Lease.
+
+    lease: the Lease of the leader, None if there is none.
+    """
     renewed = None if lease is None else lease.spec.renew_time
     if lease is not None and renewed is not None:
         late = now - renewed

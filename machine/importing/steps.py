@@ -1,7 +1,6 @@
-"""How far a host has come on its way to Running, and what is missing. Pure.
+"""Progress of a host from its import to Running, and what is missing. Pure.
 
-It is read from the Machine alone, never from what was done before: whoever asks anew, from another
-computer or after a kill, sees the same.
+It depends on the Machine alone, so that it is the same from any computer and after a crash.
 """
 
 from collections.abc import Callable
@@ -17,6 +16,8 @@ from machine.machine.success import applied, status_of
 
 
 class Name(StrEnum):
+    """Steps of an import, in their order."""
+
     MACHINE = "Machine"
     TOKEN = "token"
     AGENT = "agent"
@@ -29,7 +30,7 @@ class Name(StrEnum):
 
 
 class StepMark(StrEnum):
-    """SKIPPED: nothing of this kind is wanted. FAILED: it needs a person."""
+    """State of a step. SKIPPED: the Machine does not need it. FAILED: a person must act."""
 
     DONE = "Done"
     WAITING = "Waiting"
@@ -39,7 +40,7 @@ class StepMark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImportStep:
-    """`why` says what is seen, or missing and what to do about it."""
+    """One step. `why` says what is observed, or what is missing and what to do about it."""
 
     name: Name
     mark: StepMark
@@ -47,11 +48,15 @@ class ImportStep:
 
     @property
     def over(self) -> bool:
+        """Whether the step needs nothing more."""
         return self.mark in (StepMark.DONE, StepMark.SKIPPED)
 
 
 def steps(machine: Machine, now: datetime, *, installed: bool = False) -> list[ImportStep]:
-    """In their order. `installed`: the caller has just put the agent on the host."""
+    """Return the steps in order.
+
+    installed: whether the caller has just installed the agent on the host.
+    """
     rest = (_token, _certificate, _lease, _node, _synced, _components, _running)
     found = {step.name: step for step in (look(machine, now) for look in rest)}
     found[Name.AGENT] = _agent(machine, found[Name.CERTIFICATE], installed)
@@ -60,7 +65,9 @@ def steps(machine: Machine, now: datetime, *, installed: bool = False) -> list[I
 
 
 def missing(found: list[ImportStep]) -> ImportStep | None:
-    """The first one that failed, else the first that waits; None: it is Running."""
+    """Return the first step that failed, else the first that waits. None if the Machine is
+    running.
+    """
     if found[-1].mark is StepMark.DONE:
         return None
     failed = next((step for step in found if step.mark is StepMark.FAILED), None)
@@ -166,7 +173,11 @@ def _from(
     otherwise: str,
     failed: tuple[str, ...] = (),
 ) -> ImportStep:
-    """By a condition; `failed` are reasons that need a person."""
+    """Return the step by a condition of the Machine.
+
+    otherwise: what is missing, if the condition has no message.
+    failed: reasons of the condition that need a person.
+    """
     said = machine.status.condition(type_)
     if said is not None and said.status == "True":
         return ImportStep(name, StepMark.DONE)

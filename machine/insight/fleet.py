@@ -1,9 +1,9 @@
-"""What the fleet has of each component: who lacks it, and in what it differs. Pure.
+"""Coverage and consistency of each component over the fleet. Pure.
 
-    coverage     machines to which nothing of the family is assigned
-    consistency  versions, contents, states that differ between machines, or from what is wanted
+- coverage: machines to which the component is not assigned.
+- consistency: versions, contents and states that differ between machines or from the assignment.
 
-Observed machines and those that are being given up count as any: what they lack is lacking.
+Machines in mode Observe and those being deleted count like others.
 """
 
 from collections import Counter
@@ -20,17 +20,17 @@ NOT_REPORTED = "not reported"
 
 @dataclass(slots=True)
 class Family:
-    """One component over the fleet.
+    """One component over the fleet, in all its versions.
 
-    assigned   machines that shall have it, or shall have it no more
-    lacking    names of machines that no set gives it to
-    well       machines on which it is as assigned, and that are well with it
-    versions   installed version to machines; `not reported` where the agent has not said
-    wanted     MachineComponent to machines
-    contents   machines whose files and units are as assigned, True, or not yet, False
-    run_states, states  as the agents say
-    drifting   names of machines on which something is not as it was written
-    bad        names of machines on which it failed or is ill
+    assigned: number of machines that have an assignment, to be present or absent.
+    lacking: names of machines to which no set assigns it.
+    well: number of machines on which it is as assigned and that are healthy.
+    versions: machines by installed version; `not reported` if the agent has not reported it.
+    wanted: machines by MachineComponent.
+    contents: machines by whether files and units are as assigned.
+    run_states, states: machines by what their agents report.
+    drifting: names of machines on which something has drifted.
+    bad: names of machines on which it failed or is unhealthy.
     """
 
     name: str
@@ -47,12 +47,14 @@ class Family:
 
     @property
     def consistent(self) -> bool:
-        """Whether all machines that have it have one version, with content as assigned."""
+        """Whether all machines that have it have one version, with content as assigned and without
+        drift.
+        """
         return len(self.versions) <= 1 and not self.contents[False] and not self.drifting
 
 
 def families(machines: Iterable[Machine]) -> list[Family]:
-    """By name, every family that is assigned to a machine or found on one."""
+    """Return every component that is assigned to some machine, by name."""
     fleet = list(machines)
     found: dict[str, Family] = {}
     for machine in fleet:

@@ -1,7 +1,7 @@
-"""The fleet's components as metrics, counted when the page is asked for.
+"""Metrics of the fleet's components, counted when they are scraped.
 
-Labels are bounded: of components those of most machines are shown, states are the API's, and of
-versions the most frequent stand for themselves, the others together.
+Labels are bounded: the components of most machines are shown, states come from the API, and the
+most frequent versions are shown, the others together.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,12 +13,15 @@ from kubenode.api.v1alpha1 import Machine
 from machine.insight.fleet import families
 
 MOST_FAMILIES = 256
-"""A machine has at most 64 components, but other machines may have others."""
+"""Greatest number of components. One machine has at most 64, but machines may have different ones.
+"""
 MOST_VERSIONS = 10
 OTHER = "other"
 
 
 class InsightCollector(Collector):
+    """Collector of these metrics."""
+
     def __init__(self, machines: Callable[[], Iterable[Machine]]) -> None:
         self._machines = machines
 

@@ -1,7 +1,7 @@
-"""Machines, rollouts and freezes as metrics, counted when the page is asked for.
+"""Metrics of Machines, rollouts and meltdowns, counted when they are scraped.
 
-Labels are bounded: phases, reasons and states are the API's; of sets at most MOST_SETS are shown,
-those first that are paused.
+Labels are bounded: phases, reasons and states come from the API, and at most MOST_SETS sets are
+shown, paused ones first.
 """
 
 from collections import Counter
@@ -20,7 +20,10 @@ PAUSES = (*sorted(STICKY), RolloutReason.USER, RolloutReason.FROZEN, RolloutReas
 
 
 class RolloutCollector(Collector):
-    """frozen  why a meltdown lets nothing start, "" if none does"""
+    """Collector of these metrics.
+
+    frozen: returns why a meltdown stops all changes, "" if there is none.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class RolloutCollector(Collector):
 
 
 def states(set_: MachineComponentSet) -> dict[str, int]:
-    """Machines by what is counted of them; a machine may be in several."""
+    """Return the numbers of machines by state. A machine may be in several states."""
     counts, batch = set_.status.counts, set_.status.batch
     return {
         "member": counts.machines,
@@ -85,7 +88,7 @@ def states(set_: MachineComponentSet) -> dict[str, int]:
 
 
 def paused_by(set_: MachineComponentSet) -> str:
-    """The reason, "" for none."""
+    """Return the reason for which the set is paused, "" if it is not."""
     for condition in set_.status.conditions:
         if condition.type == ComponentSetConditionType.PAUSED and condition.status == "True":
             return condition.reason

@@ -1,4 +1,4 @@
-"""Inspection of type NodeCondition: every node of the batch shows the condition. Pure."""
+"""Inspection of type NodeCondition: all nodes of the batch must have the condition. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ UNKNOWN = "Unknown"
 def conditions(
     wanted: ConditionWanted, names: Sequence[str], nodes: Mapping[str, Node | None]
 ) -> InspectionAnswer:
-    """A node that is not there, and a condition that is absent or Unknown, say nothing."""
+    """Return the answer. A missing node, and a missing or Unknown condition, are inconclusive."""
     silent = ""
     for name in names:
         status = _status(nodes.get(name), wanted.type)

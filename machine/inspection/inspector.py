@@ -1,4 +1,4 @@
-"""Inspections on a real cluster: glue, no decision."""
+"""Inspections on a cluster: I/O without decisions."""
 
 from collections.abc import Sequence
 
@@ -36,6 +36,8 @@ _config_map = structs(_ConfigMap)
 
 
 class ClusterInspector:
+    """Inspector that reads Nodes, queries Prometheus and runs Jobs."""
+
     def __init__(
         self,
         kube: Kube,
@@ -84,7 +86,9 @@ class ClusterInspector:
         return ended(found, check.timeout, self._clock.now())
 
     async def _job(self, name: str, check: JobCheck, what: Inspected) -> InspectionJob:
-        """The Job of this inspection, made if there is none. Raises KubeError, BadJob."""
+        """Return the Job of this inspection, created if there is none. Raises KubeError and
+        BadJob.
+        """
         path = f"{JOBS}/{job_name(name, what)}"
         try:
             return await self._kube.get(path, _job)

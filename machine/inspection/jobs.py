@@ -1,7 +1,7 @@
-"""Inspection of type Job: a batch/v1 Job of ConfigMap key `job.yaml` runs to its end. Pure.
+"""Inspection of type Job: runs the batch/v1 Job of ConfigMap key `job.yaml` to its end. Pure.
 
-Its name derives from what is inspected: whoever asks again, after a crash too, finds the same Job.
-It belongs to its set, and goes with it; an hour after its end the cluster takes it away.
+The Job's name derives from the inspection, so a repeated request, also after a crash, gets the same
+Job. The set owns the Job, and the cluster deletes it an hour after its end.
 """
 
 from datetime import datetime, timedelta
@@ -22,8 +22,9 @@ KEY = "job.yaml"
 SET = "kubenode.io/component-set"
 """Label of a Job: the uid of its MachineComponentSet."""
 KEPT_SECONDS = 3600
+"""Seconds after its end for which the cluster keeps a Job."""
 STARTS = timedelta(minutes=1)
-"""How long past its time a Job may take to say that it has failed."""
+"""Time past its timeout in which a Job must report its failure."""
 
 
 class _JobCondition(msgspec.Struct):
@@ -38,23 +39,24 @@ class _JobStatus(msgspec.Struct):
 
 
 class InspectionJob(msgspec.Struct):
-    """A Job, as far as it says how it ended."""
+    """The fields of a Job that tell how it ended."""
 
     metadata: ObjectMeta
     status: _JobStatus = msgspec.field(default_factory=_JobStatus)
 
 
 class BadJob(ValueError):
-    """What the ConfigMap holds is no Job that could be made. The message says why."""
+    """The ConfigMap does not hold a valid Job. The message says why."""
 
 
 def job_name(check: str, what: Inspected) -> str:
+    """Return the name of the Job for this check in this run."""
     digest = sha256("\0".join((what.uid, what.run, check)).encode()).hexdigest()[:10]
     return f"{what.set[:40].rstrip('-.')}-{digest}".replace(".", "-")
 
 
 def job_of(text: str, check: str, what: Inspected, timeout: timedelta) -> dict[str, Any]:
-    """The Job to create. Raises BadJob."""
+    """Return the Job to create. Raises BadJob."""
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -87,7 +89,7 @@ def _owner(what: Inspected) -> dict[str, Any]:
 
 
 def ended(job: InspectionJob, timeout: timedelta, now: datetime) -> InspectionAnswer:
-    """What the Job says."""
+    """Return the answer from the Job."""
     name = f"Job {COMPONENTS}/{job.metadata.name}"
     for condition in job.status.conditions:
         if condition.status != "True":

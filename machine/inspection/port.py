@@ -1,4 +1,4 @@
-"""What is looked at after a batch, and what it says of the batch."""
+"""Interface of the inspections of a batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,12 @@ from kubenode.api.v1alpha1.machinecomponentset import InspectionCheck
 
 
 class InspectionResult(StrEnum):
-    """PENDING       a Job runs: ask again
-    PASSED        every check holds
-    FAILED        one does not
-    INCONCLUSIVE  none is known not to hold, and one says nothing
+    """Result of an inspection.
+
+    PENDING: a Job runs; ask again.
+    PASSED: all checks hold.
+    FAILED: at least one check does not hold.
+    INCONCLUSIVE: no check is known to fail, and at least one has no answer.
     """
 
     PENDING = "Pending"
@@ -23,7 +25,9 @@ class InspectionResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InspectionAnswer:
-    """`message` names the first check that decides, and why; "" when all hold."""
+    """Result and message. `message` names the deciding check and the reason; "" if all checks
+    hold.
+    """
 
     judged: InspectionResult
     message: str = ""
@@ -34,12 +38,12 @@ PASSED = InspectionAnswer(InspectionResult.PASSED)
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """What is inspected: a batch of a set, once.
+    """The subject of an inspection: a batch of a set, once.
 
-    set, uid   name and uid of the MachineComponentSet
-    run        what tells this inspection from every other of the set: revision, batch and number.
-               Asked again with the same run, a Job that was started is looked at, not repeated.
-    nodes      names of the batch's Nodes
+    set, uid: name and uid of the MachineComponentSet.
+    run: identifies the inspection within the set by revision, batch and number. A repeated request
+        with the same run reuses a Job that was started.
+    nodes: names of the batch's Nodes.
     """
 
     set: str
@@ -49,13 +53,15 @@ class Inspected:
 
 
 class Inspector(Protocol):
+    """Service that inspects batches."""
+
     async def inspect(self, checks: Sequence[InspectionCheck], what: Inspected) -> InspectionAnswer:
-        """Raises nothing: what cannot be looked at says nothing."""
+        """Return the combined answer. Errors are inconclusive and not raised."""
         ...
 
 
 def together(answers: Sequence[tuple[str, InspectionAnswer]]) -> InspectionAnswer:
-    """Of checks by name: a failure counts most, then what is pending, then what says nothing."""
+    """Return the combined answer: a failure takes precedence, then pending, then inconclusive."""
     for judged in (
         InspectionResult.FAILED,
         InspectionResult.PENDING,

@@ -1,4 +1,4 @@
-"""Questions to a Prometheus over HTTP."""
+"""Client of the Prometheus HTTP API."""
 
 import asyncio
 import ssl
@@ -7,23 +7,28 @@ import aiohttp
 
 TIMEOUT_SECONDS = 15.0
 LONGEST_ANSWER = 2**22
-"""Bytes: more series than a batch has machines by far."""
+"""Greatest size of a response in bytes, far above one with a series for each machine of a batch."""
 
 
 class PrometheusUnanswered(Exception):
-    """No answer came that could be read. The message is for people."""
+    """No readable response arrived. The message is for people."""
 
 
 class Prometheus:
-    """url  `http://HOST:PORT`, with a path where it stands behind one; "": there is none"""
+    """Client of one Prometheus.
+
+    url: `http://HOST:PORT`, with a path if needed; "" if there is none.
+    timeout: seconds for a query.
+    """
 
     def __init__(self, url: str, timeout: float = TIMEOUT_SECONDS) -> None:
         self._url, self._timeout = url.rstrip("/"), timeout
 
     async def ask(self, query: str) -> bytes:
-        """The answer to a query at this instant, errors of the query included. Raises Unanswered.
+        """Return the response to an instant query, also if the query has an error.
 
-        A session for each question: there are few, minutes apart.
+        Raises PrometheusUnanswered. Each query opens a session, because there are few, minutes
+        apart.
         """
         if not self._url:
             raise PrometheusUnanswered("no Prometheus is known: give --prometheus-url")
@@ -42,7 +47,7 @@ class Prometheus:
             aiohttp.ClientSession() as session,
             session.post(f"{self._url}/api/v1/query", data={"query": query}) as response,
         ):
-            # 400 and 422 say in JSON what is wrong with the query.
+            # Responses 400 and 422 explain in JSON what is wrong with the query.
             if response.status not in (200, 400, 422):
                 raise PrometheusUnanswered(f"Prometheus answers {response.status}")
             raw = await response.content.read(LONGEST_ANSWER + 1)

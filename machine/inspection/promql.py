@@ -1,8 +1,8 @@
-"""Inspection of type PromQL: the question, and what an answer says. Pure.
+"""Inspection of type PromQL: builds the query and judges the response. Pure.
 
 `${nodes}` becomes an alternation of a regular expression within a string of the query. A dot is
-written `[.]`, which means the same in every kind of string that PromQL knows; node names hold
-nothing else that would have to be escaped.
+written `[.]`, which means the same in every kind of string of PromQL. Node names contain no other
+character that needs escaping.
 """
 
 import math
@@ -16,7 +16,7 @@ from machine.inspection.port import PASSED, InspectionAnswer, InspectionResult
 
 NODES = "${nodes}"
 LONGEST = 200
-"""Characters of what Prometheus says that go into a message."""
+"""Greatest length of Prometheus texts in a message, in characters."""
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -45,7 +45,7 @@ class _Response(msgspec.Struct, rename="camel"):
 
 
 def question(query: str, nodes: Sequence[str]) -> str | InspectionAnswer:
-    """The query for these nodes."""
+    """Return the query for these nodes. Return an answer if it needs nodes and there are none."""
     if NODES not in query:
         return query
     if not nodes:
@@ -56,7 +56,7 @@ def question(query: str, nodes: Sequence[str]) -> str | InspectionAnswer:
 
 
 def judged(check: PromQLCheck, raw: bytes) -> InspectionAnswer:
-    """What Prometheus' answer to a query at an instant says."""
+    """Return the answer from the response to an instant query."""
     try:
         response = msgspec.json.decode(raw, type=_Response)
         if response.status != "success":
@@ -72,7 +72,7 @@ def judged(check: PromQLCheck, raw: bytes) -> InspectionAnswer:
 
 
 def _values(data: _Data) -> list[tuple[str, float]]:
-    """Each value and of which series it is. Raises ValueError for what is not of one instant."""
+    """Return each value with its series. Raises ValueError for other result types."""
     match data.result_type:
         case "vector":
             series = msgspec.json.decode(data.result, type=list[_Series])

@@ -1,1 +1,1 @@
-"""The life of a Machine: from what is seen of it to its phase, its conditions and one act."""
+"""Life of a Machine: from its observation to its phase, its conditions and one act."""

@@ -1,7 +1,7 @@
-"""Does one act of a Machine's life. Each may be done again: what is there already is left.
+"""Carry out one act of a Machine. Each act is idempotent.
 
-Whatever is written to an object carries the version that it was decided on, and the uid: somebody
-who wrote in between is seen by the next run, not overwritten (F29).
+Writes carry the resourceVersion and uid on which the decision is based. A concurrent change causes
+a conflict, and the next run observes it (F29).
 """
 
 import logging
@@ -34,12 +34,18 @@ from machine.names import LEASES, LEAVING
 log = logging.getLogger(__name__)
 
 UNINSTALL_WITHIN = timedelta(hours=1)
-"""From the permit on the agent may begin; it is written again while components are left."""
+"""Time after the writing of the permit in which the agent may begin to remove components.
+
+The permit is written again while components are left.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineActs:
-    """decode  of the answers to writes of Machines"""
+    """The acts on Machines.
+
+    decode: decodes the responses to writes of Machines.
+    """
 
     kube: Kube
     disruptions: DisruptionService
@@ -51,14 +57,16 @@ class MachineActs:
     async def do(
         self, act: MachineAct, seen: MachineObservation
     ) -> tuple[Machine | None, ActResult]:
-        """The Machine as it is by then, None when it is given up, and what came back."""
+        """Carry out the act. Return the Machine after it, None if its finalizer is removed, and the
+        result.
+        """
         machine = seen.machine
         heard = ActResult(act, prepared=seen.heard.prepared)
         match act:
             case MachineAct.ADD_FINALIZER:
                 return await self._finalizer(machine, on=True), heard
             case MachineAct.REMOVE_FINALIZER:
-                if seen.provision:  # nobody renews it any more, and names do not come again
+                if seen.provision:  # no agent renews the Lease any more, and names are not reused
                     await self._delete(paths.lease(LEASES, machine.metadata.name))
                 await self._finalizer(machine, on=False)
                 return None, heard
@@ -99,7 +107,7 @@ class MachineActs:
         return machine, heard
 
     async def _finalizer(self, machine: Machine, *, on: bool) -> Machine | None:
-        """Ours on or off; those of others stay."""
+        """Add or remove our finalizer; other finalizers stay."""
         others = [each for each in machine.metadata.finalizers if each != FINALIZER]
         finalizers = [*others, FINALIZER] if on else others
         try:
@@ -139,7 +147,7 @@ class MachineActs:
             return
 
     async def _replace(self, seen: MachineObservation) -> ActResult:
-        """Give the Machine up for the job that wants another in its place."""
+        """Delete the Machine for a job that asked for a replacement."""
         meta, request = seen.machine.metadata, replacement_request(seen)
         try:
             await self.guard.perform(
@@ -154,7 +162,9 @@ class MachineActs:
         return ActResult(MachineAct.REPLACE)
 
     async def _uninstall(self, seen: MachineObservation) -> Machine:
-        """Every component Absent, with leave to do it; nothing where that is so already."""
+        """Set all components to Absent and permit the removal. Do nothing if that is in force
+        already.
+        """
         machine, now = seen.machine, self.clock.now()
         spec = machine.spec
         lasts = spec.permit is not None and spec.permit.start_before > now
@@ -177,7 +187,10 @@ def holder_of(machine: Machine) -> Holder:
 
 
 def wish_of(seen: MachineObservation) -> DisruptionRequest:
-    """The disruption that giving it up is. What its set began goes on under the same name."""
+    """Return the disruption request for the deletion.
+
+    It has the operation that the set recorded in its annotation, so that the permit stays the same.
+    """
     machine = seen.machine
     begun = machine.metadata.annotations.get(LEAVING, "")
     operation = Operation(begun) if begun in set(Operation) else Operation.DELETE
@@ -208,7 +221,7 @@ def _permit(seen: MachineObservation) -> str:
 
 
 def _absent(component: dict[str, Any]) -> dict[str, Any]:
-    """A new attempt, so that what is reported of the one before counts for nothing."""
+    """Return the component as Absent with a new attempt, so that earlier reports do not count."""
     if component.get("desiredState") == "Absent":
         return component
     return {**component, "desiredState": "Absent", "attempt": component.get("attempt", 1) + 1}

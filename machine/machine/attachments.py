@@ -1,5 +1,6 @@
-"""How many volumes are attached to a node. The API server cannot select attachments by their node,
-so all Machines that wait for theirs to be detached share one list.
+"""Number of volumes attached to a node.
+
+The API server cannot select VolumeAttachments by node, so all Machines share one recent list.
 """
 
 import msgspec
@@ -11,6 +12,7 @@ from kubenode.runtime.kube.paths import resource
 
 ATTACHMENTS = resource("/apis/storage.k8s.io/v1", "volumeattachments")
 RECENT_SECONDS = 5.0
+"""Seconds for which the list is reused."""
 
 
 class _AttachmentSpec(msgspec.Struct, rename="camel", gc=False):
@@ -25,12 +27,16 @@ _decode = msgspec.json.Decoder(_Attachment).decode
 
 
 class Attachments:
+    """Counter of attached volumes."""
+
     def __init__(self, kube: Kube) -> None:
         self._recent = RecentList(kube, _decode, RECENT_SECONDS)
 
     async def count(self, node: str) -> int:
-        """0 is read anew: what happens next cannot be undone. An API server that knows no
-        attachments has none. Raises KubeError.
+        """Return the number of volumes attached to the node.
+
+        A count of 0 is confirmed by a new list, because the next act is irreversible. An API server
+        without VolumeAttachments counts as 0. Raises KubeError.
         """
         return await self._count(node, anew=False) or await self._count(node, anew=True)
 

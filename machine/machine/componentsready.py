@@ -1,4 +1,4 @@
-"""Conditions ComponentsReady and UpToDate, by what the agent reports of what is assigned. Pure."""
+"""Conditions ComponentsReady and UpToDate, from what the agent reports. Pure."""
 
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import ComponentState
@@ -9,10 +9,11 @@ from machine.machine.success import BAD, applied, reported, status_of, undone
 
 TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 STUCK = frozenset({"DependencyCycle", "FileConflict"})
-"""Reasons of an agent that are reasons of ComponentsReady too: no waiting helps."""
+"""Reasons of an agent that become reasons of ComponentsReady, because waiting does not help."""
 
 
 def components_of(seen: MachineObservation) -> ComponentProgress:
+    """Return the progress of the components."""
     machine = seen.machine
     if any(status.state in BAD for status in machine.status.components):
         return ComponentProgress.BAD
@@ -25,6 +26,7 @@ def components_of(seen: MachineObservation) -> ComponentProgress:
 
 
 def components_ready(seen: MachineObservation) -> ConditionUpdate | None:
+    """Return condition ComponentsReady, None to leave it as it is."""
     if seen.deleting:
         return None
     machine = seen.machine
@@ -53,6 +55,7 @@ def components_ready(seen: MachineObservation) -> ConditionUpdate | None:
 
 
 def up_to_date(seen: MachineObservation) -> ConditionUpdate | None:
+    """Return condition UpToDate, None to leave it as it is."""
     if seen.deleting:
         return None
     machine = seen.machine

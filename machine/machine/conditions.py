@@ -1,6 +1,6 @@
-"""Conditions Healthy and Available, and how conditions are written. Pure.
+"""Conditions Healthy and Available, and how conditions are merged. Pure.
 
-None in an answer: nothing can be said, and what was said before stays.
+A function that returns None leaves the condition as it is.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,8 @@ Type = MachineConditionType
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 ANEW = "`kubenode machine import` of the same host, or `kubenode machine reissue`, waits anew"
 CHANGES_ITS_CLOCK = frozenset({Type.DELETABLE})
-"""Conditions whose last transition is that of their reason: stages that have a limit of time."""
+"""Conditions whose transition time also changes with the reason, because each stage has a timeout.
+"""
 
 
 def healthy(
@@ -27,13 +28,13 @@ def healthy(
     node: ConditionUpdate | None,
     components: ComponentProgress,
 ) -> ConditionUpdate | None:
-    """Its reason remembers how far a Machine has come: see `Starting`."""
+    """Return condition Healthy. Its reason records the progress of the Machine, see `Starting`."""
     known = seen.known(Type.HEALTHY)
     if seen.deleting or (seen.gave_up and not _once_more(seen, node)):
         return None
     if not seen.joined:
         here = joins(seen, node)
-        if not here or (seen.manages and not seen.finalizer):  # nothing is made before that is on
+        if not here or (seen.manages and not seen.finalizer):  # nothing is made without finalizer
             return _starting(seen, known, here=here)
     if bad := _unwell(seen, instance, node, components):
         return ConditionUpdate(FALSE, "Unhealthy", bad)
@@ -43,12 +44,15 @@ def healthy(
 
 
 def _once_more(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
-    """Of a Machine that gave up: an imported host may come late after all, or be asked for anew."""
+    """Return whether a Machine that was given up waits again.
+
+    An imported host may join late, or a person may ask to admit it again.
+    """
     return not seen.provision and (seen.asked_anew or joins(seen, node))
 
 
 def joins(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
-    """Whether its host is there: its agent, and for an imported one its Node."""
+    """Return whether the host has joined: its agent is ready, and for an imported one its Node."""
     if not said(seen.machine, Type.AGENT_READY):
         return False
     if seen.provision:
@@ -57,6 +61,7 @@ def joins(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
 
 
 def startup_timeout(seen: MachineObservation) -> timedelta:
+    """Return the time in which the host must join."""
     if not seen.provision:
         return IMPORT_TIMEOUT
     return seen.class_.node_startup_timeout if seen.class_ else NODE_STARTUP_TIMEOUT
@@ -65,6 +70,7 @@ def startup_timeout(seen: MachineObservation) -> timedelta:
 def _starting(
     seen: MachineObservation, known: Condition | None, *, here: bool
 ) -> ConditionUpdate | None:
+    """Return condition Healthy before the host has joined."""
     if seen.provision and not seen.machine.spec.provider_id:
         return None
     limit = startup_timeout(seen)
@@ -85,6 +91,7 @@ def _unwell(
     node: ConditionUpdate | None,
     components: ComponentProgress,
 ) -> str:
+    """Return why the Machine is unhealthy, "" if it is not."""
     if seen.reason(Type.INSTANCE_READY) in FINAL or (instance and instance.reason in FINAL):
         return "its instance is gone"
     if components is ComponentProgress.BAD:
@@ -99,7 +106,7 @@ def _unwell(
 
 
 def whole(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
-    """Whether it has all that it was to have once: the end of its initialization."""
+    """Return whether the Machine is complete, which ends its initialization."""
     machine = seen.machine
     if seen.missing or not said(machine, Type.AGENT_READY):
         return False
@@ -111,14 +118,14 @@ def whole(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
 
 
 def _synced(seen: MachineObservation, node: ConditionUpdate | None) -> bool:
-    """A Machine that is only observed has nothing to sync."""
+    """Return whether the Node is Ready and synced. A Machine in mode Observe syncs nothing."""
     if seen.machine.status.node_ref is None or node is None or node.status != TRUE:
         return False
     return not seen.manages or said(seen.machine, Type.NODE_SYNCED)
 
 
 def available(seen: MachineObservation, health: ConditionUpdate | None) -> ConditionUpdate:
-    """Well for spec.minReady, and in service."""
+    """Return condition Available: healthy for spec.minReady, and not being deleted."""
     if seen.deleting:
         return ConditionUpdate(FALSE, "Deleting", "it is being given up")
     known = seen.known(Type.HEALTHY)
@@ -132,7 +139,7 @@ def available(seen: MachineObservation, health: ConditionUpdate | None) -> Condi
 
 
 def settled(seen: MachineObservation, health: ConditionUpdate | None) -> bool:
-    """Whether it has been well for minReady."""
+    """Return whether the Machine has been healthy for spec.minReady."""
     known = seen.known(Type.HEALTHY)
     if health is not None and health.status != TRUE:
         return False
@@ -147,7 +154,7 @@ def merged(
     generation: int,
     now: datetime,
 ) -> list[Condition]:
-    """The conditions with what was found; each keeps its time while its status is the same."""
+    """Return the conditions with the updates. A transition time changes only with the status."""
     by_type = {condition.type: condition for condition in conditions}
     for type_, said_ in found.items():
         if said_ is not None:

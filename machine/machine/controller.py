@@ -1,8 +1,8 @@
-"""The life of Machines: one key in, one Result out.
+"""Reconcile Machines.
 
-A run goes round: observe, decide, then a change of the status or one act, until there is nothing
-left to do but wait. The status is written before the act that it announces, and looked at once more
-in between. Dying anywhere loses nothing: whatever must be known is in the Machine or at its Node.
+A run repeats: observe, decide, then write the status or do one act, until nothing is left but to
+wait. The status is written before the act that it announces, and the Machine is observed again in
+between. A crash loses nothing, because all state is in the Machine or at its Node.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,9 +34,11 @@ from machine.machine.step import step
 from machine.provisioning import Provisioning
 
 BY = "machine"
+"""Component name in the audit log."""
 ROUNDS = 12
-"""More changes than one run can have; the rest waits for the next."""
+"""Greatest number of changes in one run. The next run continues."""
 SHORTEST = timedelta(milliseconds=50)
+"""Least delay of the next reconcile."""
 AGAIN = Result(SHORTEST)
 SHOWN_BY_A_WATCH = frozenset(
     {
@@ -47,15 +49,23 @@ SHOWN_BY_A_WATCH = frozenset(
         MachineAct.UNINSTALL,
     }
 )
-"""What is decided next needs what these changed, which our caches do not show yet."""
+"""Acts after which the run ends: the next decision needs their effect, which the caches do not show
+yet.
+"""
 WARN = frozenset({MachinePhase.DEGRADED, MachinePhase.UNREACHABLE, MachinePhase.FAILED})
+"""Phases whose Event is a warning."""
 ORDINARY = {MachinePhase.RUNNING, MachinePhase.UPDATING}
-"""Between these a Machine goes with every rollout: the set tells of it."""
+"""Phases between which a Machine moves with each rollout. The set reports that, so no Event is
+emitted.
+"""
 SETTLE = 2.0
-"""Seconds in which what sets and agents write of components is gathered to one look: between an
-assignment and its success there are six such writes within seconds, each a condition or two."""
+"""Seconds for which changes of components by sets and agents are collected.
+
+Between an assignment and its success there are about six writes within seconds.
+"""
 AGENT_READY = MachineConditionType.AGENT_READY
 BY_SETS = frozenset({"components", "permit"})
+"""Fields of a Machine's spec that component sets write."""
 TOLD = frozenset(
     {
         MachineAct.CREATE,
@@ -67,12 +77,15 @@ TOLD = frozenset(
         MachineAct.RELEASE,
     }
 )
-"""Acts that are written down in the audit log."""
+"""Acts that are written to the audit log."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineController:
-    """later  looks at a Machine after so many seconds, at once for whatever changed until then"""
+    """Reconciler of Machines.
+
+    later: enqueues a Machine after a number of seconds. Changes until then share that reconcile.
+    """
 
     ground: SharedCaches
     access: MachineAccess
@@ -82,7 +95,7 @@ class MachineController:
     fights: NodeFights
     later: Callable[[str, float], None] = lambda name, seconds: None
     _written: dict[str, str] = field(default_factory=dict)
-    """Machine to the version that our last write of its status made."""
+    """By Machine, the resourceVersion of our last write of its status."""
 
     async def reconcile(self, name: str) -> Result:
         known = self.ground.machines.get(name)
@@ -136,7 +149,11 @@ class MachineController:
     # -- whom a change concerns -------------------------------------------------------------------
 
     def of_machine(self, key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:
-        """Itself; a little later where only components go on, and not for what we wrote of it."""
+        """Return the Machine to reconcile.
+
+        A change of components only is reconciled after SETTLE seconds, our own status write not at
+        all.
+        """
         if old is None or new is None or old is new or _hurries(old, new):
             return (key,)
         if self._written.get(key) != new.metadata.resource_version:
@@ -144,7 +161,9 @@ class MachineController:
         return ()
 
     def of_node(self, key: str, old: Node | None, new: Node | None) -> tuple[str, ...]:
-        """A heartbeat concerns nobody; a resync, which shows the same object, does."""
+        """Return the Machines of the Node, except after a mere heartbeat. A resync passes the same
+        object.
+        """
         if old is not None and new is not None and old is not new and _said(old) == _said(new):
             return ()
         return tuple(m.metadata.name for m in self.ground.machines.by(OF_NODE, key))
@@ -152,6 +171,7 @@ class MachineController:
     def of_class(
         self, key: str, old: MachineClass | None, new: MachineClass | None
     ) -> tuple[str, ...]:
+        """Return the Machines of the class, if its spec or hash has changed."""
         if old is not None and new is not None:
             same = old.status.class_hash == new.status.class_hash
             if same and old.metadata.generation == new.metadata.generation:
@@ -162,7 +182,9 @@ class MachineController:
     def of_set(
         self, key: str, old: MachineComponentSet | None, new: MachineComponentSet | None
     ) -> tuple[str, ...]:
-        """Those that it selects, or did: a change of its status says nothing of them."""
+        """Return the Machines that the set selects or selected, unless only its status has
+        changed.
+        """
         if old and new and old.metadata.generation == new.metadata.generation:
             return ()
         selectors = [one.spec.selector for one in (old, new) if one is not None]
@@ -174,7 +196,7 @@ class MachineController:
 
 
 def _hurries(old: Machine, new: Machine) -> bool:
-    """Whether more changed than what sets assign and agents report."""
+    """Return whether more has changed than what sets assign and agents report."""
     if new.metadata.deletion_timestamp is not None or _marks(old) != _marks(new):
         return True
     before, after = old.status, new.status
@@ -192,7 +214,7 @@ def _marks(machine: Machine) -> tuple[object, ...]:
 
 
 def _said(node: Node) -> tuple[object, ...]:
-    """What a Machine takes notice of."""
+    """Return the properties of a Node whose change its Machine must observe."""
     meta, spec, ready = node.metadata, node.spec, node.ready_condition
     status = ready.status if ready is not None else ""
     return (meta.uid, meta.labels, meta.annotations, spec.taints, spec.provider_id, status)
@@ -208,6 +230,10 @@ def wired(
     provisioning: Provisioning,
     later: Callable[[str, float], None],
 ) -> MachineController:
+    """Build the controller.
+
+    later: enqueues a Machine after a number of seconds.
+    """
     instances = InstanceAccess(
         provisioning,
         ground.kube,

@@ -1,11 +1,11 @@
-"""How a Machine is given up: stage after stage, each remembered as the reason of Deletable. Pure.
+"""Deletion of a Machine in stages. Pure.
 
-    made by us    hooks, drain, volumes, hooks, the instance, the Node, our marks, the finalizer
-    imported      our marks on its Node, the finalizer; with Uninstall hooks, drain and components
-                  first
+- provisioned: hooks, drain, volumes, hooks, instance, Node, our marks, finalizer.
+- imported: our marks on the Node, finalizer. With Uninstall hooks, drain and components first.
 
-A stage is left when what it is for is seen, never because it was asked for, so that a kill anywhere
-goes on where it was. The finalizer stays until all of it is gone, whatever the provider answers.
+The reason of condition Deletable records the stage. A stage ends when its effect is observed, so a
+crash resumes at the same stage. The finalizer stays until all is removed, whatever the provider
+answers.
 """
 
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ from machine.names import MACHINE
 
 NOW = timedelta(0)
 AFTER_A_PERSON = timedelta(seconds=300)
-"""Before a drain that a person has stopped is tried again."""
+"""Time before a drain that a person stopped is tried again."""
 FROZEN = timedelta(seconds=5)
-"""Between two looks while our own sight is in doubt: nothing tells us when it clears."""
+"""Interval of reconciles during a meltdown, whose end no watch reports."""
 
 
 class DeletionStage(StrEnum):
-    """In their order. TERMINATION_HOOK: the drain is over, which HookPending could not tell."""
+    """Stages in their order. TERMINATION_HOOK differs from HOOK in that the drain is over."""
 
     HOOK = "HookPending"
     DRAINING = "Draining"
@@ -55,7 +55,7 @@ class DeletionStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeletionHold:
-    """Where it is, why, and what is done there."""
+    """The stage of a deletion, its message and the act to do."""
 
     stage: DeletionStage
     message: str
@@ -64,10 +64,12 @@ class DeletionHold:
 
     @property
     def said(self) -> ConditionUpdate:
+        """The condition Deletable for this stage."""
         return ConditionUpdate(ConditionStatus.FALSE, self.stage, self.message)
 
 
 def deletion(seen: MachineObservation) -> DeletionHold:
+    """Return the stage of the deletion and the next act."""
     stage = stage_of(seen)
     if seen.provision and not seen.manages:
         told = "mode Observe: nothing is deleted; set mode Manage to give its instance up"
@@ -86,18 +88,21 @@ def deletion(seen: MachineObservation) -> DeletionHold:
 
 
 def stage_of(seen: MachineObservation) -> DeletionStage:
+    """Return the stage that condition Deletable records, HOOK for none."""
     reason = seen.reason(MachineConditionType.DELETABLE)
     return DeletionStage(reason) if reason in set(DeletionStage) else DeletionStage.HOOK
 
 
 def keeps_permit(seen: MachineObservation, stage: DeletionStage) -> bool:
-    """Whether the act that the node was prepared for is under way."""
+    """Return whether the act for which the node was drained is under way and needs its permit."""
     under_way = DeletionStage.DRAINING.rank < stage.rank < DeletionStage.RELEASING.rank
     return _disrupts(seen) and under_way and not replaces(seen)
 
 
 def _disrupts(seen: MachineObservation) -> bool:
-    """Whether what runs there would be the worse: letting go of an imported host disturbs none."""
+    """Return whether the deletion disturbs what runs on the host. Releasing an imported host does
+    not.
+    """
     spec = seen.machine.spec
     if seen.provision:
         return bool(seen.token or spec.provider_id)
@@ -105,6 +110,7 @@ def _disrupts(seen: MachineObservation) -> bool:
 
 
 def _drain(seen: MachineObservation) -> DeletionHold:
+    """Return the hold for hooks and drain. A drain timeout does not stop the deletion."""
     after = DeletionStage.DETACHING if seen.provision else DeletionStage.UNINSTALLING
     if hooks := seen.hooks(PRE_DRAIN):
         return DeletionHold(DeletionStage.HOOK, _waits_for(hooks))
@@ -130,14 +136,14 @@ def _drain(seen: MachineObservation) -> DeletionHold:
 
 
 def _emptied(seen: MachineObservation, stage: DeletionStage) -> DeletionHold | None:
-    """None: what had to leave the host has left."""
+    """Return what the host must still be rid of, volumes or components; None for nothing."""
     if not _disrupts(seen) or stage.rank >= DeletionStage.TERMINATION_HOOK.rank:
         return None
     return _detach(seen, stage) if seen.provision else _uninstall(seen)
 
 
 def _detach(seen: MachineObservation, stage: DeletionStage) -> DeletionHold | None:
-    """None: nothing hangs on the node any more, or not within its time."""
+    """Return the hold for attached volumes, None if none is left or their timeout has expired."""
     if stage is not DeletionStage.DETACHING or seen.volumes is None:
         return DeletionHold(DeletionStage.DETACHING, "volumes are looked for", again=NOW)
     since = seen.known(MachineConditionType.DELETABLE)
@@ -151,7 +157,10 @@ def _detach(seen: MachineObservation, stage: DeletionStage) -> DeletionHold | No
 
 
 def _uninstall(seen: MachineObservation) -> DeletionHold | None:
-    """None: no component is left. A host that does not answer is waited for: nobody else knows."""
+    """Return the hold for installed components, None if none is left.
+
+    A host that does not answer is waited for, because only its agent knows the state.
+    """
     spec = seen.machine.spec
     left = [
         one.name for one in spec.components if not applied(one, status_of(seen.machine, one.name))
@@ -200,7 +209,9 @@ def _terminate(seen: MachineObservation, stage: DeletionStage) -> DeletionHold:
 
 
 def _unanswered(seen: MachineObservation) -> timedelta:
-    """How long an instance may still appear that a lost answer told of."""
+    """Return how long an instance may still appear whose creation was requested without an
+    answer.
+    """
     known = seen.known(MachineConditionType.DELETABLE)
     return LOST_ANSWER if known is None else known.last_transition_time + LOST_ANSWER - seen.now
 
@@ -221,7 +232,7 @@ def _release(seen: MachineObservation, stage: DeletionStage) -> DeletionHold:
 
 
 def _ours(seen: MachineObservation) -> bool:
-    """Whether the Node stood for the instance that is gone, and not for another by now."""
+    """Return whether the Node stood for the deleted instance, and not for another one by now."""
     assert seen.node is not None
     ref, meta = seen.machine.status.node_ref, seen.node.metadata
     synced = meta.annotations.get(MACHINE) == seen.machine.metadata.name

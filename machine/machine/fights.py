@@ -1,21 +1,24 @@
-"""How often another writer undid what we wrote: three times in an hour is a fight."""
+"""Detection of drift fights: another writer undid our write three times within an hour."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 TIMES, WITHIN_SECONDS = 3, 3600.0
+"""TIMES: overwrites that make a fight. WITHIN_SECONDS: the time within which they count."""
 
 
 @dataclass(slots=True)
 class _Round:
+    """The Node versions in which a key was overwritten, and the monotonic times."""
+
     versions: set[str] = field(default_factory=set)
     at: list[float] = field(default_factory=list)
 
 
 class NodeFights:
-    """By Machine and key. A restart forgets them: then a fight is noticed once more.
+    """Overwrites by Machine and key. A restart forgets them, so a fight takes longer to detect.
 
-    now  monotonic seconds
+    now: returns monotonic seconds.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -23,7 +26,9 @@ class NodeFights:
         self._rounds: dict[str, dict[str, _Round]] = {}
 
     def told(self, machine: str, version: str, keys: Iterable[str]) -> tuple[str, ...]:
-        """Keys that are fought over, now that these were found changed in the Node's `version`."""
+        """Record keys that were overwritten in this version of the Node. Return all keys in a
+        fight.
+        """
         rounds = self._rounds.setdefault(machine, {})
         now = self._now()
         for key in keys:
@@ -40,5 +45,5 @@ class NodeFights:
         return tuple(sorted(key for key, found in rounds.items() if len(found.at) >= TIMES))
 
     def forget(self, machine: str) -> None:
-        """It is given up, or what is wanted has changed."""
+        """Forget a Machine that is gone, or whose desired state has changed."""
         self._rounds.pop(machine, None)

@@ -1,4 +1,4 @@
-"""Condition InstanceReady: whether a machine that we make is there. Pure."""
+"""Condition InstanceReady of provisioned Machines: whether the instance exists and runs. Pure."""
 
 from datetime import timedelta
 
@@ -11,10 +11,11 @@ from machine.machine.model import CREATE_TIMEOUT, RESYNC, InstanceRequestState, 
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 CREATE_FAILED, INSTANCE_GONE, ABSENT = "CreateFailed", "InstanceGone", "Absent"
 FINAL = frozenset({CREATE_FAILED, INSTANCE_GONE})
-"""Reasons from which no way leads back."""
+"""Reasons that are final: the Machine has failed."""
 
 
 def instance_ready(seen: MachineObservation) -> ConditionUpdate | None:
+    """Return condition InstanceReady, None to leave it as it is."""
     if not seen.provision or seen.deleting:
         return None
     known, asked = seen.known(MachineConditionType.INSTANCE_READY), seen.instance
@@ -44,7 +45,10 @@ def _found(state: InstanceState, raw: str) -> ConditionUpdate:
 
 
 def _absent(seen: MachineObservation, known: Condition | None) -> ConditionUpdate | None:
-    """Gone if it is not there twice, a resync apart; not while our own sight is in doubt."""
+    """Return the condition for an instance that the provider does not find.
+
+    It is gone if two answers at least RESYNC apart say so. During a meltdown nothing changes.
+    """
     if seen.frozen:
         return None
     if known is None or known.reason != ABSENT:
@@ -59,6 +63,7 @@ def _absent(seen: MachineObservation, known: Condition | None) -> ConditionUpdat
 
 
 def _creating(seen: MachineObservation, known: Condition | None) -> ConditionUpdate:
+    """Return the condition while the instance is being created."""
     asked, limit = seen.instance, create_timeout(seen)
     if asked.asked is InstanceRequestState.ERROR and asked.final:
         return ConditionUpdate(FALSE, CREATE_FAILED, f"{asked.code}: {asked.told}")
@@ -81,6 +86,7 @@ def _creating(seen: MachineObservation, known: Condition | None) -> ConditionUpd
 
 
 def create_timeout(seen: MachineObservation) -> timedelta:
+    """Return the time in which the instance must be created."""
     return seen.class_.create_timeout if seen.class_ else CREATE_TIMEOUT
 
 

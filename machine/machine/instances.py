@@ -1,7 +1,7 @@
-"""Machines' instances at their providers: asked in turn, never more often than is of use.
+"""Access to the instances of Machines at their providers, with pacing and backoff.
 
-What is remembered here is when to ask again and how often it went wrong in a row: a restart asks
-at once, which does no harm. What must not be lost is in the Machine: token and provider's ID.
+Only the time of the next request and the number of failures are kept in memory. After a restart the
+provider is asked at once, which is harmless. Client token and provider ID are in the Machine.
 """
 
 import logging
@@ -50,12 +50,13 @@ from machine.provisioning import Provisioning
 log = logging.getLogger(__name__)
 
 OWN_NAMESPACE = "kubenode-system"
+"""Namespace of the Secrets with user data."""
 USER_DATA = "userData"
 """Key of the Secret that a class's userDataRef names."""
 TOKEN = timedelta(seconds=1)
-"""Until a bootstrap token whose ID is known has its Secret: nothing tells us."""
+"""Interval of retries until the Secret of an issued bootstrap token exists. No watch reports it."""
 ENDING = timedelta(seconds=5)
-"""Between two looks at an instance that is being deleted."""
+"""Interval of requests about an instance that is being deleted."""
 
 
 class _UserDataSecret(msgspec.Struct, gc=False):
@@ -67,8 +68,10 @@ _decode = structs(_UserDataSecret)
 
 @dataclass(slots=True)
 class _InstanceRecord:
-    """due       by the monotonic clock: before that this answer stands
-    failures  in a row
+    """The last answer about an instance.
+
+    due: monotonic time until which the answer is reused.
+    failures: number of consecutive failures.
     """
 
     uid: str
@@ -79,7 +82,10 @@ class _InstanceRecord:
 
 @dataclass(slots=True)
 class _Tried:
-    """An operation that failed so often; `due` by the monotonic clock."""
+    """Failures of one operation.
+
+    due: monotonic time before which it is not retried.
+    """
 
     id: str
     failures: int = 0
@@ -87,9 +93,11 @@ class _Tried:
 
 
 class InstanceAccess:
-    """frozen   whether our own sight is in doubt: nothing is deleted then
-    classes  MachineClass by name
-    guard    through which an instance is deleted or operated
+    """Access to the instances of Machines.
+
+    frozen: returns why nothing may be deleted now, "" if it may.
+    classes: returns a MachineClass by name.
+    guard: checks the permit before an instance is deleted or operated.
     """
 
     def __init__(
@@ -113,7 +121,7 @@ class InstanceAccess:
         self._tried.pop(name, None)
 
     async def look(self, machine: Machine) -> InstanceSeen:
-        """What its provider says, asked anew when it is time to."""
+        """Return the provider's answer, requested again when it is time."""
         name, spec = machine.metadata.name, machine.spec
         token = _token(machine)
         if not token and not spec.provider_id:
@@ -135,9 +143,9 @@ class InstanceAccess:
         return self._keep(machine, _seen(found), _next_look(machine, found))
 
     async def create(self, machine: Machine) -> ActResult:
-        """Ask for the instance of its token. What came of it is what `look` says next.
+        """Request the instance of the Machine's client token. `look` then returns the outcome.
 
-        NONE in the answer, here and below: it was not its turn.
+        Act NONE in the result, here and below, means that nothing was requested yet.
         """
         found = self._classes(machine.spec.class_ref)
         if found is None or (wait := self._paced(machine.spec.class_ref, found.spec)) is not None:
@@ -163,7 +171,7 @@ class InstanceAccess:
         return ActResult(MachineAct.CREATE)
 
     async def terminate(self, seen: MachineObservation) -> ActResult:
-        """Ask for its end; whether it is gone the next look says."""
+        """Request the deletion of the instance. The next `look` tells whether it is gone."""
         machine = seen.machine
         if self._frozen():
             return ActResult(again=ENDING)
@@ -182,7 +190,7 @@ class InstanceAccess:
                 code=ErrorCode.FAILED_PRECONDITION,
                 told=str(refused)[:800],
             )
-            self._keep(machine, why, 2 * ENDING)  # so that the next look tells of it
+            self._keep(machine, why, 2 * ENDING)  # so that the next `look` reports it
             return ActResult(again=ENDING)
         except InstanceError as error:
             again = self._failed(machine, error, mine=False).again
@@ -191,6 +199,7 @@ class InstanceAccess:
         return ActResult(MachineAct.TERMINATE, again=ENDING)
 
     async def operate(self, seen: MachineObservation, wanted: MachineOperation) -> ActResult:
+        """Request the operation under its own ID, so that a retry is idempotent."""
         machine, name = seen.machine, seen.machine.metadata.name
         tried = self._tried.get(name)
         if tried is None or tried.id != wanted.id:
@@ -227,7 +236,10 @@ class InstanceAccess:
         return ActResult(MachineAct.OPERATE)
 
     def _provider(self, machine: Machine) -> Instances:
-        """That of its class; of a class that is gone whoever owns the ID. Raises InstanceError."""
+        """Return the provider of the class; if the class is gone, the provider that owns the ID.
+
+        Raises InstanceError.
+        """
         found, provider_id = self._classes(machine.spec.class_ref), machine.spec.provider_id
         if found is not None:
             return self._provisioning.instances.of(found.spec.provider, found.spec.credentials_ref)
@@ -238,7 +250,10 @@ class InstanceAccess:
         return owner
 
     def _failed(self, machine: Machine, error: InstanceError, *, mine: bool) -> InstanceSeen:
-        """`mine`: the answer to what was asked for, not to a look: only that can be final."""
+        """Record a failure and return it with the time of the next request.
+
+        mine: the failure of a creation and not of a query. Only that can be final.
+        """
         kept = self._kept.get(machine.metadata.name)
         failures = 1 + (kept.failures if kept and kept.uid == machine.metadata.uid else 0)
         following = next_try(error.code, failures, error.after)
@@ -258,7 +273,7 @@ class InstanceAccess:
         return replace(seen, again=wait)
 
     def _paced(self, name: str, spec: MachineClassSpec) -> timedelta | None:
-        """None: one more instance of this class may be made now."""
+        """Return the time to wait before the class may create another instance, None for now."""
         per_minute = spec.limits.creates_per_minute
         pace = self._paces.get(name)
         if pace is None or pace.rate != per_minute / 60:
@@ -266,9 +281,10 @@ class InstanceAccess:
         return None if pace.allow() else timedelta(seconds=60 / per_minute)
 
     async def _user_data(self, machine: Machine, spec: MachineClassSpec) -> str | None:
-        """What the host does at its first boot; None while its bootstrap token is being made.
+        """Return the user data for the first boot, None until the bootstrap token exists.
 
-        Raises InstanceError with UNAUTHENTICATED: what a person puts right, no machine is lost by.
+        Raises InstanceError UNAUTHENTICATED for what a person can correct; such an error is not
+        final.
         """
         bootstrap = machine.status.bootstrap
         kept = await self._tokens.read(bootstrap.token_id) if bootstrap else None
@@ -282,6 +298,9 @@ class InstanceAccess:
             raise InstanceError("user data", ErrorCode.UNAUTHENTICATED, str(error)) from error
 
     async def _own(self, ref: str) -> str:
+        """Return the user data of the class's Secret, "" if the class names none. Raises
+        InstanceError.
+        """
         if not ref:
             return ""
         path = resource("/api/v1", "secrets", namespace=OWN_NAMESPACE, name=ref)
@@ -305,7 +324,7 @@ def _seen(found: Instance | None) -> InstanceSeen:
 
 
 def _next_look(machine: Machine, found: Instance | None) -> timedelta:
-    """What runs is looked at now and then, what is under way soon."""
+    """Return the time until the next request: long for a running instance, short otherwise."""
     if machine.metadata.deletion_timestamp is not None:
         return ENDING
     runs = found is not None and found.state is InstanceState.RUNNING

@@ -1,4 +1,4 @@
-"""Under which permit an instance is deleted, operated or given up: the request to the guard."""
+"""Requests to the disruption guard for deleting, operating or replacing an instance."""
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.disruption.request import ActRequest, DisruptiveAct, LiveTarget
@@ -15,7 +15,10 @@ _node = structs(Node)
 
 
 def deletion_request(seen: MachineObservation) -> ActRequest:
-    """Of the instance, or of the Machine for the job that replaces it."""
+    """Return the request to delete the instance, under the permit of the Machine or of the job.
+
+    The job's permit applies if the Machine is replaced for a job.
+    """
     machine = seen.machine
     node = machine.node_name if _has_node(seen) else ""
     permit, holder = UNNEEDED, ""
@@ -26,7 +29,7 @@ def deletion_request(seen: MachineObservation) -> ActRequest:
         prepared = seen.heard.prepared
         permit, holder = ("" if prepared is None else prepared.permit), machine.metadata.uid
     if permit == UNNEEDED:
-        node = ""  # Kube Defender was not asked, as the API server has no such Node
+        node = ""  # no permit was requested, as the API server has no such Node
     return ActRequest(
         DisruptiveAct.DELETE,
         target=machine.spec.provider_id or machine.metadata.name,
@@ -40,12 +43,12 @@ def deletion_request(seen: MachineObservation) -> ActRequest:
 
 
 def operation_request(seen: MachineObservation) -> ActRequest:
-    """Of what a job asks for in `spec.operation`."""
+    """Return the request for the operation that a job wrote to `spec.operation`."""
     return _of_operation(seen, DisruptiveAct.RESET)
 
 
 def replacement_request(seen: MachineObservation) -> ActRequest:
-    """Of the Machine's own deletion, where a job asks for another in its place."""
+    """Return the request to delete the Machine for a job that asked for a replacement."""
     return _of_operation(seen, DisruptiveAct.REPLACE)
 
 
@@ -69,9 +72,9 @@ def _has_node(seen: MachineObservation) -> bool:
 
 
 async def live_target(kube: Kube, seen: MachineObservation, request: ActRequest) -> LiveTarget:
-    """Whether the Machine is as it was decided on, and has no Node where none is named.
+    """Return whether the live Machine is still the one on which the decision is based.
 
-    Raises KubeError.
+    If the request names no Node, there must still be none. Raises KubeError.
     """
     machine = seen.machine
     name, live = machine.metadata.name, await MachineAccess(kube).read(machine.metadata.name)
@@ -87,7 +90,7 @@ async def live_target(kube: Kube, seen: MachineObservation, request: ActRequest)
 
 
 async def _came(kube: Kube, machine: Machine) -> str:
-    """That a Node is there which nobody counted, "" for none."""
+    """Return the message that a Node has appeared, "" if none has."""
     try:
         node = await kube.get(paths.node(machine.node_name), _node)
     except NotFound:

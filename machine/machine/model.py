@@ -1,4 +1,4 @@
-"""What is known of one Machine when it is decided what to do next. Pure."""
+"""Data types for the decisions about one Machine. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,28 +15,30 @@ from kubenode.runtime.kube.objects import Node
 from machine.disruption.port import Prepared
 
 FINALIZER = "kubenode.io/machine"
-"""On Machines that we made something for: it stays until that is gone."""
+"""Finalizer of Machines for which we made something; it stays until that is removed."""
 IMPORT_TIMEOUT = timedelta(seconds=1200)
+"""Time for an imported host to join."""
 CREATE_TIMEOUT = timedelta(minutes=15)
-"""Where the class is not there to say."""
+"""Time to create an instance, if the class is missing."""
 NODE_STARTUP_TIMEOUT = timedelta(minutes=20)
-"""Likewise."""
+"""Time for a provisioned host to join, if the class is missing."""
 RESYNC = timedelta(seconds=450)
-"""Between two looks at an instance that runs."""
+"""Interval of requests about a running instance."""
 SOON = timedelta(seconds=10)
-"""Between two looks at something that is under way elsewhere."""
+"""Interval of requests about something in progress elsewhere."""
 LOST_ANSWER = timedelta(seconds=60)
-"""For how long a provider may miss an instance that it has just made."""
+"""Time for which a provider may not yet find an instance that it has just created."""
 PRE_DRAIN, PRE_TERMINATE = "pre-drain-", "pre-terminate-"
-"""Annotations `kubenode.io/pre-drain-<x>`: somebody has to take them off first."""
+"""Prefixes of annotations `kubenode.io/pre-drain-<x>`, which hold deletion until they are removed.
+"""
 
 
 class Starting(StrEnum):
-    """Reasons of condition Healthy that are remembered: what a Machine has come through.
+    """Reasons of condition Healthy that record the progress of a Machine.
 
-    WAITING  its host has not come yet, since the condition's last transition
-    JOINED   it came, and is not whole yet
-    TIMEOUT  it did not come in time
+    WAITING: the host has not joined since the condition's last transition.
+    JOINED: the host has joined and is not complete yet.
+    TIMEOUT: the host did not join in time.
     """
 
     WAITING = "Starting"
@@ -45,11 +47,12 @@ class Starting(StrEnum):
 
 
 class InstanceRequestState(StrEnum):
-    """What its provider said when asked for the instance.
+    """The provider's answer about an instance.
 
-    NOT     it was not asked: it is not its turn, or there is nothing to ask for
-    ABSENT  it knows none
-    ERROR   it gave no answer, or refused what was asked of it
+    NOT: the provider was not asked: it is not time, or there is nothing to ask about.
+    FOUND: the instance exists.
+    ABSENT: the provider does not know the instance.
+    ERROR: the provider did not answer, or refused the request.
     """
 
     NOT = "Not"
@@ -60,10 +63,12 @@ class InstanceRequestState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstanceSeen:
-    """instance  of FOUND
-    code, told   of ERROR, in the provider's words
-    final        no further try can help
-    again        when it is to be asked again
+    """The last answer about an instance.
+
+    instance: set for FOUND.
+    code, told: the error code and text of the provider, for ERROR.
+    final: a retry cannot help.
+    again: time until the next request, None if none is planned.
     """
 
     asked: InstanceRequestState = InstanceRequestState.NOT
@@ -76,7 +81,7 @@ class InstanceSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClassSeen:
-    """As its MachineClass says; `hash` "" while nobody has worked it out."""
+    """Values from the MachineClass. `hash` is "" until its controller has computed it."""
 
     hash: str = ""
     create_timeout: timedelta = CREATE_TIMEOUT
@@ -84,35 +89,37 @@ class ClassSeen:
 
 
 class MachineAct(StrEnum):
-    """One act of ours on the world outside the Machine's status."""
+    """One act outside the Machine's status."""
 
     NONE = "None"
     ADD_FINALIZER = "AddFinalizer"
     CREATE = "Create"
     ADOPT = "Adopt"
-    """Write the instance's ID into the spec, and the addresses that its certificates may have."""
+    """Write the instance's ID into the spec, and the addresses that its certificates may contain.
+    """
     SYNC = "Sync"
     OPERATE = "Operate"
     REPLACE = "Replace"
-    """Delete the Machine: its set makes another."""
+    """Delete the Machine, so that its set makes another."""
     PREPARE = "Prepare"
     UNINSTALL = "Uninstall"
     TERMINATE = "Terminate"
     DELETE_NODE = "DeleteNode"
     RELEASE = "Release"
-    """Take off its Node what is ours."""
+    """Remove our labels, taints and annotations from the Node."""
     END = "End"
     REMOVE_FINALIZER = "RemoveFinalizer"
 
 
 @dataclass(frozen=True, slots=True)
 class ActResult:
-    """What came of the act before, in the same run.
+    """Result of the previous act of the same run.
 
-    prepared    of PREPARE, by whatever act it is followed
-    code, told  of what a provider was asked: OK when it was taken
-    final       whether no further try can help
-    done        of END: nothing of ours is left at the node
+    prepared: result of PREPARE, kept through later acts.
+    code, told: the provider's code and text. OK if it accepted the request.
+    final: a retry cannot help.
+    done: result of END: nothing of ours is left on the node.
+    again: time until the next try, None if there is none.
     """
 
     act: MachineAct = MachineAct.NONE
@@ -126,17 +133,21 @@ class ActResult:
 
 @dataclass(frozen=True, slots=True)
 class MachineObservation:
-    """class_       None: its MachineClass is not there, or it is imported
-    node        that it speaks of; None: there is none
-    conflict    why that Node is not this Machine's, "" if it is
-    missing     component sets that select it and have not given it their component yet
-    held        open job that has its node, "" for none
-    frozen      why nothing may be deleted now, "" if it may
-    fighting    label or taint keys that another writer keeps changing
-    tokened     whether the bootstrap token that a new instance is given can be read
-    owned       whether a set makes another in its place
-    unsure      whether it is not known yet if its agent lives
-    volumes     attached to its node; None: not looked
+    """What is known of a Machine.
+
+    class_: None if its MachineClass is missing or the Machine is imported.
+    node: the Node that it names, None if there is none.
+    conflict: why that Node belongs to another machine, "" if it does not.
+    missing: component sets that select the Machine and have not assigned their component yet.
+    instance: the provider's last answer.
+    held: the open job that holds its Node, "" for none.
+    frozen: why nothing may be deleted now, "" if it may.
+    fighting: keys of labels or taints that another writer keeps changing.
+    tokened: whether a bootstrap token for a new instance has been issued.
+    owned: whether a MachineSet controls the Machine and makes another in its place.
+    unsure: whether it is unknown if the agent is alive.
+    volumes: volumes attached to the node, None if they were not counted.
+    heard: the result of the previous act.
     """
 
     now: datetime
@@ -177,7 +188,7 @@ class MachineObservation:
 
     @property
     def token(self) -> str:
-        """The client token that is written down, "" for none."""
+        """The stored client token, "" for none."""
         provisioning = self.machine.status.provisioning
         return "" if provisioning is None else provisioning.client_token
 
@@ -190,19 +201,21 @@ class MachineObservation:
 
     @property
     def joined(self) -> bool:
-        """Whether its host came once: remembered by the reason of Healthy."""
+        """Whether the host has ever joined, which the reason of Healthy records."""
         reason = self.reason(MachineConditionType.HEALTHY)
         return reason not in ("", Starting.WAITING, Starting.TIMEOUT)
 
     @property
     def gave_up(self) -> bool:
-        """Whether it waited for its host in vain."""
+        """Whether the host did not join in time."""
         return self.reason(MachineConditionType.HEALTHY) == Starting.TIMEOUT
 
     @property
     def asked_anew(self) -> bool:
-        """Whether a person wanted its host let in since it gave up. What is no time says nothing:
-        it would be wanted for ever."""
+        """Whether a person asked to admit the host again after it was given up.
+
+        An annotation that is not a time is ignored, because it would count for ever.
+        """
         known = self.known(MachineConditionType.HEALTHY)
         try:
             asked = datetime.fromisoformat(self.machine.metadata.annotations.get(REISSUE, ""))
@@ -213,16 +226,18 @@ class MachineObservation:
         return asked > known.last_transition_time
 
     def hooks(self, kind: str) -> tuple[str, ...]:
-        """Names of the annotations that hold it back."""
+        """Return the annotations of this kind, which hold the deletion."""
         prefix = f"kubenode.io/{kind}"
         return tuple(sorted(a for a in self.machine.metadata.annotations if a.startswith(prefix)))
 
 
 @dataclass(frozen=True, slots=True)
 class MachineStep:
-    """status  what is to be merged into the Machine's, empty for nothing
-    act     to be done when the status is written
-    again   when to look again though nothing changes, None: not
+    """The decision about a Machine.
+
+    status: the merge patch of the status, empty for none.
+    act: the act to do once the status is written.
+    again: when to reconcile again if nothing changes, None for never.
     """
 
     status: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Conditions NodeReady and NodeSynced: whether its Node is there, and as it wants it. Pure."""
+"""Conditions NodeReady and NodeSynced of a Machine. Pure."""
 
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
@@ -11,6 +11,7 @@ LABEL_CONFLICT, DRIFT_FIGHT = "LabelConflict", "DriftFight"
 
 
 def node_ready(seen: MachineObservation) -> ConditionUpdate | None:
+    """Return condition NodeReady, None to leave it as it is."""
     if not seen.expects_node or seen.deleting:
         return None
     name = seen.machine.node_name
@@ -26,7 +27,7 @@ def node_ready(seen: MachineObservation) -> ConditionUpdate | None:
 
 
 def node_synced(seen: MachineObservation, plan: NodePatch | None) -> ConditionUpdate | None:
-    """`plan` None: nothing is synced yet, or ever."""
+    """Return condition NodeSynced, None to leave it as it is. Without a plan nothing is synced."""
     if plan is None or seen.deleting:
         return None
     if seen.fighting:
@@ -46,7 +47,10 @@ def node_synced(seen: MachineObservation, plan: NodePatch | None) -> ConditionUp
 
 
 def gave_up(seen: MachineObservation) -> bool:
-    """Whether another writer was left to win, until somebody changes what is wanted."""
+    """Return whether we ceased to correct the Node, because another writer keeps changing it.
+
+    A change of the Machine's spec starts the correction again.
+    """
     known, generation = (
         seen.known(MachineConditionType.NODE_SYNCED),
         seen.machine.metadata.generation,

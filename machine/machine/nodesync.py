@@ -1,9 +1,8 @@
-"""Labels and taints of a Machine on its Node. Pure: what both say, to one patch.
+"""Labels and taints of a Machine on its Node, computed as one patch. Pure.
 
-What we wrote is written down beside it, in annotations of the Node and in the same patch, with its
-value: only that is ever changed or taken off again. A key that has another value from somebody
-else is a conflict and stays as it is; a key of ours that somebody changed is put right again, and
-told, so that two writers are seen to fight.
+Annotations of the Node, written in the same patch, record what we wrote with its value. Only that
+is changed or removed later. A key with another value from somebody else is a conflict and stays. A
+key of ours that somebody changed is corrected and reported, so that drift fights are detected.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,22 +14,24 @@ from kubenode.runtime.kube.objects import Node, Taint
 from machine.names import MACHINE
 
 LABELS_FROM_MACHINE = "kubenode.io/labels-from-machine"
-"""`key=value,...`: labels of the Node that are there because we set them."""
+"""Annotation `key=value,...`: labels of the Node that we set."""
 TAINTS_FROM_MACHINE = "kubenode.io/taints-from-machine"
-"""`key=value:effect,...`, likewise."""
+"""Annotation `key=value:effect,...`: taints of the Node that we set."""
 UNINITIALIZED = "kubenode.io/uninitialized"
-"""Taint: nothing starts here until its machine is whole. Set for machines that we make."""
+"""Taint that keeps pods off a provisioned node until its Machine is initialized."""
 NO_SCHEDULE = "NoSchedule"
 
 Kind = tuple[str, str]
-"""Key and effect: what a node has once."""
+"""Key and effect, by which a taint is unique on a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePatch:
-    """body        merge patch of the Node without its version, empty for nothing
-    conflicts   one sentence for each key that somebody else has set otherwise
-    overwritten keys of ours that somebody has changed since
+    """The planned change of a Node.
+
+    body: merge patch of the Node without its version, empty for none.
+    conflicts: one sentence for each key that somebody else has set to another value.
+    overwritten: our keys that somebody has changed since.
     """
 
     body: Mapping[str, Any] = field(default_factory=dict)
@@ -41,7 +42,7 @@ class NodePatch:
 def plan(
     node: Node, machine: str, want: MachineNode, *, initialized: bool, provision: bool
 ) -> NodePatch:
-    """How the Node comes to have what its Machine wants."""
+    """Return the change that gives the Node the labels and taints of its Machine."""
     labels, taints = _Labels(node), _Taints(node)
     labels.want(want.labels)
     for taint in want.taints:
@@ -65,7 +66,7 @@ def plan(
 
 
 def release(node: Node, machine: str) -> Mapping[str, Any]:
-    """The patch that takes off what is this Machine's; empty if nothing is."""
+    """Return the patch that removes what this Machine set, empty if it set nothing."""
     if node.metadata.annotations.get(MACHINE) != machine:
         return {}
     labels, taints = _Labels(node), _Taints(node)
@@ -95,7 +96,9 @@ def _body(
 
 
 def _written(taint: Taint) -> dict[str, Any]:
-    """With all that the server keeps of it: the list is replaced as a whole."""
+    """Return the taint with all fields that the server keeps, because the list is replaced as a
+    whole.
+    """
     found: dict[str, Any] = {"key": taint.key, "effect": taint.effect}
     if taint.value:
         found["value"] = taint.value
@@ -114,7 +117,7 @@ class _Labels:
         self.overwritten: list[str] = []
 
     def want(self, labels: Mapping[str, str]) -> None:
-        """All that are wanted; what is ours beside these goes."""
+        """Plan these labels, and remove other labels that we set."""
         for key, value in labels.items():
             self._one(key, value)
         for key, value in self._ours.items():
@@ -148,7 +151,10 @@ class _Taints:
         self.overwritten: list[str] = []
 
     def want(self, kind: Kind, value: str, *, once: bool, initialized: bool) -> None:
-        """`once`: put there at the beginning, and let go when others take it off."""
+        """Plan a taint.
+
+        once: the taint is only put on at the beginning, and stays off if somebody removes it.
+        """
         self._wanted.add(kind)
         have, ours = self.taints.get(kind), self._ours.get(kind)
         if have is not None and ours is None:
@@ -157,7 +163,7 @@ class _Taints:
             return
         if once and have is None and (ours is not None or initialized):
             if ours is not None and not initialized:
-                self._kept[kind] = ours  # or it would be put there once more
+                self._kept[kind] = ours  # keep the record, or it would be set again
             return
         self._kept[kind] = value
         if have is not None and have.value == value:
@@ -167,14 +173,14 @@ class _Taints:
             self.overwritten.append(kind[0])
 
     def leave(self) -> None:
-        """Take off what is ours and no longer wanted."""
+        """Remove the taints that we set and that are no longer wanted."""
         for kind, value in self._ours.items():
             have = self.taints.get(kind)
             if kind not in self._wanted and have is not None and have.value == value:
                 self._drop(kind)
 
     def drop_key(self, key: str) -> None:
-        """Whoever put it there: a kubelet may register with it."""
+        """Remove all taints with this key, whoever set them. A kubelet may register with it."""
         for kind in [kind for kind in self.taints if kind[0] == key]:
             self._drop(kind)
 
@@ -208,7 +214,7 @@ def _read_taints(text: str) -> dict[Kind, str]:
 
 
 def _pairs(text: str) -> Iterable[tuple[str, str]]:
-    """What cannot be read is nobody's: it is left alone."""
+    """Yield the entries of the annotation. Unreadable parts are skipped and so left alone."""
     for part in text.split(","):
         key, sign, value = part.partition("=")
         if sign:

@@ -1,4 +1,4 @@
-"""Reads what is known of one Machine. I/O, no decision."""
+"""Observe one Machine. I/O without decisions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,6 +20,11 @@ from machine.names import MACHINE
 
 @dataclass(frozen=True, slots=True)
 class MachineObserver:
+    """Reader of everything that a decision about a Machine needs.
+
+    frozen: returns why nothing may be deleted now, "" if it may.
+    """
+
     ground: SharedCaches
     instances: InstanceAccess
     fights: NodeFights
@@ -27,6 +32,10 @@ class MachineObserver:
     attachments: Attachments
 
     async def observe(self, machine: Machine, heard: ActResult) -> MachineObservation:
+        """Return what is known of the Machine.
+
+        heard: the result of the previous act of this run.
+        """
         ground, name = self.ground, machine.metadata.name
         node = ground.nodes.get(machine.node_name) if machine.spec.node == "Expected" else None
         conflict = self._conflict(machine, node)
@@ -65,7 +74,7 @@ class MachineObserver:
         return ClassSeen(found.status.class_hash, spec.create_timeout, spec.node_startup_timeout)
 
     def _conflict(self, machine: Machine, node: Node | None) -> str:
-        """Why the Node of that name is another machine's."""
+        """Return why the Node of this name belongs to another machine, "" if it does not."""
         if node is None:
             return ""
         name, whose = machine.metadata.name, node.metadata.annotations.get(MACHINE, "")
@@ -77,11 +86,12 @@ class MachineObserver:
         return ""
 
     def _missing(self, machine: Machine) -> tuple[str, ...]:
-        """Sets whose component is to come; a frozen set gives none."""
+        """Return the sets that have yet to assign their component. A frozen set assigns none."""
         sets = self.ground.component_sets.cache.values()
         return tuple(sorted(one.metadata.name for one in sets if self._lacks(machine, one)))
 
     def _lacks(self, machine: Machine, one: MachineComponentSet) -> bool:
+        """Return whether the set selects the Machine and has not assigned its component."""
         if one.metadata.deletion_timestamp is not None or one.spec.frozen:
             return False
         if not one.spec.selector.matches(machine.metadata.labels):
@@ -105,7 +115,9 @@ class MachineObserver:
         return self.fights.told(name, seen.node.metadata.resource_version, planned.overwritten)
 
     async def _volumes(self, machine: Machine) -> int | None:
-        """Attached to its node, while they are waited for."""
+        """Return the number of volumes attached to the node; None unless the deletion waits for
+        them.
+        """
         known = machine.status.condition(MachineConditionType.DELETABLE)
         if machine.metadata.deletion_timestamp is None or known is None:
             return None

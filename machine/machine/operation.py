@@ -1,7 +1,7 @@
-"""What a repair asks of a machine's provider: `spec.operation`, answered in `lastOperation`. Pure.
+"""Operations that a repair requests in `spec.operation`, answered in `status.lastOperation`. Pure.
 
-Written down as Running before it is asked for, and asked for under its own ID until there is an
-answer: a kill in between asks the same once more.
+The status records Running before the provider is called. The call uses the operation's ID until
+there is an answer, so that a call repeated after a crash is idempotent.
 """
 
 from kubenode.api.v1alpha1.machinestatus import LastOperation, OperationState
@@ -13,7 +13,7 @@ RUNNING, SUCCEEDED, FAILED = OperationState.RUNNING, OperationState.SUCCEEDED, O
 
 
 def operation(seen: MachineObservation) -> tuple[LastOperation | None, MachineAct]:
-    """What the status is to say of it, and what is to be done once it says so."""
+    """Return the new `lastOperation`, and the act to do once it is written."""
     wanted, last = seen.machine.spec.operation, seen.machine.status.last_operation
     if wanted is None:
         return last, MachineAct.NONE
@@ -33,7 +33,9 @@ def operation(seen: MachineObservation) -> tuple[LastOperation | None, MachineAc
 
 
 def replaces(seen: MachineObservation) -> bool:
-    """Whether it is given up for a job, which has drained its node under its own permit."""
+    """Return whether the Machine is deleted for a job, which has drained its node under its own
+    permit.
+    """
     last, wanted = seen.machine.status.last_operation, seen.machine.spec.operation
     return (
         wanted is not None
@@ -45,7 +47,7 @@ def replaces(seen: MachineObservation) -> bool:
 
 
 def _refused(seen: MachineObservation, type_: MachineOperationType) -> str:
-    """The code, "" if it can be asked for."""
+    """Return why the operation cannot be requested, as an error code; "" if it can."""
     if not seen.manages or not seen.machine.spec.provider_id or not seen.provision:
         return ErrorCode.FAILED_PRECONDITION
     if type_ is MachineOperationType.REPLACE and not seen.owned:
@@ -56,6 +58,7 @@ def _refused(seen: MachineObservation, type_: MachineOperationType) -> str:
 def _heard(
     seen: MachineObservation, wanted: MachineOperation, last: LastOperation
 ) -> LastOperation:
+    """Return the new `lastOperation` after the provider's answer."""
     heard = seen.heard
     if heard.code is ErrorCode.OK:
         return _answer(seen, wanted, SUCCEEDED, ErrorCode.OK)

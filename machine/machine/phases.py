@@ -1,8 +1,7 @@
-"""The phases of a Machine and the edges between them. Pure.
+"""Phases of a Machine and the transitions between them. Pure.
 
-A phase is for people: it is worked out anew from the facts at each look, and nothing but these is
-remembered. Where it was before only says by which edge it goes on: one edge a look, so that who
-follows it sees no jump.
+A phase is for people. It is computed from the facts in each reconcile, and stored only to report
+one transition at a time, so that an observer sees no jumps.
 """
 
 from collections import deque
@@ -40,10 +39,11 @@ EDGES: dict[Phase, set[Phase]] = {
     Phase.FAILED: {Phase.IMPORTING, Phase.DELETING},
     Phase.DELETING: set(),
 }
+"""Phases that may follow each phase."""
 
 
 class NodeState(StrEnum):
-    """NONE: no Node is expected."""
+    """State of the Node. NONE: no Node is expected."""
 
     NONE = "None"
     READY = "Ready"
@@ -51,10 +51,12 @@ class NodeState(StrEnum):
 
 
 class ComponentProgress(StrEnum):
-    """DONE      each has what is assigned, and those that are to come have come
-    UNDONE    likewise, or its attempt has ended without success
-    CHANGING  an agent has not reported of all yet
-    BAD       the host is the worse for one of them
+    """Progress of the components of a Machine.
+
+    DONE: all assignments are in force, and no set has yet to assign.
+    UNDONE: as DONE, but an attempt failed, or a set has yet to assign.
+    CHANGING: the agent has not reported on all assignments yet.
+    BAD: a component impairs the host.
     """
 
     DONE = "Done"
@@ -65,14 +67,16 @@ class ComponentProgress(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """provision    else imported
-    failed       its instance was not made or is gone, or its host did not come in time
-    token        a client token is written down
-    instance     it has a provider's ID
-    joined       its agent, and its Node if it is imported, came once
-    initialized  it was whole once
-    lease        its agent lives
-    settled      it was well for minReady since it last was not
+    """The facts that determine the phase.
+
+    provision: the Machine is provisioned; otherwise it is imported.
+    failed: its instance could not be created or is gone, or its host did not join in time.
+    token: a client token is stored.
+    instance: it has a provider ID.
+    joined: its host has joined once.
+    initialized: it has been complete once.
+    lease: its agent is alive.
+    settled: it has been healthy for minReady, or never unhealthy since its initialization.
     """
 
     provision: bool
@@ -89,11 +93,12 @@ class MachineFacts:
 
     @property
     def silent(self) -> bool:
-        """Nothing says that the host is there."""
+        """Whether nothing shows that the host is alive."""
         return not self.lease and self.node is not NodeState.READY
 
     @property
     def well(self) -> bool:
+        """Whether agent, Node and components are well."""
         return (
             self.lease
             and self.node is not NodeState.NOT_READY
@@ -102,7 +107,7 @@ class MachineFacts:
 
 
 def phase_of(facts: MachineFacts) -> Phase:
-    """What the facts alone say."""
+    """Return the phase by the facts alone."""
     if facts.deleting:
         return Phase.DELETING
     if facts.failed:
@@ -127,9 +132,9 @@ def _lived_in(facts: MachineFacts) -> Phase:
 
 
 def next_phase(before: Phase | None, facts: MachineFacts) -> Phase:
-    """One edge on the way from the phase before to what the facts say.
+    """Return the next phase on the shortest way from the stored phase to the phase by the facts.
 
-    Where no way leads there the phase was not of this Machine's facts: somebody wrote it.
+    If no way leads there, somebody else wrote the stored phase; return the phase by the facts.
     """
     there = phase_of(facts)
     if before is None or before is there:
@@ -139,7 +144,7 @@ def next_phase(before: Phase | None, facts: MachineFacts) -> Phase:
 
 @cache
 def _way(start: Phase, end: Phase) -> Phase | None:
-    """The first edge of a shortest way, None for no way."""
+    """Return the first phase on a shortest way, None if there is no way."""
     seen, ways = {start}, deque((edge, edge) for edge in Phase if edge in EDGES[start])
     while ways:
         first, at = ways.popleft()
@@ -147,6 +152,6 @@ def _way(start: Phase, end: Phase) -> Phase | None:
             return first
         seen.add(at)
         if at is Phase.FAILED:
-            continue  # nothing passes through it that has not failed
+            continue  # no way leads through Failed
         ways.extend((first, edge) for edge in Phase if edge in EDGES[at] and edge not in seen)
     return None

@@ -1,7 +1,7 @@
-"""Decides what one Machine's status says and which act comes next. Pure.
+"""Decide the status of one Machine and the next act. Pure.
 
-The status is written first; the act follows what was seen, so that an intent stands before it is
-carried out: the client token before the instance, the operation before the provider is asked.
+The status is written before the act, so that the intent is stored first: the client token before
+the instance is created, the operation before the provider is called.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,7 +51,7 @@ Found = Mapping[MachineConditionType, ConditionUpdate | None]
 
 
 def step(seen: MachineObservation) -> MachineStep:
-    """The change of the status, the act, and when to look again though nothing changes."""
+    """Return the status change, the act, and when to reconcile again if nothing changes."""
     if seen.deleting:
         return _deleting(seen)
     planned, components = plan_of(seen), components_of(seen)
@@ -96,6 +96,7 @@ def _deleting(seen: MachineObservation) -> MachineStep:
 
 
 def _preserved(seen: MachineObservation) -> ConditionUpdate | None:
+    """Return condition Deletable for a Machine that its set preserves, or no longer preserves."""
     if until := seen.machine.metadata.annotations.get(PRESERVED, ""):
         return ConditionUpdate(FALSE, "Preserved", f"kept for people until {until}")
     was = seen.reason(Type.DELETABLE) == "Preserved"
@@ -103,7 +104,11 @@ def _preserved(seen: MachineObservation) -> ConditionUpdate | None:
 
 
 def plan_of(seen: MachineObservation) -> NodePatch | None:
-    """None: its Node is not there, not its own, or none of its business."""
+    """Return the planned changes of the Node.
+
+    None if there is no Node yet, the Node is not this Machine's, or the Machine does not manage
+    one.
+    """
     machine = seen.machine
     if not seen.manages or not seen.expects_node or seen.conflict or seen.node is None:
         return None
@@ -124,7 +129,7 @@ def facts_of(
     components: ComponentProgress,
     initialized_at: datetime | None,
 ) -> MachineFacts:
-    """What the phase is worked out from, as the conditions will be."""
+    """Return the facts that determine the phase, with the conditions as they will be written."""
     instance, health = found.get(Type.INSTANCE_READY), found.get(Type.HEALTHY)
     reasons = {
         seen.reason(Type.INSTANCE_READY) if instance is None else instance.reason,
@@ -155,7 +160,9 @@ def _node_state(seen: MachineObservation, node: ConditionUpdate | None) -> NodeS
 def _never_unwell(
     seen: MachineObservation, health: ConditionUpdate | None, initialized_at: datetime | None
 ) -> bool:
-    """It is well since it was whole: there is nothing that it has to get over."""
+    """Return whether the Machine has been well since it was initialized, so it need not settle
+    again.
+    """
     known = seen.known(Type.HEALTHY)
     if initialized_at is None or (health is not None and health.status != TRUE):
         return False
@@ -167,7 +174,7 @@ def _never_unwell(
 def _initialized_at(
     seen: MachineObservation, node: ConditionUpdate | None, health: ConditionUpdate | None
 ) -> datetime | None:
-    """Once whole it stays so."""
+    """Return when the Machine was first complete. Once set, the time stays."""
     known = seen.machine.status.initialized_at
     if known is not None or health is None or health.status != TRUE:
         return known
@@ -175,7 +182,10 @@ def _initialized_at(
 
 
 def _node_ref(seen: MachineObservation, health: ConditionUpdate | None) -> NodeReference | None:
-    """The Node that is Ready for the first time, or has come anew; a Machine outlives its Node."""
+    """Return the reference to the Node, which is set when it is Ready for the first time.
+
+    A Node with a new uid replaces the reference; a missing Node keeps it.
+    """
     known, node = seen.machine.status.node_ref, seen.node
     if node is None or seen.conflict or not seen.expects_node:
         return known
@@ -188,7 +198,9 @@ def _node_ref(seen: MachineObservation, health: ConditionUpdate | None) -> NodeR
 
 
 def _provisioning(seen: MachineObservation) -> MachineProvisioning | None:
-    """The client token, before anything is asked for by it: never another one afterwards."""
+    """Return the client token, which is stored before the first request with it and never
+    changes.
+    """
     known = seen.machine.status.provisioning
     if seen.token or not (seen.provision and seen.manages and seen.finalizer):
         return known
@@ -199,7 +211,10 @@ def _provisioning(seen: MachineObservation) -> MachineProvisioning | None:
 
 
 def _first_act(here: bool) -> MachineAct:
-    """Before anything is made for it: what is made is found again by its finalizer."""
+    """Return the act that adds the finalizer, by which whatever is made later can be cleaned up.
+
+    here: whether the host belongs to the Machine by now.
+    """
     return MachineAct.ADD_FINALIZER if here else MachineAct.NONE
 
 
@@ -230,7 +245,9 @@ def _again(seen: MachineObservation, found: Found) -> timedelta | None:
 
 
 def _limits(seen: MachineObservation, found: Found) -> Iterable[timedelta | None]:
-    """What passes by itself: the time to start, minReady, the second look at what is absent."""
+    """Yield the times after which a decision can change: startup, minReady, create timeout, a
+    resync.
+    """
     health = found.get(Type.HEALTHY)
     known = seen.known(Type.HEALTHY)
     if health is not None and health.reason == Starting.WAITING:
@@ -262,8 +279,7 @@ def _changes(
     provisioning: MachineProvisioning | None = None,
     last_operation: LastOperation | None = None,
 ) -> dict[str, Any]:
-    """The merge patch of the status: only what differs, so that a look that finds nothing new
-    writes nothing."""
+    """Return the merge patch of the status. It has only what differs, so it is often empty."""
     status, generation = seen.machine.status, seen.machine.metadata.generation
     conditions = merged(status.conditions, found, generation, seen.now)
     patch: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Whether a component is on a machine as its spec asks. Pure, and the same for all who ask.
+"""Whether a component is on a machine as assigned. Pure, and the same for all callers.
 
-What an agent reports counts for the revision, attempt and content that it echoes, for nothing
-newer: a healthy old revision is no success of the new one (F31).
+An agent's report only counts for the revision, attempt and content that it repeats. A healthy old
+revision is no success of the new one (F31).
 """
 
 from kubenode.api.v1alpha1 import Machine
@@ -18,9 +18,9 @@ AS_DESIRED = {
     DesiredState.STAGED: ComponentState.STAGED,
     DesiredState.ABSENT: ComponentState.ABSENT,
 }
-"""The state in which a component is as desired."""
+"""The state that a component must reach, by desired state."""
 UNDONE = frozenset({ComponentState.ROLLED_BACK, ComponentState.FAILED})
-"""Ends of a revision that did not come to be."""
+"""States in which a revision ended without success."""
 BAD = frozenset(
     {
         ComponentState.FAILED,
@@ -28,19 +28,19 @@ BAD = frozenset(
         ComponentState.DRIFT_FIGHT,
     }
 )
-"""States of which a machine is the worse, whatever revision they are of."""
+"""States that impair a machine, whatever the revision."""
 _ON_DISK = (DesiredState.RUNNING, DesiredState.INSTALLED)
 
 
 def succeeded(
     assigned: AssignedComponent, status: ComponentStatus | None, machine: Machine
 ) -> bool:
-    """Whether the assignment is on the host, and the host and its Node are well with it."""
+    """Return whether the assignment is in force, and the machine is well with it."""
     return applied(assigned, status) and alive(machine)
 
 
 def applied(assigned: AssignedComponent, status: ComponentStatus | None) -> bool:
-    """Whether the host has what is assigned, by its agent's word."""
+    """Return whether the host has what is assigned, according to its agent."""
     if status is None or not reported(assigned, status):
         return False
     if assigned.desired_state in _ON_DISK and status.config_hash != assigned.config_hash:
@@ -49,28 +49,30 @@ def applied(assigned: AssignedComponent, status: ComponentStatus | None) -> bool
 
 
 def undone(assigned: AssignedComponent, status: ComponentStatus | None) -> bool:
-    """Whether this attempt at this revision has ended without success."""
+    """Return whether this attempt at this revision has ended without success."""
     return status is not None and reported(assigned, status) and status.state in UNDONE
 
 
 def reported(assigned: AssignedComponent, status: ComponentStatus) -> bool:
-    """Whether the agent speaks of this assignment and not of one before it."""
+    """Return whether the report is about this assignment and not an earlier one."""
     return (status.revision, status.attempt) == (assigned.revision, assigned.attempt)
 
 
 def alive(machine: Machine) -> bool:
-    """Whether its agent lives and its Node, once it has one, is Ready: as last seen."""
+    """Return whether the agent is alive and the Node, once there is one, is Ready, by the
+    conditions.
+    """
     if not said(machine, MachineConditionType.AGENT_READY):
         return False
     return machine.status.node_ref is None or said(machine, MachineConditionType.NODE_READY)
 
 
 def said(machine: Machine, type_: MachineConditionType) -> bool:
-    """Whether the condition is True."""
+    """Return whether the condition is True."""
     found = machine.status.condition(type_)
     return found is not None and found.status == "True"
 
 
 def status_of(machine: Machine, name: str) -> ComponentStatus | None:
-    """What its agent reports of the component, None: nothing yet."""
+    """Return what the agent reports of the component, None if it has not reported it."""
     return next((c for c in machine.status.components if c.name == name), None)

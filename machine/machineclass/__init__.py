@@ -1,1 +1,1 @@
-"""How a provider makes machines: checked, hashed, counted."""
+"""Status of MachineClasses: validation, hash and count."""

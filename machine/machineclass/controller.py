@@ -1,4 +1,4 @@
-"""Checks and counts MachineClasses: glue."""
+"""Reconcile MachineClasses: validate and count them."""
 
 from typing import Any
 
@@ -15,11 +15,15 @@ from machine.machineset.belonging import OF_CLASS
 from machine.orphans.sightings import Sightings
 
 SETTLE = 1.0
-"""Seconds in which machines of a class are gathered to one count."""
+"""Seconds for which changes of Machines are collected for one count."""
 
 
 class MachineClasses:
-    """instances  who makes machines; sightings  what their last lists said"""
+    """Reconciler of MachineClasses.
+
+    instances: the providers.
+    sightings: the credential errors of the providers.
+    """
 
     def __init__(
         self, ground: SharedCaches, instances: InstanceProviders, sightings: Sightings
@@ -82,7 +86,9 @@ class MachineClasses:
         return ready(provider.validate(spec.config), self._sightings.refused(provider.name))
 
     def _machine_changed(self, key: str, old: Machine | None, new: Machine | None) -> None:
-        """Only those that come and go change a count."""
+        """Enqueue the class of a Machine that was created or is gone. Other changes alter no
+        count.
+        """
         if old is None or new is None:
             for machine in (old, new):
                 if machine is not None and machine.spec.class_ref:

@@ -1,4 +1,4 @@
-"""What is said of a MachineClass: its hash, and whether machines can be made. Pure."""
+"""Compute the hash of a MachineClass, and whether Machines can be made of it. Pure."""
 
 import hashlib
 import json
@@ -14,7 +14,10 @@ MOST_TOLD = 8
 
 
 def class_hash(spec: MachineClassSpec) -> str:
-    """Of what a machine is made from; what only says how it is made may change without it."""
+    """Return the hash of the fields from which an instance is made.
+
+    Fields that only control how it is made may change without another hash.
+    """
     made_from = {
         "provider": spec.provider.value,
         "failureDomain": spec.failure_domain,
@@ -26,9 +29,10 @@ def class_hash(spec: MachineClassSpec) -> str:
 
 
 def ready(problems: Sequence[str], refused: str) -> ConditionUpdate:
-    """problems: what is wrong with the config; refused: why the provider lets us not in, or "".
+    """Return condition Ready. An unreachable provider does not change it.
 
-    A provider that cannot be reached says nothing of the class.
+    problems: errors in the config.
+    refused: why the provider rejects the credentials, "" if it does not.
     """
     if problems:
         return ConditionUpdate(

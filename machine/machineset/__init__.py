@@ -1,1 +1,1 @@
-"""N machines of one template: made, given up in order, replaced when they are unhealthy."""
+"""MachineSets: Machines of one template, created, scaled in order, and replaced if unhealthy."""

@@ -1,4 +1,4 @@
-"""The acts of a set on Machines. Each may be lost, or done twice, without harm."""
+"""Acts of a set on Machines. Each is idempotent and may be lost."""
 
 import logging
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 PLURAL, SETS = Machine.resource.plural, MachineSet.resource.plural
 MOST_FOREIGN = 20
-"""Names in a row that somebody else may have taken."""
+"""Greatest number of names in a row that other Machines may have taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetActs:
-    """Every act checks the lease first, and ends when the cache shows it."""
+    """Acts of a set. Each checks the lease first, and returns when the cache shows its effect."""
 
     kube: Kube
     fence: Fence
@@ -36,9 +36,9 @@ class SetActs:
     guard: DisruptionGuard
 
     async def create(self, machine_set: MachineSet, zone: str, first: int, count: int) -> list[str]:
-        """Names of the machines that are there now, `count` from number `first` on.
+        """Create `count` Machines, numbered from `first`. Return the names that exist now.
 
-        A name that somebody else's Machine has is passed over.
+        A name that a Machine of another owner has is skipped.
         """
         made: list[str] = []
         for number in range(first, first + count + MOST_FOREIGN):
@@ -60,18 +60,19 @@ class SetActs:
         return made
 
     async def annotate(self, machine: Machine, marks: Mapping[str, str | None]) -> None:
-        """None takes a mark off."""
+        """Set annotations of the Machine. None removes one."""
         await self._patch(machine, {"annotations": dict(marks)})
 
     async def own(self, machine: Machine, machine_set: MachineSet | None) -> None:
-        """Make it the set's; None: let it go."""
+        """Make the set the controlling owner of the Machine. None releases it."""
         others = [o for o in machine.metadata.owner_references if not o.controller]
         owners = others if machine_set is None else [*others, owner(machine_set)]
         await self._patch(machine, {"ownerReferences": [o.to_dict() for o in owners]})
 
     async def delete(self, machine: Machine, request: ActRequest) -> None:
-        """Only as it was decided on: whatever changed since is looked at first. Raises ActRefused,
-        and Conflict.
+        """Delete the Machine, if it has not changed since the decision.
+
+        Raises ActRefused and Conflict.
         """
         await self.guard.perform(
             request,
@@ -81,6 +82,7 @@ class SetActs:
         )
 
     async def _same(self, machine: Machine) -> LiveTarget:
+        """Return whether the live Machine is the same one and still chosen for removal."""
         name = machine.metadata.name
         live = await MachineAccess(self.kube).read(name)
         if live is None or live.metadata.uid != machine.metadata.uid:
@@ -100,6 +102,7 @@ class SetActs:
             return
 
     async def write(self, machine_set: MachineSet, change: Mapping[str, Any]) -> None:
+        """Write the changed fields of the set's status."""
         meta = machine_set.metadata
         body = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -135,16 +138,17 @@ def owner(machine_set: MachineSet) -> OwnerReference:
 
 
 def owner_uid(machine: Machine) -> str:
-    """UID of what controls it, "" for nothing."""
+    """Return the UID of the controlling owner, "" for none."""
     return next((o.uid for o in machine.metadata.owner_references if o.controller), "")
 
 
 def is_ours(machine: Machine, machine_set: MachineSet) -> bool:
+    """Return whether the set controls the Machine."""
     return owner_uid(machine) == machine_set.metadata.uid
 
 
 def made_from(machine_set: MachineSet, zone: str, name: str) -> dict[str, Any]:
-    """The Machine as it is created."""
+    """Return the Machine to create."""
     template = machine_set.spec.template
     spec = template.spec
     return {

@@ -1,8 +1,7 @@
-"""Which Machines are a set's: those that it controls; one that nobody controls may join.
+"""Ownership of Machines: adoption and release, as with ReplicaSets.
 
-As with ReplicaSets: a Machine whose labels a set asks for and that has no owner becomes the set's,
-and one whose labels it asks for no more is let go. An imported one is never taken: nobody could
-make another in its place.
+A set adopts a Machine without a controller that its selector matches, and releases one that it no
+longer matches. Imported Machines are never adopted, because a set cannot make a replacement.
 """
 
 from collections.abc import Iterable
@@ -14,23 +13,27 @@ from kubenode.runtime.kube.informer import Informer
 from machine.machineset.act import SetActs, owner_uid
 
 OF_OWNER, OF_CLASS = "owner", "class"
-"""Indexes of Machines that were made for us: by the UID of what controls them, "" for nothing; by
-their class."""
+"""Indexes of provisioned Machines: by the UID of the controlling owner, "" for none; by their
+class.
+"""
 
 
 def index(machines: Informer[Machine]) -> None:
+    """Add the indexes to the informer."""
     machines.add_index(OF_OWNER, lambda m: (owner_uid(m),) if _provisioned(m) else ())
     machines.add_index(OF_CLASS, lambda m: (m.spec.class_ref,) if _provisioned(m) else ())
 
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
+    """Adoption and release of Machines."""
+
     machines: Informer[Machine]
     sets: Informer[MachineSet]
     acts: SetActs
 
     async def settle(self, machine_set: MachineSet) -> bool:
-        """Take and let go; whether one did."""
+        """Adopt and release Machines. Return whether any has changed."""
         changed = False
         for machine in self.machines.by(OF_OWNER, machine_set.metadata.uid):
             if not _asks_for(machine_set, machine) and _lives(machine):
@@ -43,7 +46,7 @@ class Belonging:
         return changed
 
     def sets_of(self, machine: Machine) -> Iterable[str]:
-        """Names of the sets to which a change of it matters."""
+        """Yield the names of the sets that a change of the Machine concerns."""
         uid = owner_uid(machine)
         for machine_set in self.sets.cache.values():
             if uid == machine_set.metadata.uid or (not uid and _asks_for(machine_set, machine)):

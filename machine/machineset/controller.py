@@ -1,4 +1,4 @@
-"""Keeps each set at its machines: glue between what is seen, the step and the acts."""
+"""Reconcile MachineSets: observe the Machines, compute a plan, and carry it out."""
 
 import asyncio
 import logging
@@ -40,22 +40,26 @@ from machine.names import LEAVING, PRESERVED
 log = logging.getLogger(__name__)
 
 SOON = timedelta(seconds=1)
+"""Interval of reconciles after an act that is to be observed."""
 LOOK_AGAIN = timedelta(seconds=30)
-"""While something is under way that nothing else would wake us for."""
+"""Interval of reconciles while something is in progress that wakes nobody."""
 SETTLE = 0.2
-"""Seconds in which changes of members are gathered: one look at a set sees all of its machines."""
+"""Seconds for which changes of members are collected, so that one reconcile handles them together.
+"""
 BY = "machine"
+"""Component name in the audit log."""
 OPERATIONS = {RemovalReason.SCALE_IN: Operation.SCALE_IN, RemovalReason.REPLACE: Operation.REPLACE}
 Type = MachineSetConditionType
 
 
 @dataclass(slots=True)
 class SetSnapshot:
-    """One look at a set.
+    """One observation of a set.
 
-    by_name  its Machines, as they were decided on
-    again    when one of them changes by time alone
-    refused  Machines that may not be given up yet, and why
+    by_name: its Machines, as the decision saw them.
+    again: when a member changes with time alone, None for never.
+    refused: Machines that must not be deleted yet, with the reason.
+    soonest: seconds until a refused Machine can be tried again, None if unknown.
     """
 
     seen: SetObservation
@@ -68,7 +72,10 @@ class SetSnapshot:
 
 
 class MachineSets:
-    """disruptions  prepares what is given up, in the Machine's own name"""
+    """Reconciler of MachineSets.
+
+    disruptions: prepares the disruption for a deletion, with the Machine as the holder.
+    """
 
     def __init__(self, ground: SharedCaches, disruptions: DisruptionService) -> None:
         self._ground, self._disruptions = ground, disruptions
@@ -110,6 +117,7 @@ class MachineSets:
     # -- seeing -------------------------------------------------------------------------------
 
     def _look(self, machine_set: MachineSet) -> SetSnapshot:
+        """Return the observation of the set from the caches."""
         now, name = self._clock.now(), machine_set.metadata.name
         health = self._health.get(name)
         if health is None or health != machine_set.spec.health:
@@ -135,6 +143,7 @@ class MachineSets:
         return SetSnapshot(seen, Crew(members), fits, by_name, min(turns, default=None), {})
 
     def _around(self, machine: Machine) -> MemberSurroundings:
+        """Return what is known of the machine's node. Empty for a machine without a Node."""
         if machine.spec.node == "None":
             return MemberSurroundings()
         node = machine.node_name
@@ -145,9 +154,10 @@ class MachineSets:
     # -- acting -------------------------------------------------------------------------------
 
     async def _create(self, machine_set: MachineSet, most: int) -> None:
-        """Sets of one class make their machines one after another: its limits are theirs all.
+        """Create at most this many Machines.
 
-        None after a restore of etcd: a machine made since the backup may have the next name.
+        Sets of one class take turns, because they share the limits of the class. After a restore of
+        etcd nothing is created: a Machine made after the backup may already have the next name.
         """
         if self._ground.restored():
             return
@@ -164,12 +174,13 @@ class MachineSets:
             await self._tell(machine_set, name, "MachineMade", "Create", f"Machine {name} is made")
 
     def _made(self, machine_set: MachineSet) -> int:
-        """The highest number in a name that is known."""
+        """Return the highest number in the names of the set's Machines that is known."""
         found = self._machines.by(OF_OWNER, machine_set.metadata.uid)
         numbers = (number_of(machine_set.metadata, m.metadata.name) for m in found)
         return max(machine_set.status.made, max(numbers, default=0))
 
     async def _choose(self, machine_set: MachineSet, look: SetSnapshot, plan: SetPlan) -> None:
+        """Write the decisions of the plan on the Machines as annotations."""
         for name in plan.unmark:
             machine = look.by_name[name]
             if await self._disruptions.end(self._node_of(machine), holder_of(machine)):
@@ -182,7 +193,7 @@ class MachineSets:
             await self._tell(machine_set, name, "MachinePreserved", "Preserve", what)
 
     async def _remove(self, machine_set: MachineSet, look: SetSnapshot, name: str) -> None:
-        """Ask for the permit; under it the Machine's deletion goes on with the drain."""
+        """Prepare the disruption and delete the Machine, whose deletion continues the drain."""
         machine = look.by_name[name]
         leaving = RemovalReason(machine.metadata.annotations[LEAVING])
         if leaving is RemovalReason.REPLACE and (why := self._held_back(machine)):
@@ -202,6 +213,7 @@ class MachineSets:
         await self._tell(machine_set, name, "MachineRemoved", leaving.value, what)
 
     def _held_back(self, machine: Machine) -> str:
+        """Return why the meltdown check does not let the Machine be replaced, "" if it does."""
         return self._ground.meltdown.held_back(machine.metadata.uid)
 
     def _request(self, machine: Machine, permit: str, why: str) -> ActRequest:
@@ -220,7 +232,7 @@ class MachineSets:
         )
 
     async def _permitted(self, look: SetSnapshot, machine: Machine, leaving: RemovalReason) -> str:
-        """Name of the permit, UNNEEDED without a Node; "": not now."""
+        """Return the name of the permit, UNNEEDED without a Node, "" if the deletion must wait."""
         node, holder = self._node_of(machine), holder_of(machine)
         wish = DisruptionRequest(
             node,
@@ -245,7 +257,7 @@ class MachineSets:
     # -- saying -------------------------------------------------------------------------------
 
     async def _say(self, machine_set: MachineSet, look: SetSnapshot) -> None:
-        """As it was seen, before what was done now: the next look tells of that."""
+        """Write the status as observed. The acts of this reconcile show in the next one."""
         want = wanted(machine_set)
         conditions = {
             Type.SCALED: said.scaled(want, look.seen, look.crew, look.room),
@@ -286,7 +298,7 @@ class MachineSets:
     # -- waking -------------------------------------------------------------------------------
 
     def wake(self, holder: Holder) -> None:
-        """Kube Defender says that this Machine's turn has come."""
+        """Enqueue the sets of the Machine that is next in line at Kube Defender."""
         machine = self._machines.get(holder.name) if holder.kind == "Machine" else None
         self._wake(machine)
 
@@ -300,7 +312,7 @@ class MachineSets:
         self._wake(old, new)
 
     def _node_changed(self, key: str, old: Node | None, new: Node | None) -> None:
-        """Their heartbeats, images and volumes say nothing here."""
+        """Wake the sets of the node, unless only its heartbeat, images or volumes have changed."""
         turned = self._clocks.changed(key, new)
         if turned or old is None or new is None or _conditions(old) != _conditions(new):
             self._wake(*self._machines.by(OF_NODE, key))
@@ -321,6 +333,7 @@ def holder_of(machine: Machine) -> Holder:
 
 
 def _why(look: SetSnapshot, name: str) -> str:
+    """Return why the member is unhealthy, "" if it is not."""
     return next((m.unhealthy for m in look.seen.members if m.name == name), "")
 
 

@@ -1,6 +1,6 @@
-"""What was made of each Machine, kept until one of the things that it was made of is another.
+"""Cache of set members, each valid until one of its inputs changes.
 
-A set of 10,000 looks at all of its machines whenever one of them changes.
+A set of 10,000 observes all of its Machines whenever one of them changes.
 """
 
 from datetime import datetime
@@ -13,6 +13,8 @@ from machine.machineset.observe import MemberSurroundings, member
 
 
 class _KnownMachine(NamedTuple):
+    """A member with the inputs from which it was computed."""
+
     machine: Machine
     around: MemberSurroundings
     class_hash: str
@@ -23,6 +25,8 @@ class _KnownMachine(NamedTuple):
 
 
 class KnownMembers:
+    """Cache of members by Machine name."""
+
     def __init__(self) -> None:
         self._known: dict[str, _KnownMachine] = {}
 
@@ -37,7 +41,9 @@ class KnownMembers:
         health: MachineSetHealth,
         now: datetime,
     ) -> tuple[SetMember, datetime | None]:
-        """As `observe.member`. Objects of the caches are never changed, only replaced."""
+        """Return the same as `observe.member`. Inputs are compared by identity: caches replace
+        objects.
+        """
         name = machine.metadata.name
         known = self._known.get(name)
         if (

@@ -1,4 +1,4 @@
-"""The machines of a set as its decisions see them, and what is wanted of them. Pure."""
+"""Members and target of a set, as its decisions see them. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1.machineset import ScaleInOrder
 
 
 class RemovalReason(StrEnum):
-    """Why a machine was chosen to be given up: the value of its annotation."""
+    """Why a Machine was chosen for removal: the value of its annotation."""
 
     SCALE_IN = "ScaleIn"
     REPLACE = "Replace"
@@ -18,18 +18,22 @@ class RemovalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SetMember:
-    """A machine of the set.
+    """A Machine of the set.
 
-    failed        it will not come to run by itself any more
-    gone          its instance is: people would find nothing to look at
-    initialized   it has run once
-    ready         its Node, or where it has none its agent, is
-    available     ready for long enough, and not just back from repair
-    outdated      made from another content of its class
-    unhealthy     why it is to be replaced, "" if it is not
-    ailing        not unhealthy yet: it will be, once its Node's condition has lasted long enough
-    repair        the open job that holds its node, or the machine itself, "" for none
-    preserved     failed, and kept until then beside the set
+    deleting: the Machine is being deleted.
+    failed: it will not run by itself any more.
+    gone: its instance is gone, so preserving it would show nothing.
+    initialized: it has run once.
+    ready: its Node is ready; without a Node, its agent.
+    available: ready for long enough, also since the last repair.
+    outdated: made from other content of its class.
+    unhealthy: why it is to be replaced, "" if it is healthy.
+    ailing: it becomes unhealthy if its Node's condition lasts.
+    repair: the open job on its node, or the operation on the machine itself, "" for none.
+    delete_first: a person marked it to be removed first.
+    hands_off: a person marked it to be left alone.
+    preserved: the time until which the failed Machine is kept besides the set, None if it is not.
+    leaving: why it was chosen for removal, None if it was not.
     """
 
     name: str
@@ -52,17 +56,18 @@ class SetMember:
 
     @property
     def sick(self) -> bool:
-        """Counts against `maxUnhealthy`: one under repair does too."""
+        """Whether the member counts against `maxUnhealthy`, as one under repair does."""
         return bool(self.unhealthy or self.repair)
 
     @property
     def coming(self) -> bool:
+        """Whether the member has not run yet, and is not sick."""
         return not (self.initialized or self.sick)
 
 
 @dataclass(frozen=True, slots=True)
 class SetTarget:
-    """As `spec` of the MachineSet. `replace_outdated`: updatePolicy is Replace."""
+    """The spec of the MachineSet. `replace_outdated`: updatePolicy is Replace."""
 
     replicas: int
     max_surge: int | str = 1
@@ -75,14 +80,17 @@ class SetTarget:
 
     @property
     def surge(self) -> int:
+        """How many Machines may exist above `replicas`."""
         return at_least_one(self.max_surge, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class SetObservation:
-    """frozen   why nothing may be given up now, "" if it may
-    blocked  why none can be made now, "" if one can
-    room     how many may be made now by the limits of the class
+    """What a set has observed.
+
+    frozen: why no Machine may be removed now, "" if one may.
+    blocked: why no Machine can be created now, "" if one can.
+    room: how many Machines the limits of the class allow to create now.
     """
 
     now: datetime
@@ -93,12 +101,14 @@ class SetObservation:
 
 
 class Crew:
-    """Members sorted by what becomes of them; each is in one of the first four.
+    """The members of a set by their fate. Each is in one of the first four lists.
 
-    staying    they are what `replicas` counts
-    leaving    chosen to be given up, and still whole
-    deleting   on their way out; what runs of them still costs
-    preserved  kept for people, counted nowhere
+    staying: members that count for `replicas`.
+    leaving: chosen for removal, and not being deleted.
+    deleting: being deleted; until they are gone they still cost.
+    preserved: kept for inspection, and not counted.
+    sick: members that are unhealthy or under repair.
+    coming: staying members that have not run yet.
     """
 
     def __init__(self, members: Sequence[SetMember]) -> None:
@@ -113,7 +123,7 @@ class Crew:
         self.total = len(counted)
 
     def too_many_sick(self, wanted: SetTarget) -> str:
-        """Why none may be replaced, "" if one may."""
+        """Return why no Machine may be replaced, "" if one may."""
         live = len(self.staying) + len(self.leaving)
         if len(self.sick) <= at_least_one(wanted.max_unhealthy, live):
             return ""
@@ -124,6 +134,6 @@ class Crew:
 
 
 def at_least_one(share: int | str, total: int) -> int:
-    """A percentage is rounded down to at least one; a number, and 0%, mean what they say."""
+    """Return the number for a count or percentage. A percentage above 0% yields at least 1."""
     found = share_of(share, total)
     return max(found, 1) if is_ratio(share) and share != "0%" else found

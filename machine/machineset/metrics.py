@@ -1,4 +1,4 @@
-"""How many machines sets have made and given up."""
+"""Counters of the Machines that sets have created and removed."""
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -6,6 +6,8 @@ from machine.machineset.members import RemovalReason
 
 
 class MachineSetMetrics:
+    """The counters."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self.made = Counter(
             "kubenode_machineset_machines_made",

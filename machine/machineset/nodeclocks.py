@@ -1,6 +1,6 @@
-"""Since when the conditions of Nodes are what they are, by our own clock (rules.held).
+"""Start times of Node conditions, by the clock of this process (see rules.held).
 
-Only conditions that some set asks about are followed: of most Nodes that is Ready alone.
+Only conditions that some set asks for are tracked. For most Nodes that is Ready alone.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -19,17 +19,20 @@ NONE: Conditions = MappingProxyType({})
 
 
 class NodeClocks:
-    """nodes  all Nodes of the cache, when another condition is to be followed"""
+    """Tracker of Node conditions.
+
+    nodes: returns all cached Nodes, when another condition is to be tracked.
+    """
 
     def __init__(self, nodes: Callable[[], Collection[Node]], clock: Clock) -> None:
         self._nodes, self._clock, self._steps = nodes, clock, ClockSteps()
         self._types: frozenset[str] = frozenset()
         self._clocks: dict[str, tuple[str, ConditionClock]] = {}
-        """By name of the Node: its UID and the clock."""
+        """By Node name, its UID and the clock of its conditions."""
         self._facts: dict[str, Conditions] = {}
 
     def follow(self, types: Collection[str]) -> None:
-        """Follow these conditions too, of every Node."""
+        """Track these condition types as well, for all Nodes."""
         if self._types.issuperset(types):
             return
         self._types |= frozenset(types)
@@ -38,8 +41,8 @@ class NodeClocks:
             self._take(node, now)
 
     def changed(self, key: str, new: Node | None) -> bool:
-        """Take in what a Node is now, None for gone; whether a condition has another status or
-        beginning.
+        """Record the Node, None if it is gone. Return whether a status or start time has
+        changed.
         """
         if new is None:
             self._clocks.pop(key, None)
@@ -48,11 +51,12 @@ class NodeClocks:
         return bool(self._types) and self._take(new, self._now())
 
     def conditions(self, node: str) -> Conditions:
-        """By type. The same object while nothing but a heartbeat changes."""
+        """Return the conditions by type. The object stays the same while only heartbeats change."""
         self._now()
         return self._facts.get(node, NONE)
 
     def _take(self, node: Node, now: datetime) -> bool:
+        """Record the Node's conditions. Return whether a status or start time has changed."""
         name, uid = node.metadata.name, node.metadata.uid
         known, clock = self._clocks.get(name, ("", None))
         if clock is None or known != uid:
@@ -66,7 +70,7 @@ class NodeClocks:
         return True
 
     def _now(self) -> datetime:
-        """What is remembered keeps its age when our wall clock was set."""
+        """Return the wall time, after shifting the start times if the wall clock was set."""
         now = self._clock.now()
         if step := self._steps.step(now, self._clock.monotonic()):
             for name, (_, clock) in self._clocks.items():
@@ -76,4 +80,5 @@ class NodeClocks:
 
 
 def _beginnings(conditions: Conditions) -> dict[str, tuple[str, datetime]]:
+    """Return status and start time of the conditions, by type."""
     return {type_: (fact.status, fact.since) for type_, fact in conditions.items()}

@@ -1,4 +1,4 @@
-"""From Machines, Nodes and jobs to what a set decides on. Pure: objects in, facts out."""
+"""Convert Machines, Nodes and jobs to the facts on which a set decides. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,18 +19,21 @@ from machine.machineset.nodeclocks import NONE, Conditions
 from machine.names import DELETE_FIRST, HANDS_OFF, LEAVING, PRESERVED
 
 MINUTE = timedelta(seconds=60)
+"""Period of the limit `createsPerMinute`."""
 GONE = "InstanceGone"
+"""Reason of InstanceReady for an instance that is gone."""
 QUOTA = "QuotaExceeded"
+"""Reason of InstanceReady, and of Scaled, for an exhausted quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSurroundings:
-    """What is known beside the Machine itself.
+    """What is known besides the Machine.
 
-    node      its Node, None where there is none
-    repair    the open job that holds the node, "" for none
-    repaired  when the last one was closed
-    conditions  those of the Node that a set asks about, with when they began by our own clock
+    node: its Node, None if there is none.
+    repair: the open job that holds the node, "" for none.
+    repaired: when the last job was closed, None for never.
+    conditions: the Node conditions that a set asks for, with their start by this process's clock.
     """
 
     node: Node | None = None
@@ -40,6 +43,7 @@ class MemberSurroundings:
 
 
 def wanted(machine_set: MachineSet) -> SetTarget:
+    """Return the target from the spec."""
     spec = machine_set.spec
     return SetTarget(
         replicas=spec.replicas,
@@ -60,7 +64,7 @@ def member(
     health: MachineSetHealth,
     now: datetime,
 ) -> tuple[SetMember, datetime | None]:
-    """The second is when it becomes another one though nothing changes, None for not."""
+    """Return the member, and when it changes with time alone, None for never."""
     status, annotations = machine.status, machine.metadata.annotations
     why, at = unhealthy(machine, around, health.unhealthy_conditions, now)
     burnt_in = None if around.repaired is None else around.repaired + machine.spec.min_ready
@@ -100,9 +104,10 @@ def unhealthy(
     wanted: Sequence[UnhealthyCondition],
     now: datetime,
 ) -> tuple[str, datetime | None]:
-    """Why the machine is to be replaced, "" for not; and when it will be if nothing changes.
+    """Return why the machine is to be replaced, "" for no reason, and when it will be if nothing
+    changes.
 
-    A silent agent alone is none: its Node, which carries the work, may be well.
+    A silent agent alone is no reason: the Node, which runs the pods, may be well.
     """
     if machine.status.phase is MachinePhase.FAILED:
         return f"Failed: {_why_failed(machine)}", None
@@ -124,7 +129,9 @@ def unhealthy(
 def _since(
     machine: Machine, around: MemberSurroundings, wanted: UnhealthyCondition
 ) -> datetime | None:
-    """Since when the condition is as `wanted`, by our own clock; None: it is not."""
+    """Return since when the condition has the given status by this process's clock, None if it has
+    not.
+    """
     if around.node is None:
         return _node_gone(machine, wanted)
     condition = around.conditions.get(wanted.type)
@@ -132,7 +139,10 @@ def _since(
 
 
 def _node_gone(machine: Machine, wanted: UnhealthyCondition) -> datetime | None:
-    """A Node that was there and is no more is Ready Unknown: since the Machine shows it."""
+    """Return since when the Node has been missing, None if that does not match the condition.
+
+    A missing Node counts as Ready=Unknown, from the time at which the Machine's condition shows it.
+    """
     shown = machine.status.condition(MachineConditionType.NODE_READY)
     if (wanted.type, wanted.status) != ("Ready", "Unknown") or shown is None:
         return None
@@ -140,6 +150,7 @@ def _node_gone(machine: Machine, wanted: UnhealthyCondition) -> datetime | None:
 
 
 def _why_failed(machine: Machine) -> str:
+    """Return the message of the condition that explains the failure, "" if none does."""
     types = (MachineConditionType.INSTANCE_READY, MachineConditionType.HEALTHY)
     found = [machine.status.condition(type_) for type_ in types]
     return next((c.message for c in found if c is not None and c.status == "False"), "")
@@ -150,12 +161,12 @@ def _why_failed(machine: Machine) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClassCapacity:
-    """Whether the class lets another machine be made.
+    """Capacity of a class for further Machines.
 
-    blocked  why not, "" if it does
-    reason   of condition Scaled
-    left     how many now
-    again    when there is more room, None if that is not a matter of time
+    blocked: why no Machine can be created, "" if one can.
+    reason: the reason for condition Scaled.
+    left: how many can be created now.
+    again: when more can be created, None if that does not depend on time.
     """
 
     blocked: str = ""
@@ -167,7 +178,10 @@ class ClassCapacity:
 def room(
     ref: str, class_: MachineClass | None, made: Sequence[Machine], now: datetime
 ) -> ClassCapacity:
-    """made: all Machines of this class, of any set."""
+    """Return the capacity of the class.
+
+    made: all Machines of this class, of any set.
+    """
     if class_ is None:
         return ClassCapacity(f"there is no MachineClass {ref}", "PreflightFailed")
     if class_.metadata.deletion_timestamp is not None:
@@ -205,6 +219,7 @@ def _true(machine: Machine, type_: MachineConditionType) -> bool:
 
 
 def _reason(machine: Machine, type_: MachineConditionType) -> str:
+    """Return the reason of a condition that is not True, else ""."""
     found = machine.status.condition(type_)
     return found.reason if found is not None and found.status != "True" else ""
 
@@ -216,7 +231,7 @@ def _ready(machine: Machine) -> bool:
 
 
 def _operation(machine: Machine) -> str:
-    """Of a repair on this machine, "" for none that is still without an answer."""
+    """Return the ID of the operation that has no final answer yet, "" for none."""
     wanted, last = machine.spec.operation, machine.status.last_operation
     if wanted is None:
         return ""
@@ -225,6 +240,7 @@ def _operation(machine: Machine) -> str:
 
 
 def _marked(machine: Machine, key: str) -> bool:
+    """Return whether the annotation or label is set, and not to "false"."""
     meta = machine.metadata
     values = (meta.annotations.get(key), meta.labels.get(key))
     return any(value is not None and value != "false" for value in values)
@@ -235,7 +251,10 @@ def _leaving(text: str) -> RemovalReason | None:
 
 
 def _instant(text: str) -> datetime | None:
-    """What a person wrote may be no instant: then the machine is not kept, and counts."""
+    """Return the time, None if the text is no time with zone.
+
+    The text may come from a person. A Machine with an invalid one is not preserved, and counts.
+    """
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""What a set says of itself: its counts and conditions. Pure.
+"""Status and conditions of a MachineSet. Pure.
 
-Sentences hold no time, or each look would be a write.
+Messages contain no time, because each new message is a write.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from machine.machineset.members import Crew, RemovalReason, SetObservation, SetT
 from machine.machineset.observe import ClassCapacity
 
 NAMED = 3
-"""Machines that a message names."""
+"""Machines that a message names before the rest is counted."""
 
 
 def status(
@@ -25,7 +25,10 @@ def status(
     made: int,
     now: datetime,
 ) -> MachineSetStatus:
-    """The status as it shall be; `made` is the highest number in a name that is known."""
+    """Return the new status.
+
+    made: the highest known number in the name of a Machine.
+    """
     generation, before = machine_set.metadata.generation, machine_set.status
     live = [*crew.staying, *crew.leaving]
     replacing = sum(m.leaving is RemovalReason.REPLACE for m in crew.leaving)
@@ -47,7 +50,7 @@ def status(
 
 
 def changes(machine_set: MachineSet, new: MachineSetStatus) -> dict[str, Any]:
-    """The fields that are to be written, {} for none."""
+    """Return the fields of the status that must be written, {} for none."""
     before, after = machine_set.status.to_dict(), new.to_dict()
     return {key: value for key, value in after.items() if before.get(key) != value}
 
@@ -55,6 +58,7 @@ def changes(machine_set: MachineSet, new: MachineSetStatus) -> dict[str, Any]:
 def scaled(
     wanted: SetTarget, seen: SetObservation, crew: Crew, room: ClassCapacity
 ) -> ConditionUpdate:
+    """Return condition Scaled."""
     have, want = len(crew.staying), wanted.replicas
     if have < want and room.blocked:
         return _no(room.reason, f"{have} of {want} machines: {room.blocked}")
@@ -73,7 +77,10 @@ def scaled(
 def healthy(
     wanted: SetTarget, seen: SetObservation, crew: Crew, refused: Mapping[str, str]
 ) -> ConditionUpdate:
-    """refused: Machines that may not be given up yet, and why, by name."""
+    """Return condition Healthy.
+
+    refused: Machines that must not be deleted yet, by name, with the reason.
+    """
     if not crew.sick and not crew.leaving:
         return ConditionUpdate(ConditionStatus.TRUE, "Healthy", "no machine is unhealthy")
     if too_many := crew.too_many_sick(wanted):
@@ -88,7 +95,7 @@ def healthy(
 
 
 def selector_text(machine_set: MachineSet) -> str:
-    """As `kubectl get -l` takes it."""
+    """Return the selector in the syntax of `kubectl get -l`."""
     selector = machine_set.spec.selector
     parts = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
     for each in selector.match_expressions:

@@ -1,13 +1,13 @@
-"""What becomes of a set's machines now. Pure: what is wanted and seen, to a plan of small acts.
+"""Decide what happens to the Machines of a set. Pure: target and observation in, plan out.
 
-Each act is one that may be lost or done twice. What is chosen is written on the Machine before
-anything happens to it, so that a restart goes on with the same one, and a change of mind is seen.
+Each act is idempotent and may be lost. A decision is written on the Machine before it is carried
+out, so that a restart continues with the same Machine and a change of mind is observed. The order:
 
-    unmark    those that need not leave any more; nothing else in that turn
-    shrink    choose in order which leave: while there are too many, none is replaced
-    replace   choose the unhealthy, then the outdated, within the limits; keep a failed one
-    remove    those chosen that may go now: their permit is asked for, then they are deleted
-    create    what is missing, never above replicas and surge together
+- unmark: Machines that need not leave any more. If there are any, nothing else is done.
+- shrink: choose Machines to leave. While there are too many, none is replaced.
+- replace: choose the unhealthy, then the outdated, within the limits; preserve a failed one.
+- remove: chosen Machines that may go now. They get a permit and are deleted.
+- create: missing Machines, within replicas plus surge.
 """
 
 from collections import Counter
@@ -19,14 +19,15 @@ from kubenode.api.v1alpha1.machineset import ScaleInOrder
 from machine.machineset.members import Crew, RemovalReason, SetMember, SetObservation, SetTarget
 
 AT_ONCE = 10
-"""Machines that are chosen to leave at once; the rest is chosen when these are gone."""
+"""Greatest number of Machines that are scaled in together."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    """Names of members, and how many to make.
+    """The decisions about a set. Names of members, and how many Machines to create.
 
-    preserve  with the instant until which each is kept
+    mark: the Machines to choose for removal, with the reason.
+    preserve: the failed Machines to preserve, each with the time until which.
     """
 
     unmark: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ class SetPlan:
 
 
 def step(wanted: SetTarget, seen: SetObservation) -> SetPlan:
+    """Return the plan."""
     crew = Crew(seen.members)
     if back := tuple(_stay_after_all(wanted, crew)):
         return SetPlan(unmark=back)
@@ -54,7 +56,7 @@ def step(wanted: SetTarget, seen: SetObservation) -> SetPlan:
 
 
 def _stay_after_all(wanted: SetTarget, crew: Crew) -> Iterator[str]:
-    """Of those chosen: whom people want left alone, who got well, who is needed again."""
+    """Yield the chosen Machines that are to stay: protected, well again, or needed again."""
     stays = [m for m in crew.leaving if m.hands_off or not _still(wanted, crew, m)]
     stays += _well_and_outdated(crew)[wanted.surge :] if wanted.surge else []
     names = {m.name for m in stays}
@@ -66,9 +68,11 @@ def _stay_after_all(wanted: SetTarget, crew: Crew) -> Iterator[str]:
 
 
 def _still(wanted: SetTarget, crew: Crew, member: SetMember) -> bool:
-    """Whether what it was chosen for holds. A job that opened has its node first.
+    """Return whether the reason for the choice still holds. An open job on the node takes
+    precedence.
 
-    After a restart each wait of a condition begins anew: that alone makes no machine well.
+    After a restart the duration of each condition is counted anew. That alone makes no machine
+    well.
     """
     if member.leaving is RemovalReason.SCALE_IN:
         return True
@@ -81,6 +85,7 @@ def _still(wanted: SetTarget, crew: Crew, member: SetMember) -> bool:
 
 
 def _well_and_outdated(crew: Crew) -> list[SetMember]:
+    """Return the Machines that are to be replaced only because they are outdated, by name."""
     replaced = (
         m for m in crew.leaving if m.leaving is RemovalReason.REPLACE and not (m.sick or m.ailing)
     )
@@ -88,14 +93,14 @@ def _well_and_outdated(crew: Crew) -> list[SetMember]:
 
 
 def _shrink(wanted: SetTarget, crew: Crew) -> dict[str, RemovalReason]:
-    """Too many: who leaves, as far as one turn goes."""
+    """Choose the Machines to scale in, at most AT_ONCE together."""
     room = AT_ONCE - sum(m.leaving is RemovalReason.SCALE_IN for m in crew.leaving)
     most = min(len(crew.staying) - wanted.replicas, max(0, room))
     free = [m for m in crew.staying if not m.hands_off]
     zones = Counter(m.zone for m in free)
     chosen: dict[str, RemovalReason] = {}
     while free and len(chosen) < most:
-        # Each that leaves makes its zone emptier.
+        # Each removal changes which zone is fullest.
         first = min(free, key=lambda m: _rank(wanted, m, zones))
         free.remove(first)
         zones[first.zone] -= 1
@@ -104,7 +109,7 @@ def _shrink(wanted: SetTarget, crew: Crew) -> dict[str, RemovalReason]:
 
 
 def _in_order(wanted: SetTarget, members: list[SetMember]) -> list[SetMember]:
-    """Who leaves first, first."""
+    """Return the members in the order in which they are removed."""
     zones = Counter(m.zone for m in members)
     return sorted(members, key=lambda m: _rank(wanted, m, zones))
 
@@ -112,7 +117,11 @@ def _in_order(wanted: SetTarget, members: list[SetMember]) -> list[SetMember]:
 def _rank(
     wanted: SetTarget, m: SetMember, zones: Mapping[str, int]
 ) -> tuple[bool, bool, bool, int, float, str]:
-    """To be deleted first, failed, not ready, of the fullest zone, by age, by name."""
+    """Return the sort key for removal.
+
+    First those marked for deletion, then failed ones, those not ready, those in the fullest zone,
+    then by age and by name.
+    """
     age = m.created.timestamp() * (-1 if wanted.order is ScaleInOrder.NEWEST else 1)
     return not m.delete_first, not m.failed, m.ready, -zones[m.zone], age, m.name
 
@@ -120,7 +129,10 @@ def _rank(
 def _replace(
     wanted: SetTarget, seen: SetObservation, crew: Crew
 ) -> tuple[dict[str, datetime], dict[str, RemovalReason]]:
-    """Whom to keep for people, and whom to choose, as far as `maxReplacing` goes."""
+    """Return the Machines to preserve, with the time until which, and those to replace.
+
+    Both count against `maxReplacing`.
+    """
     replacing = [m for m in crew.leaving if m.leaving is RemovalReason.REPLACE]
     left = wanted.max_replacing - len(replacing) - len(crew.deleting) - len(crew.coming)
     mark = {m.name: RemovalReason.REPLACE for m in _kept_long_enough(wanted, seen, crew)}
@@ -139,7 +151,7 @@ def _replace(
 
 
 def _candidates(wanted: SetTarget, crew: Crew) -> list[SetMember]:
-    """The unhealthy that nobody repairs; where all are well, the outdated."""
+    """Return unhealthy Machines without a repair; if all are well, the outdated ones."""
     free = [m for m in crew.staying if not (m.hands_off or m.repair)]
     unhealthy = sorted((m for m in free if m.unhealthy), key=lambda m: (not m.failed, m.name))
     if unhealthy or not wanted.replace_outdated or not _all_well(crew, wanted.replicas):
@@ -147,16 +159,18 @@ def _candidates(wanted: SetTarget, crew: Crew) -> list[SetMember]:
     outdated = _in_order(wanted, [m for m in free if m.outdated])
     if not wanted.surge:
         return outdated
-    # Each waits for one more machine beside the others: more than fit there would wait for ever.
+    # Each needs an extra Machine first; those beyond the surge would wait for ever.
     return outdated[: max(0, wanted.surge - len(_well_and_outdated(crew)))]
 
 
 def _all_well(crew: Crew, at_least: int) -> bool:
+    """Return whether all staying members are available, and at least this many."""
     well = all(m.available and not m.sick for m in crew.staying)
     return well and len(crew.staying) >= at_least
 
 
 def _kept_long_enough(wanted: SetTarget, seen: SetObservation, crew: Crew) -> list[SetMember]:
+    """Return preserved Machines whose time is over, and the oldest above the limit."""
     kept = [m for m in crew.preserved if m.leaving is None and not (m.deleting or m.hands_off)]
     kept.sort(key=lambda m: (m.preserved, m.name))
     more = max(0, len(kept) - wanted.preserve_max)
@@ -171,7 +185,7 @@ def _kept_long_enough(wanted: SetTarget, seen: SetObservation, crew: Crew) -> li
 
 
 def _may_go(wanted: SetTarget, crew: Crew) -> Iterator[str]:
-    """Of those chosen: whose permit may be asked for."""
+    """Yield the chosen Machines for which a permit may be requested."""
     for member in crew.preserved:
         if member.leaving is not None and not (member.deleting or member.hands_off):
             yield member.name
@@ -181,9 +195,9 @@ def _may_go(wanted: SetTarget, crew: Crew) -> Iterator[str]:
 
 
 def _follows(wanted: SetTarget, crew: Crew, member: SetMember) -> bool:
-    """Whether a machine to be replaced may go: with surge, once the other one is there.
+    """Return whether a Machine to be replaced may go. With surge its successor must exist first.
 
-    A failed one in its place is enough for an unhealthy machine, and not for one that works.
+    An unhealthy Machine may go although its successor is not healthy; one that works may not.
     """
     if crew.too_many_sick(wanted) or member.ailing:
         return False
@@ -195,6 +209,7 @@ def _follows(wanted: SetTarget, crew: Crew, member: SetMember) -> bool:
 
 
 def _missing(wanted: SetTarget, seen: SetObservation, crew: Crew) -> int:
+    """Return how many Machines to create."""
     if seen.blocked:
         return 0
     below = wanted.replicas - len(crew.staying)

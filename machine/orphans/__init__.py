@@ -1,1 +1,1 @@
-"""Instances that carry this cluster's tag and belong to no Machine: a finding for people."""
+"""Orphans: instances with this cluster's tag and without a Machine, reported to people."""

@@ -1,6 +1,6 @@
-"""Looks at each provider's instances every quarter of an hour and records the orphans: glue.
+"""Search each provider's instances for orphans periodically, and record them.
 
-It deletes nothing. What it finds is shown by `kubenode machine orphans`, an Event and an alert.
+Nothing is deleted. `kubenode machine orphans`, an Event and an alert show the findings.
 """
 
 import logging
@@ -32,7 +32,10 @@ from machine.provisioning import Provisioning
 log = logging.getLogger(__name__)
 
 LONGEST_LOOKS = 1.5
-"""Times `every` between two looks that count: of a longer gap nobody knows what was in it."""
+"""Greatest time between two scans that counts as absence, as a multiple of `every`.
+
+In a longer gap it is unknown whether a Node or an agent was present.
+"""
 
 
 class OrphanMetrics:
@@ -50,9 +53,9 @@ class OrphanMetrics:
 
 
 class Orphans:
-    """A Part, under the lease.
+    """A part that searches for orphans, under the lease.
 
-    every  seconds between two scans
+    every: seconds between two scans.
     """
 
     name = "orphans"
@@ -73,7 +76,7 @@ class Orphans:
             await self._ground.clock.sleep(self._every)
 
     async def scan(self) -> None:
-        """Once over all providers. What fails is tried again in the next scan."""
+        """Scan all providers once. What fails is tried again in the next scan."""
         if not self._cluster:
             return
         try:
@@ -92,7 +95,7 @@ class Orphans:
     async def _looked(
         self, provider: Instances, before: Sequence[OrphanRecord]
     ) -> Sequence[OrphanRecord]:
-        """The provider's records after a look; as before where that fails."""
+        """Return the provider's records after a scan, unchanged if it fails."""
         try:
             return await self._look(provider, before)
         except (InstanceError, KubeError) as error:
@@ -129,14 +132,19 @@ class Orphans:
         return step(provider.name, orphans, known, self._sighting(presence), waited, now)
 
     def _waited(self, provider: str) -> float:
-        """Seconds since the last look at this provider that went well, by our own clock."""
+        """Return the monotonic seconds since the last successful scan of the provider.
+
+        0 for the first scan, and after a gap that is too long.
+        """
         now = self._ground.clock.monotonic()
         since = now - self._looked_at.get(provider, now)
         self._looked_at[provider] = now
         return since if since <= LONGEST_LOOKS * self._every else 0.0
 
     def _sighting(self, presence: Presence) -> Callable[[Instance], str]:
-        """What of an instance is in the cluster: its agent, or a Node."""
+        """Return a function that says what of an instance is in the cluster, its agent or a
+        Node.
+        """
 
         def of(instance: Instance) -> str:
             sign = self._ground.lifesigns.of(instance.tags.get(MACHINE_TAG, ""))
@@ -149,7 +157,7 @@ class Orphans:
     async def _recorded(
         self, before: Sequence[OrphanRecord], records: Sequence[OrphanRecord]
     ) -> None:
-        """Show the findings; of a new one tell."""
+        """Update the metric, and emit an Event for each new orphan."""
         self._metrics.orphans.set(len(records))
         known = {one.provider_id for one in before}
         for one in records:
@@ -167,7 +175,9 @@ class Orphans:
             await self._ground.recorder.emit(regarding, "Warning", "OrphanFound", told)
 
     async def _claimed(self, instance: Instance) -> bool:
-        """By the API server itself: the cache may lag."""
+        """Return whether a Machine claims the instance, by a live read, because the cache may
+        lag.
+        """
         name = instance.tags.get(MACHINE_TAG, "")
         if not name:
             return True
@@ -179,9 +189,9 @@ class Orphans:
 
 
 def _runs(machine: Machine) -> bool:
-    """It was in service, and nobody has proven since that its instance is gone.
+    """Return whether the Machine was in service and its instance is not known to be gone.
 
-    A new instance may be missing in a list for a while.
+    A new instance may be missing in a list for a while, so it does not count.
     """
     ready = machine.status.condition(MachineConditionType.INSTANCE_READY)
     return (

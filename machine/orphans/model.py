@@ -1,4 +1,4 @@
-"""One orphan, as it is remembered."""
+"""Record of one orphan."""
 
 from datetime import datetime
 
@@ -8,14 +8,16 @@ import msgspec
 class OrphanRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One instance that no Machine claims.
 
-    provider        name of its entry in the providers file
-    provider_id     as a Node's `spec.providerID` would be
-    machine         name on its tag; `machine_uid` is the UID in its token
-    found_at        when it was recorded
-    absent_seconds  how long no Node and no agent of it was there without a break, by our own clock;
-                    looks that failed and restarts add nothing
-    sighting        what was there at the last look, "" for nothing
-    held            why it is not deleted, as a sentence
+    provider: name of its entry in the providers file.
+    provider_id: its ID, in the form of a Node's `spec.providerID`.
+    machine: the Machine's name in its tag.
+    machine_uid: the Machine's UID in its token.
+    found_at: when it was recorded.
+    absent_seconds: monotonic seconds for which no Node and no agent of it has been present without
+        a
+        break. Failed scans and restarts add nothing.
+    sighting: what was present at the last scan, "" for nothing.
+    held: why it is not deleted, as a sentence.
     """
 
     provider: str

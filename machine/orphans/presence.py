@@ -1,7 +1,7 @@
-"""Whether something of an instance is in the cluster: its Node, under whatever name.
+"""Presence of an instance in the cluster: a Node that may belong to it, under whatever name.
 
-Any one of providerID, instance ID, address and name is enough: a Node that might be the instance's
-is taken for it, as the wrong guess here ends a machine that serves.
+A match of providerID, instance ID, address or name suffices. A Node that may belong to the instance
+counts as its Node, because the wrong guess would end a machine in service.
 """
 
 import re
@@ -15,6 +15,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import Node, structs
 
 PAGE = 500
+"""Nodes in one page of the list."""
 
 
 class _ListMeta(msgspec.Struct):
@@ -30,7 +31,7 @@ _nodes = structs(_NodeList)
 
 
 async def live_nodes(kube: Kube) -> list[Node]:
-    """All Nodes as the API server itself lists them. All of them, or KubeError."""
+    """Return all Nodes from the API server. Raises KubeError if a page fails."""
     found: list[Node] = []
     more: str | None = None
     while True:
@@ -42,7 +43,7 @@ async def live_nodes(kube: Kube) -> list[Node]:
 
 
 class Presence:
-    """Nodes by all that an instance could be known by, each read from the API server itself."""
+    """Index of Nodes by everything that may identify an instance."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._by: dict[str, str] = {}
@@ -51,7 +52,7 @@ class Presence:
                 self._by.setdefault(sign, node.metadata.name)
 
     def of(self, instance: Instance) -> str:
-        """The Node that may be the instance's, as a sentence; "" for none."""
+        """Return a sentence about the Node that may belong to the instance, "" for none."""
         for sign in _signs_of_instance(instance):
             if node := self._by.get(sign):
                 return f"Node {node} has its {sign.partition(' ')[0]}"
@@ -80,8 +81,9 @@ def _signs_of_instance(instance: Instance) -> Iterable[str]:
 
 
 def instance_id(provider_id: str) -> str:
-    """The provider's own name for it: the last part of the ID, as `i-0123` of `aws:///z/i-0123` and
-    of `region.i-0123`.
+    """Return the provider's own ID of the instance, which is the last part of the provider ID.
+
+    Example: `i-0123` for `aws:///z/i-0123` and for `region.i-0123`.
     """
     last = provider_id.rpartition("/")[2]
     found = re.search(r"(?:^|\.)(i-[0-9a-z]+)$", last)

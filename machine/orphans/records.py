@@ -1,4 +1,4 @@
-"""Orphans as they are remembered: in a ConfigMap, so that a restart forgets none of them."""
+"""Storage of orphan records in a ConfigMap, so that a restart loses none."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,18 @@ from machine.orphans.model import OrphanRecord
 
 NAME, KEY = "kubenode-machine-orphans", "orphans.json"
 MOST = 500
-"""Records that are kept: the oldest. Each has about 500 bytes, and a ConfigMap takes 1 MiB."""
+"""Greatest number of records, the oldest instances first. Each has about 500 bytes; a ConfigMap
+holds 1 MiB.
+"""
 
 
 _decode = msgspec.json.Decoder(tuple[OrphanRecord, ...]).decode
 
 
 def read_records(stored: StoredTexts) -> tuple[OrphanRecord, ...]:
-    """Those of the ConfigMap. What cannot be read is none: its time then begins anew."""
+    """Return the records in the ConfigMap. Unreadable ones are dropped, so their time starts
+    anew.
+    """
     try:
         return _decode(stored.data.get(KEY, "[]"))
     except msgspec.MsgspecError:
@@ -25,7 +29,7 @@ def read_records(stored: StoredTexts) -> tuple[OrphanRecord, ...]:
 
 
 class OrphanStore:
-    """Both calls raise KubeError."""
+    """Storage of the records. Its methods raise KubeError."""
 
     def __init__(self, kube: Kube) -> None:
         self._store = ConfigMapStore(kube, NAME)
@@ -35,7 +39,7 @@ class OrphanStore:
         return stored, read_records(stored)
 
     async def write(self, over: StoredTexts, records: Sequence[OrphanRecord]) -> StoredTexts:
-        """Nothing is written where nothing differs."""
+        """Write the records if they differ."""
         text = msgspec.json.encode(records).decode()
         if stored_text(over) == text:
             return over

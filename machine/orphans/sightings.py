@@ -1,25 +1,29 @@
-"""What the providers' last lists said, for those who judge classes by it."""
+"""Credential errors of the providers' last lists, for the conditions of classes."""
 
 from collections.abc import Callable
 
 from kubenode.providers.instances import ErrorCode, InstanceError
 
 LETS_NOBODY_IN = frozenset({ErrorCode.UNAUTHENTICATED, ErrorCode.PERMISSION_DENIED})
+"""Errors that show that the provider rejects the credentials."""
 
 
 class Sightings:
-    """told  called when the answer of a provider is another one"""
+    """The last credential error of each provider.
+
+    told: called when the result of a provider changes.
+    """
 
     def __init__(self) -> None:
         self.told: list[Callable[[], None]] = []
         self._refused: dict[str, str] = {}
 
     def refused(self, provider: str) -> str:
-        """Why the provider lets nobody in, "" if it does, or if nobody knows."""
+        """Return why the provider rejects the credentials, "" if it does not or that is unknown."""
         return self._refused.get(provider, "")
 
     def heard(self, provider: str, error: InstanceError | None) -> None:
-        """A list came, or did not. One that failed for other reasons changes nothing."""
+        """Record the result of a list. Errors other than credential errors change nothing."""
         if error is not None and error.code not in LETS_NOBODY_IN:
             return
         why = "" if error is None else str(error)

@@ -1,9 +1,9 @@
-"""Which instances are orphans, and for how long nothing of them was in the cluster. Pure.
+"""Decide which instances are orphans, and for how long nothing of them was in the cluster. Pure.
 
-An instance that nobody claims costs money; one that is ended by mistake is a machine lost. Whoever
-restores etcd from a backup makes orphans of all machines that were made since: they run, and serve.
-So an orphan is a finding for people. It must carry this cluster's tag and a token in our form, and
-be old.
+An unclaimed instance costs money, but ending one by mistake loses a machine. A restore of etcd from
+a backup makes orphans of all machines made since, although they are in service. An orphan is
+therefore reported to people. It must have this cluster's tag, a token in our form and a known age
+above OLD_ENOUGH.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,27 +16,31 @@ from kubenode.providers.instances import MACHINE_TAG, Instance, machine_uid
 from machine.orphans.model import OrphanRecord
 
 OLD_ENOUGH = timedelta(seconds=1800)
+"""Age above which an instance may be an orphan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What Machines have: their UIDs, on the tokens of what was made for them, and provider IDs."""
+    """UIDs and provider IDs of all Machines."""
 
     uids: Collection[str]
     provider_ids: Collection[str]
 
     def has(self, instance: Instance) -> bool:
+        """Return whether a Machine claims the instance, by the UID in its token or by its provider
+        ID.
+        """
         return machine_uid(instance.token) in self.uids or instance.provider_id in self.provider_ids
 
 
 def candidates(listed: Iterable[Instance], claims: Claims, now: datetime) -> list[Instance]:
-    """Old ones that no Machine claims, the oldest first."""
+    """Return the old instances that no Machine claims, the oldest first."""
     found = [one for one in listed if not claims.has(one) and _old(one, now)]
     return sorted(found, key=lambda one: (one.created_at or now, one.provider_id))
 
 
 def _old(instance: Instance, now: datetime) -> bool:
-    """One whose age or token nobody knows is nobody's to judge."""
+    """Return whether the instance is old. One with unknown age or token is not."""
     at = instance.created_at
     return bool(machine_uid(instance.token)) and at is not None and now - at > OLD_ENOUGH
 
@@ -49,12 +53,12 @@ def step(
     waited: float,
     now: datetime,
 ) -> list[OrphanRecord]:
-    """The records of one provider after a look.
+    """Return the records of one provider after a scan.
 
-    orphans   what no Machine claims, the API server asked
-    known     records so far, by provider ID
-    sighting  what of an instance is in the cluster now, "" for nothing
-    waited    seconds since the last look that went well, by our own clock
+    orphans: instances that no Machine claims, confirmed by the API server.
+    known: the records so far, by provider ID.
+    sighting: returns what of an instance is in the cluster now, "" for nothing.
+    waited: monotonic seconds since the last successful scan.
     """
     return [_recorded(provider, one, known, sighting, waited, now) for one in orphans]
 

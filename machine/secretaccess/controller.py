@@ -1,4 +1,4 @@
-"""Lets the agent of each Machine read the Secrets of its own components: glue.
+"""Let the agent of each Machine read the Secrets of its own components.
 
 The garbage collector deletes the Role and the RoleBinding of a Machine that is gone, so the
 operator needs no right to delete them.
@@ -33,7 +33,7 @@ ROLES, BINDINGS = "roles", "rolebindings"
 
 
 class SecretAccess:
-    """Needs the index OF_COMPONENT of Machines, which MachineComponents adds."""
+    """Controller of the rights. It needs the index OF_COMPONENT, which MachineComponents adds."""
 
     def __init__(self, ground: SharedCaches) -> None:
         self._ground = ground
@@ -76,7 +76,7 @@ class SecretAccess:
         try:
             await self._ground.kube.create(_path(plural), body)
         except AlreadyExists:
-            return  # the informer sees it soon and wakes us to compare it
+            return  # the informer reports it soon, and then it is compared
 
     def _component_changed(
         self, key: str, old: MachineComponent | None, new: MachineComponent | None

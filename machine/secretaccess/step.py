@@ -26,7 +26,7 @@ class AccessRule(msgspec.Struct, rename="camel", gc=False):
 
 
 class AccessRole(msgspec.Struct, gc=False):
-    """A Role, as far as it is compared."""
+    """The fields of a Role that are compared."""
 
     metadata: ObjectMeta
     rules: list[AccessRule] = []
@@ -39,14 +39,14 @@ class AccessSubject(msgspec.Struct, rename="camel", gc=False):
 
 
 class AccessBinding(msgspec.Struct, gc=False):
-    """A RoleBinding, as far as it is compared. Its roleRef is immutable."""
+    """The fields of a RoleBinding that are compared. Its roleRef is immutable."""
 
     metadata: ObjectMeta
     subjects: list[AccessSubject] = []
 
 
 def list_secrets(machine: Machine, components: Mapping[str, MachineComponent]) -> set[str]:
-    """Names of the Secrets that the components on this Machine refer to."""
+    """Return the names of the Secrets to which the components on this Machine refer."""
     present = (components.get(component) for component in list_present(machine))
     return {
         file.content.secret_key.name
@@ -58,13 +58,13 @@ def list_secrets(machine: Machine, components: Mapping[str, MachineComponent]) -
 
 
 def list_present(machine: Machine) -> set[str]:
-    """MachineComponents that the Machine's host needs the texts of."""
+    """Return the MachineComponents whose texts the Machine's host needs."""
     entries = machine.spec.components
     return {e.component for e in entries if e.desired_state is not DesiredState.ABSENT}
 
 
 def list_granted(role: AccessRole | None) -> set[str]:
-    """Names of the Secrets that a Role lists."""
+    """Return the names of the Secrets that the Role lists."""
     return {name for rule in role.rules for name in rule.resource_names} if role else set()
 
 

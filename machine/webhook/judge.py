@@ -1,7 +1,7 @@
-"""What is said of a Machine, class, set or component before it is stored. Pure.
+"""Admission decisions about Machines, classes, sets and components. Pure.
 
-Refused is what could never work, or would make two owners of one thing. What may still come (a
-class or component that is not there yet) is warned of: objects are applied in any order.
+An object is refused if it could never work, or would give one thing two owners. A missing class or
+component only causes a warning, because objects may be applied in any order.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,16 +25,17 @@ from kubenode.runtime.components.wire import spec_of
 
 YES = AdmissionVerdict(True)
 NAMED = 3
-"""Names of others that a message carries."""
+"""Names that a message lists before the rest is counted."""
 VALUES = "values"
+"""Scope of template values that a set provides."""
 
 Validate = Callable[[str, Mapping[str, Any]], Iterable[str]]
-"""(provider, config) to what is wrong with it, field by field."""
+"""Returns the errors in the config of a provider, by (provider, config)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionContext:
-    """What is there, by name."""
+    """The existing objects, by name."""
 
     machines: Mapping[str, Machine]
     classes: Mapping[str, MachineClass]
@@ -56,7 +57,10 @@ def judged(
     known: AdmissionContext,
     validate: Validate,
 ) -> AdmissionVerdict:
-    """new  as it would be; None: `name` is deleted"""
+    """Return the verdict.
+
+    new: the object as it would be stored. None: `name` is deleted.
+    """
     kind = KINDS[resource]
     if new is None:
         return _deleted(name, known) if kind is MachineComponent else YES
@@ -192,11 +196,11 @@ def _rivals(
 
 
 def values_of(component: MachineComponent) -> set[str]:
-    """Names of the values that its own files and drop-ins ask for."""
+    """Return the names of the values that the component's files and drop-ins use."""
     try:
         return {one.name for one in asked(spec_of(component.spec.to_dict())) if one.scope == VALUES}
     except TemplateError:
-        return set()  # refused for itself
+        return set()  # the component itself is refused
 
 
 def _some(names: Iterable[str]) -> str:

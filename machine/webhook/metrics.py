@@ -1,4 +1,4 @@
-"""The metrics of the Machine operator's admission webhook."""
+"""Metrics of the Machine operator's admission webhook."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 

@@ -1,6 +1,6 @@
-"""The admission webhook of a running Machine operator: caches in, two parts out.
+"""Admission webhook of the Machine operator.
 
-It runs on every replica, leader or not: the caches that it reads are current on all of them.
+It runs on every replica, leader or not, because the caches that it reads are current on all.
 """
 
 import asyncio
@@ -33,8 +33,10 @@ class MachineWebhookSettings(WebhookPlace):
 
 
 class MachineValidator:
-    """Always answered with yes: a write that leaves the spec as it is, and one of an object that
-    is being deleted: an end must never wait for its examination.
+    """Answers admission reviews from the caches.
+
+    A write that does not change the spec is always allowed. So is one of an object that is being
+    deleted, because validation must never block a deletion.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class MachineValidator:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, raw: bytes, seconds: float) -> dict[str, Any]:
-        """The body of the reply. Raises BadReview, CannotJudge."""
+        """Return the body of the response. Raises BadReview and CannotJudge."""
         with self._metrics.seconds.time():
             review = read(raw)
             if review.resource not in KINDS:
@@ -65,7 +67,7 @@ class MachineValidator:
             raise CannotJudge(f"caches are not current yet: {stale}; apply it again")
         loop = asyncio.get_running_loop()
         new = None if review.operation == "DELETE" else dict(review.object or {})
-        # 10,000 machines are gone through: not on the loop.
+        # A pass over 10,000 machines would block the event loop.
         return await loop.run_in_executor(
             self._threads, judged, review.resource, new, review.name, known, self._validate
         )
@@ -91,7 +93,7 @@ def _passes(review: Review) -> bool:
 
 
 class MachineWebhook:
-    """`close` ends the thread after what is under way."""
+    """The parts of the webhook. `close` stops its thread after the review in progress."""
 
     def __init__(
         self, ground: SharedCaches, validate: Validate, settings: MachineWebhookSettings

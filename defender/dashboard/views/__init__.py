@@ -1,1 +1,1 @@
-"""What each page shows: pure functions from a Scene to plain view models."""
+"""Contents of the pages: pure functions from a Scene to view models."""

@@ -1,7 +1,7 @@
-"""What a person on call must see first: what stands still and why, and what may be done. Pure.
+"""What a person on call must see first: what is stopped and why, and what can be done. Pure.
 
-What is wrong with Kube Defender itself and with the fleet as a whole, then what only people can
-help: jobs that wait for a person, pauses; then what limits hold, summed up by reason and scope.
+First faults of Kube Defender itself and of the whole fleet, then what only people can resolve: jobs
+that wait for a person, and pauses. Then what limits hold, summed up by reason and scope.
 """
 
 from collections import defaultdict
@@ -21,17 +21,17 @@ from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
 MOST = 12
-"""Rows of one kind."""
+"""Greatest number of rows of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionRow:
-    """One thing that wants to be known.
+    """One row.
 
-    kind    names its symbol: person, breaker, pause, trouble, held
-    may     what a person can do about it, and what happens then; "" if nothing
-    link    where, "" for nowhere
-    press   what the link says
+    kind: name of its symbol: person, breaker, pause, trouble, held.
+    may: what a person can do about it, and what happens then; "" if nothing.
+    link: target of the link, "" for none.
+    press: text of the link.
     """
 
     template: ClassVar[str] = "parts/attention.html"
@@ -47,7 +47,7 @@ class AttentionRow:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """How the fleet is, in one sentence and by state."""
+    """State of the fleet, in one sentence and by state."""
 
     template: ClassVar[str] = "parts/headline.html"
     sentence: str
@@ -173,12 +173,14 @@ def _pauses(scene: Scene) -> Iterator[AttentionRow]:
 
 
 def _held(scene: Scene) -> Iterator[AttentionRow]:
-    """By reason and scope, the most first. Who waits for a person is told above."""
+    """Return the held jobs by reason and scope, the most first, without those that wait for a
+    person.
+    """
     groups: dict[tuple[str, str], list[ObservedJob]] = defaultdict(list)
     for jobs in scene.open_jobs.values():
         job = leading(jobs.values())
         if job is None or (hold := job.status.hold) is None:
-            continue  # one that has only begun to wait for a permit is no news yet
+            continue  # a job that has only begun to wait for a permit is not shown yet
         if of_job(job) is NodeDisplayState.HELD:
             groups[hold.reason, hold.scope].append(job)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))

@@ -1,4 +1,4 @@
-"""The breakers by scope: their state and why, when they half open, what they let through. Pure."""
+"""Breakers by scope: state and reason, when they become half-open, and their quota. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,9 @@ _PLACE = {BreakerState.OPEN: 0, BreakerState.HALF_OPEN: 1, BreakerState.CLOSED: 
 
 @dataclass(frozen=True, slots=True)
 class ScopeCard:
-    """next_at  when the state may change by itself at the earliest, and `then` what happens"""
+    """One breaker. `next_at`: when the state may change by itself at the earliest; `then`: what
+    happens.
+    """
 
     template: ClassVar[str] = "parts/breaker.html"
     key: str
@@ -38,6 +40,8 @@ class ScopeCard:
 
 @dataclass(frozen=True, slots=True)
 class PolicyHead:
+    """Head of a policy's breakers: what opens them and how they resume."""
+
     template: ClassVar[str] = "parts/breakers.html"
     policy: str
     trips: str
@@ -49,6 +53,8 @@ class PolicyHead:
 
 @dataclass(frozen=True, slots=True)
 class CauseRow:
+    """One common cause."""
+
     template: ClassVar[str] = "parts/cause.html"
     key: str
     cause: str
@@ -57,6 +63,8 @@ class CauseRow:
 
 @dataclass(frozen=True, slots=True)
 class BreakerTransition:
+    """One change of a breaker."""
+
     template: ClassVar[str] = "parts/change.html"
     key: str
     policy: str
@@ -68,6 +76,8 @@ class BreakerTransition:
 
 @dataclass(frozen=True, slots=True)
 class FrozenRow:
+    """A freeze of the control path."""
+
     template: ClassVar[str] = "parts/frozen.html"
     since: datetime
     why: str
@@ -111,14 +121,18 @@ def view(scene: Scene) -> dict[str, Sequence[PagePart]]:
 
 
 def _ruling(scene: Scene) -> list[BreakerWatch]:
-    """The built-in policy only where there is no other: else it rules nothing that is seen."""
+    """Return the breakers of the policies in force. The built-in policy counts only if it is the
+    only one.
+    """
     found = list(scene.control.breakers.watches())
     ours = {policy.name for policy in scene.control.policies}
     return [watch for watch in found if watch.policy.name in ours] or found
 
 
 def _scopes(scene: Scene, watch: BreakerWatch) -> list[str]:
-    """Scopes that have a breaker now, as far as a limit or an opening has named them."""
+    """Return the scopes that have a breaker: the cluster, zones, and those that a limit or a state
+    names.
+    """
     name = watch.policy.name
     found = {scope for policy, scope in scene.control.census.groups() if policy == name}
     if "topology.kubernetes.io/zone" in watch.labels:

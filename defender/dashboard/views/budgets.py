@@ -1,6 +1,6 @@
-"""Each policy's limits with their use, and who waits for them. Pure.
+"""Limits of each policy with their use, and the holders that wait for them. Pure.
 
-Of a limit with many scopes those with the least room are shown, the rest is summed up.
+Of a limit with many scopes those with the least room are shown, and the rest is summed up.
 """
 
 from collections import defaultdict
@@ -18,14 +18,16 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
 
 SHOWN = 12
-"""Scopes of one limit, unless all are asked for."""
+"""Scopes of one limit to show, unless all are requested."""
 MOST = 500
 WAITING = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """full  how much of the bar is filled, of 100; `room` acts are still allowed"""
+    """Use of one part of a limit. `full`: percentage of the bar; `room`: acts that are still
+    allowed.
+    """
 
     used: int
     limit: int
@@ -39,6 +41,8 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class LimitHead:
+    """Head of a limit. hidden: number of scopes that are not shown; tight: number without room."""
+
     template: ClassVar[str] = "parts/limit.html"
     policy: str
     index: int
@@ -52,7 +56,7 @@ class LimitHead:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which measures a limit has, as the head of its table."""
+    """Measures of a limit, as the head of its table."""
 
     template: ClassVar[str] = "parts/limit_columns.html"
     held: bool
@@ -63,7 +67,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class ScopeRow:
-    """`rate` counts grants of the last `per`; its room is how many may be granted at once now."""
+    """One scope. `rate` counts grants within the last `per`; its room is what may be granted at
+    once now.
+    """
 
     template: ClassVar[str] = "parts/scope.html"
     key: str
@@ -79,6 +85,8 @@ class ScopeRow:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRow:
+    """One waiting holder."""
+
     template: ClassVar[str] = "parts/waiting.html"
     key: str
     number: int
@@ -102,7 +110,9 @@ class Total:
 
 
 def view(scene: Scene, whole: str = "") -> dict[str, Sequence[PagePart]]:
-    """`whole`: POLICY/INDEX of a limit of which every scope is wanted."""
+    """Return the view. `whole`: POLICY/INDEX of a limit of which all scopes are shown, "" for
+    none.
+    """
     found: dict[str, Sequence[PagePart]] = {}
     measured: dict[tuple[str, int], dict[str, dict[BudgetKind, LimitBudget]]] = defaultdict(dict)
     for budget in budgets(scene.control, scene.now):
@@ -150,7 +160,7 @@ def _measure(budget: LimitBudget | None) -> Measure | None:
         return None
     used, most = budget.used, budget.limit
     if budget.kind is BudgetKind.HEALTHY:
-        used, most = most, used  # the fuller, the nearer to what must stay
+        used, most = most, used  # the bar fills up as the number nears what must stay healthy
     full = 100 if budget.room == 0 or not most else 100 * used // most
     return Measure(budget.used, budget.limit, budget.room, min(100, full))
 
@@ -181,7 +191,7 @@ def title_of(limit: Limit) -> str:
 
 
 def _terms(limit: Limit) -> list[str]:
-    """As they stand in the policy."""
+    """Return the terms of the limit as in the policy."""
     found = []
     if limit.max_concurrent is not None:
         found.append(f"maxConcurrent {limit.max_concurrent}")

@@ -1,4 +1,4 @@
-"""Whether what the dashboard shows is true now, said on every page. Pure."""
+"""Whether the displayed data is current, shown on every page. Pure."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,7 @@ class Warn:
 
 
 def freshness(scene: Scene) -> list[Warn]:
-    """What is wrong with the data; empty while all of it is current."""
+    """Return what is wrong with the data, empty while all of it is current."""
     found = []
     if not scene.loaded:
         text = "Kube Defender is still reading the cluster: some of it is missing below."

@@ -1,4 +1,4 @@
-"""The reasons for which jobs are held, in plain words, and what a person can do about each."""
+"""Reasons for which jobs are held, as text, and what a person can do about each."""
 
 from kubenode.api.waits import WAITS, sentence
 

@@ -1,4 +1,4 @@
-"""One job: its hold in words, its time line, its ladder and steps, what a person may say. Pure."""
+"""One job: its hold, timeline, ladder, steps, and the decisions that a person may make. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class JobHead:
 
 @dataclass(frozen=True, slots=True)
 class HoldCard:
-    """Why it waits. `explains` says the reason in words; `place` is its place in the queue."""
+    """Why the job waits. `explains` is the reason as text; `place` is its place in the queue."""
 
     template: ClassVar[str] = "parts/hold.html"
     reason: str
@@ -58,7 +58,9 @@ class HoldCard:
 
 @dataclass(frozen=True, slots=True)
 class JobMilestone:
-    """One point of a job's life; `took` seconds after the one before, None if it is yet to come."""
+    """One point of a job's timeline. `took`: seconds since the one before, None if it is still to
+    come.
+    """
 
     template: ClassVar[str] = "parts/moment.html"
     key: str
@@ -69,6 +71,8 @@ class JobMilestone:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
+    """One step that has run or runs."""
+
     template: ClassVar[str] = "parts/step.html"
     key: str
     rung: str
@@ -82,7 +86,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One rung of the ladder: `now` is the one that is tried."""
+    """One rung of the ladder. `now`: it is the one being tried."""
 
     template: ClassVar[str] = "parts/plan.html"
     key: str
@@ -94,7 +98,7 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalChoice:
-    """One that a person may say: what it means, and whether it ends the job."""
+    """One decision that a person may make: its meaning, and whether it ends the job."""
 
     word: Decision
     means: str
@@ -103,7 +107,7 @@ class ApprovalChoice:
 
 @dataclass(frozen=True, slots=True)
 class DecideCard:
-    """What a person may say to it. `seen` is how many decisions it has."""
+    """The decisions that a person may make. `seen` is the number of decisions of the job."""
 
     template: ClassVar[str] = "parts/decide.html"
     title: str
@@ -224,7 +228,7 @@ _MOMENTS = (
 
 
 def moments(job: ObservedJob) -> list[JobMilestone]:
-    """What has been, with how long it took; of an open job also what is yet to come."""
+    """Return the milestones with their durations; for an open job also those still to come."""
     found: list[JobMilestone] = []
     before: datetime | None = None
     reached = max(
@@ -234,7 +238,7 @@ def moments(job: ObservedJob) -> list[JobMilestone]:
     for number, (field, name) in enumerate(_MOMENTS):
         at = getattr(job.status.timeline, field)
         if at is None and (number < reached or not job.open):
-            continue  # it was left out, or will never be
+            continue  # it was skipped, or will never be reached
         took = (at - before).total_seconds() if at and before else None
         found.append(JobMilestone(field, name, at, took))
         before = at or before
@@ -257,7 +261,7 @@ def _step(job: ObservedJob, step: JobStep, number: int) -> StepRow:
 
 
 def _decide(job: ObservedJob) -> Iterable[DecideCard]:
-    """What is approved may still be denied, as long as it waits."""
+    """Yield the card of decisions. An approved job may still be denied while it waits."""
     many = len(job.spec.approvals)
     denied = bool(many) and job.spec.approvals[-1].decision == "Deny"
     heard = hears(_raw(job))
@@ -269,13 +273,13 @@ def _decide(job: ObservedJob) -> Iterable[DecideCard]:
 
 
 def _raw(job: ObservedJob) -> dict[str, Any]:
-    """What decides which words it hears, as the API server has it."""
+    """Return the fields that determine the possible decisions, as in the API."""
     status = {"phase": job.status.phase, "rung": job.status.rung, "step": job.status.step}
     return {"spec": {"ladder": [{"steps": r.steps} for r in job.spec.ladder]}, "status": status}
 
 
 def _word(job: ObservedJob, word: Decision) -> ApprovalChoice | None:
-    """None for one that this page cannot say: which rung is not asked here."""
+    """Return the choice, None for a decision that this page does not offer."""
     rungs, at = job.spec.ladder, job.status.rung
 
     def rung(n: int) -> str:
@@ -318,7 +322,7 @@ def _plan(job: ObservedJob) -> list[PlanRow]:
 
 
 def step_words(step: Mapping[str, Any]) -> str:
-    """A step as its rule writes it, in short: `RestartUnit containerd.service`, `migrate`."""
+    """Return a step in short form: `RestartUnit containerd.service`, `migrate`."""
     for key, value in step.items():
         if key in ("timeout", "onFailure", "onTimeout", "name"):
             continue

@@ -1,4 +1,4 @@
-"""The jobs: a list that can be narrowed. Pure."""
+"""The list of jobs, with filters. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ FILTERS = ("show", "reason", "zone", "rule")
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """state  the word for its symbol; "" for a job that is over"""
+    """One job. state: the name of its symbol, "" for a closed job."""
 
     template: ClassVar[str] = "parts/job_row.html"
     key: str
@@ -75,7 +75,9 @@ _ORDER = [
 
 
 def _place(row: JobRow) -> tuple[int, float, str]:
-    """Open ones by how much they need somebody, the oldest first; closed ones the latest first."""
+    """Return the sort key: open jobs by urgency, the oldest first; then closed ones, the latest
+    first.
+    """
     at = row.closed or row.since
     seconds = at.timestamp() if at else 0.0
     return _ORDER.index(row.state), -seconds if row.closed else seconds, row.key
@@ -104,7 +106,7 @@ def row_of(scene: Scene, job: ObservedJob) -> JobRow:
 
 
 def rung_of(job: ObservedJob) -> str:
-    """Which rung is tried, and how many there are."""
+    """Return the name and position of the current rung, "" without a ladder."""
     ladder = job.spec.ladder
     if not ladder:
         return ""
@@ -113,7 +115,7 @@ def rung_of(job: ObservedJob) -> str:
 
 
 def choices(scene: Scene) -> dict[str, list[str]]:
-    """What the list can be narrowed to."""
+    """Return the values of the filters."""
     rows = [row_of(scene, job) for job in scene.jobs.values()]
     return {
         "reason": sorted({row.reason for row in rows if row.reason}),

@@ -1,4 +1,4 @@
-"""One rack or zone with its nodes, a search, and one node with all that is known of it. Pure."""
+"""One rack or zone with its nodes, a search, and one node with its details. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ PAGE = 200
 RECENT = 8
 CLASSES = (Disruption.HOST, Disruption.PODS, Disruption.NODE)
 SOMEBODY = Holder(kind="Dashboard", name="a-new-holder", uid="dashboard")
-"""Asks what would be answered: holds nothing and waits for nothing."""
+"""Holder of the asks for preview. It holds nothing and waits for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartHead:
-    """A rack, or a zone, with one page of its nodes."""
+    """A rack or a zone, with one page of its nodes."""
 
     template: ClassVar[str] = "parts/part_head.html"
     title: str
@@ -56,7 +56,7 @@ class NodeRow:
 def rack(
     scene: Scene, zone: str, name: str, page: str = ""
 ) -> dict[str, Sequence[PagePart]] | None:
-    """The nodes of a rack, those in trouble first; None if there is no such rack."""
+    """Return the nodes of a rack, those in trouble first. None if there is no such rack."""
     title = f"Rack {name}" if name else "Nodes without a rack"
     return _part(scene.fleet.rack(zone, name), title, zone, page)
 
@@ -78,7 +78,7 @@ def _part(
 
 
 def search(scene: Scene, text: str) -> dict[str, Sequence[PagePart]]:
-    """Nodes whose name contains `text`."""
+    """Return the nodes whose name contains `text`."""
     names = [name for name in scene.fleet.names() if text in name]
     cells = [cell for name in names if (cell := scene.fleet.get(name)) is not None]
     many = len(cells)
@@ -103,7 +103,7 @@ def _in_trouble_first(cells: Iterable[Cell]) -> list[Cell]:
 
 @dataclass(frozen=True, slots=True)
 class NodeHead:
-    """health  as limits count it"""
+    """Head of a node's page. health: as limits count it."""
 
     template: ClassVar[str] = "parts/node_head.html"
     cell: Cell
@@ -130,13 +130,13 @@ class ConditionRow:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """What a new holder would be told if it asked now for an act of the class."""
+    """The verdict for a new holder that asks now for an act of the class."""
 
     template: ClassVar[str] = "parts/answer.html"
     key: str
     allowed: bool
     against: tuple[tuple[str, str], ...]
-    """(reason, message) of everything that refuses it, the most telling first."""
+    """(reason, message) of all refusals, the most important first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _head(scene: Scene, node: Node, cell: Cell, member: CensusMember | None) -> 
 
 
 def _conditions(node: Node) -> list[ConditionRow]:
-    """What is wrong first. Ready is good when True, every other one when False."""
+    """Return the conditions, bad ones first. Ready is good if True, all others if False."""
     rows = [
         ConditionRow(
             c.type,
@@ -216,7 +216,7 @@ def _answer(scene: Scene, name: str, class_: Disruption) -> AnswerRow:
 
 
 def _permits(permits: Iterable[LedgerPermit]) -> list[PermitRow]:
-    """Those held now, then the latest of those given back."""
+    """Return the permits held now, then the latest released ones."""
     ordered = sorted(permits, key=lambda held: (held.open, held.granted_at), reverse=True)
     return [
         PermitRow(

@@ -1,4 +1,4 @@
-"""What people have paused, and what they did here lately. Pure."""
+"""Pauses, and recent acts of people in this dashboard. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from kubenode.api.v1alpha1.defenderpolicy import Pause
 
 @dataclass(frozen=True, slots=True)
 class PauseRow:
-    """policies  those that have it; `holds` jobs are held by it now"""
+    """One pause. policies: those that have it; `holds`: jobs that it holds now."""
 
     template: ClassVar[str] = "parts/pause.html"
     key: str
@@ -28,7 +28,7 @@ class PauseRow:
 
 @dataclass(frozen=True, slots=True)
 class OperatorAction:
-    """One thing that a person did with this dashboard. `result` says what came of it."""
+    """One act of a person in this dashboard. `result` is its outcome."""
 
     template: ClassVar[str] = "parts/did.html"
     key: str
@@ -45,7 +45,7 @@ def view(scene: Scene, acts: Iterable[OperatorAction] = ()) -> dict[str, Sequenc
 
 
 def paused(scene: Scene) -> list[PauseRow]:
-    """What is paused now, each scope once however many policies have it."""
+    """Return what is paused now, each scope once for all policies."""
     found: dict[str, list[tuple[str, Pause]]] = {}
     for policy in sorted(scene.control.policies, key=lambda policy: policy.name):
         for pause in policy.spec.pauses if policy.spec else ():

@@ -1,4 +1,4 @@
-"""What runs on the machines: each set's versions, its batch, and why one has stopped. Pure."""
+"""Rollouts of component sets: versions, batch, and why a set has stopped. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,16 @@ from defender.dashboard.views.summary import Summary
 MOST, MOST_NAMED = 1000, 10
 AT_WORK = ("Staging", "Updating", "Inspecting", "Baking", "RollingBack")
 TELLING = ("Paused", "Degraded", "Progressing")
-"""The first of these conditions that is True says why."""
+"""The first of these conditions that is True gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutRow:
-    """share     of the machines that have the wanted revision, in percent
-    versions  `2.1.4: 16, 2.1.3: 396 (2 not ready)`
-    stopped   whether a person is asked for
+    """One set.
+
+    share: percentage of its machines at the update revision.
+    versions: such as `2.1.4: 16, 2.1.3: 396 (2 not ready)`.
+    stopped: whether a person must act.
     """
 
     template: ClassVar[str] = "parts/rollout.html"
@@ -88,7 +90,7 @@ def _row(rollout: SetRollout) -> RolloutRow:
 
 
 def _why(rollout: SetRollout) -> tuple[str, str]:
-    """Reason and sentence, both "" where nothing is to be said."""
+    """Return reason and message, both "" if there is nothing to say."""
     said = {condition.type: condition for condition in rollout.status.conditions}
     for type_ in TELLING:
         found = said.get(type_)

@@ -1,4 +1,4 @@
-"""The rules: which are loaded, which match now, what their jobs came to. Pure."""
+"""Rules: which are loaded, which match now, and the outcomes of their jobs. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

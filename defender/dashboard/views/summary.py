@@ -1,4 +1,4 @@
-"""The sentence that a page begins with."""
+"""The first sentence of a page."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """calm: nothing on the page asks for anybody."""
+    """The sentence. calm: nothing on the page needs a person."""
 
     template: ClassVar[str] = "parts/title.html"
     sentence: str
