@@ -111,7 +111,15 @@ class Oracle:
             return None
         if fact.status != leaf.status:
             return None if fact.status == "Unknown" else False
-        return self._now - fact.since >= leaf.for_
+        lasted = self._now - fact.since
+        if lasted >= leaf.for_ > lasted - self._outages(max(fact.since, fact.heard)):
+            return None
+        return lasted >= leaf.for_
+
+    def _outages(self, since: datetime) -> timedelta:
+        """Return the time since `since` in which the API server could not be reached."""
+        gaps = ((max(start, since), min(end, self._now)) for start, end in self._facts.unheard)
+        return sum((end - start for start, end in gaps if end > start), timedelta(0))
 
     def _event(self, leaf: EventLeaf) -> Three:
         """Of an aggregated Event that began before the window one occurrence is certain."""

@@ -176,9 +176,11 @@ class Life:
         return replace(facts, same_fault={rule: {"zone": 2 + a} for rule in self._rules})
 
     def _deaf(self, facts: FactSet, a: int, b: int) -> FactSet:
-        """For a while before now nobody was heard, or all such gaps are long ago."""
-        gap = self.now - timedelta(seconds=SECONDS[a * 3]), self.now
-        return replace(facts, unheard=(*facts.unheard, gap) if b else ())
+        """The API server was away for a while before now, or all outages are long ago."""
+        start = self.now - timedelta(seconds=SECONDS[a * 3])
+        # Outages do not overlap.
+        start = max([start, *(end for _, end in facts.unheard)])
+        return replace(facts, unheard=(*facts.unheard, (start, self.now)) if b else ())
 
     def _stale(self, facts: FactSet, a: int, b: int) -> FactSet:
         """Of all, or of one source."""

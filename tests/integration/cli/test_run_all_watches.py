@@ -11,9 +11,12 @@ from support.daemons import free_port
 from support.embedded import EmbeddedPlane
 from support.waiting import until
 
+from simulation.apiserver.selectors import Selection
+
 PARTS = {
     "pods": {"Pending"},  # displaced ones wait; a cluster has a hundred pods for each
-    "events": {"Node", "Pod"},  # of Pods the kubelet's warnings, the smaller part
+    # Of Pods the kubelet's warnings and failed attachments, the smaller part (decision 0039).
+    "events": {"Node", "Pod by kubelet", "Pod by attachdetach-controller"},
     "leases.coordination.k8s.io": {"kube-node-lease", "kubenode-agents"},  # hosts' signs of life
     # What agents may read of the Secrets of their components.
     "roles.rbac.authorization.k8s.io": {"kubenode-components"},
@@ -65,10 +68,21 @@ def test_kinds_watched_in_parts_are_those_with_a_reason(
 def open_watches(plane: EmbeddedPlane) -> Counter[tuple[str, str]]:
     """By resource and namespace, or what a field selector asks for."""
     return Counter(
-        (resource, selection.namespace or (selection.pin[1] if selection.pin else ""))
+        (resource, _part(selection))
         for resource, collection in list(plane.api.store._collections.items())
         for selection in [each.selection for each in collection.listeners()]
     )
+
+
+def _part(selection: Selection) -> str:
+    """Return the namespace of a watch, or what its field selector requires; "" for everything."""
+    reporter = [
+        term.value
+        for term in selection._fields
+        if not term.negative and term.path[0] in ("involvedObject", "source")
+    ]
+    pin = selection.pin[1] if selection.pin else ""
+    return selection.namespace or " by ".join(reporter) or pin
 
 
 def _answers(port: int) -> bool:

@@ -94,7 +94,7 @@ class Library:
 
 child.REQUEST_SECONDS = 1
 connection = child.socket.socket(fileno=int(sys.argv[1]))
-child.serve(connection, child.Service(Library()))
+child.serve(connection, child.EngineService(Library()))
 """
 
 
