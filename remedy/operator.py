@@ -260,7 +260,7 @@ class RemedyOperator:
             clock,
             fence,
             self.facts.events_until,
-            (self.events, self.pod_events),
+            self._event_informers,
             restored,
         )
         self.left_marks = LeftMarks(kube, self.nodes, self.jobs, clock, fence)

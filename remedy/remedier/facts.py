@@ -355,9 +355,7 @@ class FactStore:
         """Return the timestamp of the youngest Event that a closed job was made for;
         None for none.
         """
-        self._recall()
-        window = self._windows.get(node)
-        return None if window is None else events_until(when, window.facts(self._now()), closed)
+        return events_until(when, self._occurred(node, self._now()), closed)
 
     def past_events(self, name: str) -> EventMemory | None:
         """Return what the node record must remember of the node's Events; None: nothing."""
@@ -491,13 +489,16 @@ class FactStore:
         return self._leases.age(name) if self._leases is not None else None
 
     def _events(self, name: str, kept: NodeMemory, now: datetime) -> Sequence[EventFact]:
+        return tuple(event for event in self._occurred(name, now) if kept.lived(event.at))
+
+    def _occurred(self, name: str, now: datetime) -> Sequence[EventFact]:
+        """Return the Events about the node and about its pods, also of an earlier node."""
         self._recall()
         windows = (self._windows.get(name), self._pod_windows.get(name))
         found = [window.facts(now) for window in windows if window is not None]
         if not found:
             return ()
-        events = found[0] if len(found) == 1 else sorted(chain(*found), key=attrgetter("at"))
-        return tuple(event for event in events if kept.lived(event.at))
+        return found[0] if len(found) == 1 else sorted(chain(*found), key=attrgetter("at"))
 
     def _probes(self, node: Node, kept: NodeMemory, now: datetime) -> Mapping[str, ProbeFact]:
         found = self.answers.facts(node.metadata.name, now)

@@ -436,12 +436,15 @@ async def test_a_dry_run_that_an_earlier_version_stored_is_counted_once() -> Non
 EVENT: dict[str, Any] = {"event": {"reason": "MalwareFound", "within": "24h"}}
 
 
-def tells(hands: Hands, uid: str, at: datetime) -> None:
-    """An Event about the node, by its reporter's clock."""
-    hands.events.put(
+def tells(hands: Hands, uid: str, at: datetime, about: str = "Node") -> None:
+    """Report an Event of the node, or of a pod on it, by its reporter's clock."""
+    informer = hands.events if about == "Node" else hands.pod_events
+    informer.put(
         {
             "metadata": {"name": uid, "namespace": "default", "uid": uid},
-            "involvedObject": {"kind": "Node", "name": "n1"},
+            "involvedObject": {"kind": about, "name": "n1"},
+            "source": {"component": "kubelet", "host": "n1"},
+            "type": "Warning",
             "reason": "MalwareFound",
             "firstTimestamp": at.isoformat(),
             "lastTimestamp": at.isoformat(),
@@ -450,10 +453,13 @@ def tells(hands: Hands, uid: str, at: datetime) -> None:
     )
 
 
-async def test_one_event_never_starts_a_second_job_whatever_is_restarted_or_deleted() -> None:
+@pytest.mark.parametrize("about", ["Node", "Pod"])
+async def test_one_event_never_starts_a_second_job_whatever_is_restarted_or_deleted(
+    about: str,
+) -> None:
     hands = await a_cluster(when=EVENT, cooldown="10m")
     hands.node(Ready=("True", LONG_AGO))
-    tells(hands, "e1", T0 - MINUTE)
+    tells(hands, "e1", T0 - MINUTE, about)
     await hands.decide()
     first = open_job(hands)
     hands.clock.step(5 * MINUTE)
@@ -466,17 +472,18 @@ async def test_one_event_never_starts_a_second_job_whatever_is_restarted_or_dele
         hands = await anew(hands)
         await hands.decide()
     assert hands.made() == []
-    tells(hands, "e2", hands.clock.now())
+    tells(hands, "e2", hands.clock.now(), about)
     await hands.later(MINUTE)
     assert open_job(hands) != first
 
 
-async def test_a_series_of_events_is_new_only_with_as_many_new_events() -> None:
+@pytest.mark.parametrize("about", ["Node", "Pod"])
+async def test_a_series_of_events_is_new_only_with_as_many_new_events(about: str) -> None:
     often = {"event": {"reason": "MalwareFound", "within": "24h", "count": 3}}
     hands = await a_cluster(when=often, cooldown="10m")
     hands.node(Ready=("True", LONG_AGO))
     for number in range(3):
-        tells(hands, f"e{number}", T0 - (3 - number) * MINUTE)
+        tells(hands, f"e{number}", T0 - (3 - number) * MINUTE, about)
     await hands.decide()
     first = open_job(hands)
     ends(hands, first, "Proven", "Succeeded", acted=True)
@@ -484,6 +491,6 @@ async def test_a_series_of_events_is_new_only_with_as_many_new_events() -> None:
         hands = await anew(hands)
         await hands.later(HOUR)
         assert len(hands.made()) == 1
-        tells(hands, f"e{number}", hands.clock.now())
+        tells(hands, f"e{number}", hands.clock.now(), about)
     await hands.later(MINUTE)
     assert open_job(hands) != first
