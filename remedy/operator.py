@@ -37,8 +37,7 @@ from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES
-from kubenode.runtime.kube.objects import Event, Node, structs
+from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
@@ -84,14 +83,14 @@ from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import RuleRegistry
 from remedy.registry.reporter import RuleStatusReporter
 from remedy.remediation.desk import Remediations
-from remedy.remedier.attach_events import AttachEvents
 from remedy.remedier.boots import Boots
 from remedy.remedier.build import agent_of
 from remedy.remedier.choice import shortest_max_age
 from remedy.remedier.clockoffsets import ClockOffsets
 from remedy.remedier.controller import Remedier
 from remedy.remedier.evaluator import Evaluator
-from remedy.remedier.facts import CombinedCache, FactStore
+from remedy.remedier.event_sources import NodeEventSources
+from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.keeper import Keeper
 from remedy.remedier.leases import (
@@ -187,17 +186,7 @@ class RemedyOperator:
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
         self._audit, self._restored, self._unverified = audit, restored, unverified
         self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
-
-        def events(about: str, name: str) -> Informer[Event]:
-            decode = structs(Event)
-            return informer(
-                kube, paths.events(), decode, field_selector=about, name=name, clock=clock
-            )
-
-        self.events = events(ABOUT_NODES, "node events")
-        self.pod_events = events(ABOUT_PODS, "pod events")
-        self.volume_events = events(ABOUT_VOLUMES, "volume events")
-        self.attach_events = AttachEvents(kube, self.volume_events, clock)
+        self.events = NodeEventSources(kube, clock, informer)
 
         def of(kind: type[Resource]) -> Informer[Any]:
             return informer(kube, paths.custom(kind.resource.plural), kind.from_server, clock=clock)
@@ -241,7 +230,7 @@ class RemedyOperator:
             self.nodes,
             lambda node: self.records.past(node),
             clock,
-            (CombinedCache(*self._event_informers), self.host_events),
+            (self.events, self.host_events),
             self.settings.one_engine_is_enough,
             unanswered(providers=providers is not None),
             self.lease_ages,
@@ -260,7 +249,7 @@ class RemedyOperator:
             clock,
             fence,
             self.facts.events_until,
-            self._event_informers,
+            self.events.informers,
             restored,
         )
         self.left_marks = LeftMarks(kube, self.nodes, self.jobs, clock, fence)
@@ -326,14 +315,10 @@ class RemedyOperator:
             runtime.recorder(self.recorder)
 
     @property
-    def _event_informers(self) -> tuple[Informer[Event], ...]:
-        return self.events, self.pod_events, self.volume_events
-
-    @property
     def _informers(self) -> tuple[Informer[Any], ...]:
         return (
             self.nodes,
-            *self._event_informers,
+            *self.events.informers,
             self.remediers,
             self.jobs,
             self.node_records,
@@ -356,7 +341,7 @@ class RemedyOperator:
         informers = (*self._informers, self.requests, self.assignments, self.machines)
         return [
             *informers,
-            self.attach_events.controller,
+            self.events.attach.controller,
             *self._witnesses,
             self.recorder,
             self.evaluator,
@@ -396,7 +381,7 @@ class RemedyOperator:
         """Report whether the needed caches are current. Events are not needed: without them only
         their leaves are unknown.
         """
-        events = self._event_informers
+        events = self.events.informers
         needed = (informer for informer in self._informers if informer not in events)
         return all(informer.fresh() for informer in needed) and self.boots.known()
 
@@ -461,9 +446,9 @@ class RemedyOperator:
 
     def _watch_events(self, controller: Controller, concerned: Mapper) -> None:
         """Enqueue the objects that Events concern. Decisions continue without Events."""
-        for source in (self.events, self.pod_events):
+        for source in (self.events.nodes, self.events.pods):
             controller.watch(source, concerned, awaited=False)
-        controller.follow(self.attach_events, concerned)
+        controller.follow(self.events.attach, concerned)
 
     async def _decide(self, node: str) -> Result:
         """Reconcile the node once rules are loaded; loading them enqueues all nodes."""

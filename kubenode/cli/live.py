@@ -23,15 +23,14 @@ from kubenode.api.v1alpha1 import (
 from kubenode.api.v1alpha1.noderecord import EventMemory, NodeRecordSpec
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.controller.controller import KeySource
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, NotFound
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES
-from kubenode.runtime.kube.objects import Event, Lease, Node, structs
+from kubenode.runtime.kube.node_events import ABOUT_NODES
+from kubenode.runtime.kube.objects import Lease, Node, structs
 from remedy.noderecord.memory import past_of
-from remedy.remedier.attach_events import AttachEvents
+from remedy.remedier.event_sources import NodeEventSources
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import rule_id
 from remedy.remedier.leases import NODE_LEASES
@@ -152,23 +151,14 @@ class _LiveReader:
         await once(self._nodes, self.jobs)
         of_nodes = ABOUT_NODES
         of_nodes += "" if everywhere else f",involvedObject.name={self._name}"
-        *events, volumes = (
-            Informer(
-                self._kube, paths.events(), structs(Event), field_selector=about, clock=self._clock
-            )
-            for about in (of_nodes, ABOUT_PODS, ABOUT_VOLUMES)
-        )
-        attach_events = AttachEvents(self._kube, volumes, self._clock)
+        events = NodeEventSources(self._kube, self._clock, about_nodes=of_nodes)
         # An Event of a node that is not known yet is passed over: only now.
-        sources: tuple[KeySource, ...] = (*events, attach_events)
-        for source in sources:
-            source.add_handler(lambda _, old, new: _done(store.event_changed(old, new)))
+        events.add_handler(lambda _, old, new: _done(store.event_changed(old, new)))
         self._host_events.add_handler(lambda _, old, new: _done(store.host_event_changed(old, new)))
         self._probes.add_handler(lambda _, old, new: _done(store.probe_changed(old, new)))
-        await once(*events, volumes, self._host_events, self._probes)
+        await once(*events.informers, self._host_events, self._probes)
         with suppress(Forbidden):  # a person who may not list pods sees all other evidence
-            for key in volumes.cache:
-                await attach_events.reconcile(key)
+            await events.attach.reconcile_all()
         await self._lease.read(self._kube)
 
     def learn(self, rules: Mapping[str, RuleVersion]) -> None:

@@ -45,16 +45,25 @@ class AttachEvents:
 
     async def reconcile(self, key: str) -> Result:
         """Publish the current version of one Event. Raises KubeError."""
-        event = self._events.get(key)
-        known = self._published.cache.get(key)
-        if event is not None and known is not None and _version(event) == _version(known):
-            return DONE
-        node = await self._node_of(event.involved_object) if event is not None else ""
-        if event is None or not node:
+        event, published = self._events.get(key), self._published.cache.get(key)
+        if event is None:
             self._published.put(key, None)
             return DONE
-        self._published.put(key, replace(event, source=replace(event.source, host=node)))
+        version = event.metadata.resource_version
+        if published is not None and published.metadata.resource_version == version:
+            return DONE
+        node = await self._node_of(event.involved_object)
+        source = replace(event.source, host=node)
+        self._published.put(key, replace(event, source=source) if node else None)
         return DONE
+
+    async def reconcile_all(self) -> None:
+        """Publish every Event of the informer's cache: for commands that read once.
+
+        Raises KubeError.
+        """
+        for key in list(self._events.cache):
+            await self.reconcile(key)
 
     async def _node_of(self, pod: ObjectReference) -> str:
         """Return the name of the Node of a pod, "" for none. A pod never changes its Node."""
@@ -70,7 +79,3 @@ class AttachEvents:
             while len(self._nodes) > MOST_PODS:
                 del self._nodes[next(iter(self._nodes))]
         return node
-
-
-def _version(event: Event) -> str:
-    return event.metadata.resource_version

@@ -64,16 +64,6 @@ class CacheState(Protocol):
         ...
 
 
-class CombinedCache:
-    """Combines several caches into one source, which is current while all of them are."""
-
-    def __init__(self, *caches: CacheState) -> None:
-        self._caches = caches
-
-    def fresh(self) -> bool:
-        return all(cache.fresh() for cache in self._caches)
-
-
 class NodeSource(CacheState, Protocol):
     """The cache of Nodes; kubenode.runtime.kube.informer.Informer is one."""
 

@@ -22,13 +22,11 @@ from kubenode.api.v1alpha1 import HostEvent, HostProbe
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.runtime.clock import Clock, wait
-from kubenode.runtime.controller.controller import KeySource
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES
-from kubenode.runtime.kube.objects import Event, Node, structs
-from remedy.remedier.attach_events import AttachEvents
+from kubenode.runtime.kube.objects import Node, structs
+from remedy.remedier.event_sources import NodeEventSources
 from simulation.replay.recorder import Recorder
 from simulation.replay.timeline import Entry
 
@@ -74,7 +72,7 @@ class RecordingWriter:
         self.entries = self.bytes = 0
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Raises Full once no more is taken."""
+        """Raises RecordingFull once no more is taken."""
         for entry in entries:
             line = entry.line().encode() + b"\n"
             if self.bytes + len(line) > self._most:
@@ -92,11 +90,7 @@ async def record(
     """Until `over` is set, `lasts` have passed, or no more is taken."""
     recorder = Recorder()
     nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), clock=clock)
-    *events, volumes = (
-        Informer(kube, paths.events(), structs(Event), field_selector=about, clock=clock)
-        for about in (ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES)
-    )
-    attach_events = AttachEvents(kube, volumes, clock)
+    events = NodeEventSources(kube, clock)
     told: Informer[HostEvent] = Informer(
         kube, paths.custom(HostEvent.resource.plural), HostEvent.from_server, clock=clock
     )
@@ -118,14 +112,12 @@ async def record(
             failed.append(error)
             over.set()
 
-    informers: tuple[Informer[Any], ...] = (nodes, *events, volumes, told, probes)
-    async with _running(informers, attach_events.controller.run):
+    informers: tuple[Informer[Any], ...] = (nodes, *events.informers, told, probes)
+    async with _running(informers, events.attach.controller.run):
         take(recorder.begin(clock.now()))
         # A handler that is added later is told first what is there: the order is ours.
         nodes.add_handler(lambda name, old, new: take(recorder.node(name, old, new, clock.now())))
-        sources: tuple[KeySource, ...] = (*events, attach_events)
-        for source in sources:
-            source.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
+        events.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
         told.add_handler(lambda _, old, new: take(recorder.host_event(old, new, clock.now())))
         probes.add_handler(lambda _, old, new: take(recorder.probe(old, new, clock.now())))
         end = None if lasts is None else clock.monotonic() + lasts.total_seconds()

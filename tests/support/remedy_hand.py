@@ -172,9 +172,9 @@ class Hands:
             restored=lambda: self.restored,
         )
         self.nodes: HandFed[Node] = self.operator.nodes  # type: ignore[assignment]
-        self.events: HandFed[Event] = self.operator.events  # type: ignore[assignment]
-        self.pod_events: HandFed[Event] = self.operator.pod_events  # type: ignore[assignment]
-        self.volume_events: HandFed[Event] = self.operator.volume_events  # type: ignore[assignment]
+        self.events: HandFed[Event] = self.operator.events.nodes  # type: ignore[assignment]
+        self.pod_events: HandFed[Event] = self.operator.events.pods  # type: ignore[assignment]
+        self.volume_events: HandFed[Event] = self.operator.events.volumes  # type: ignore[assignment]
         self.jobs: HandFed[RemedyOperationJob] = self.operator.jobs  # type: ignore[assignment]
         self.remediers: HandFed[NodeRemedier] = self.operator.remediers  # type: ignore[assignment]
         self.host_events: HandFed[HostEvent] = self.operator.host_events  # type: ignore[assignment]
