@@ -248,9 +248,8 @@ def newest_of(members: Iterable[tuple[datetime, str]]) -> str:
     if last is None:
         return ""
     uids = sorted(uid for made, uid in members if made == last)
-    return " ".join(
-        [format_time(last), ",".join(uids)] if len(uids) <= MOST_UIDS else [format_time(last)]
-    )
+    time = format_time(last)
+    return f"{time} {','.join(uids)}" if len(uids) <= MOST_UIDS else time
 
 
 def controller_of(obj: dict[str, Any]) -> dict[str, Any] | None:

@@ -41,8 +41,6 @@ HELD = timedelta(hours=1)
 """A condition that a log line has set holds this long, unless the watcher ends it: longer than any
 rule waits."""
 AN_HOUR = timedelta(hours=1)
-_ENDS = {False: CloseReason.PROVEN, True: CloseReason.SUPERSEDED}
-"""How a repair ended that did not give up, by whether its job had a next rung to go on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
         at = case.now - timedelta(seconds=action.age_s)
         # A job whose rung failed goes on with the next one; it gives up after the last.
         goes_on = not action.ok and rung + 1 < len(rule.spec.ladder or ())
-        gave_up = not action.ok and not goes_on
+        reason = CloseReason.PROVEN if action.ok else CloseReason.GAVE_UP
         found.append(
             Past(
                 name=f"earlier-{number}",
@@ -120,7 +118,7 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
                 acted_at=None if goes_on else at,
                 rung=rung,
                 closed=at,
-                reason=CloseReason.GAVE_UP if gave_up else _ENDS[goes_on],
+                reason=CloseReason.SUPERSEDED if goes_on else reason,
                 false_since=at,
             )
         )

@@ -173,7 +173,10 @@ def _rule(where: str, name: str, one: PackRule, *, tested: bool) -> Rule:
     if (one.count > 1) != bool(within):
         raise ConfigError(f"{where}.count {one.count}: count and within go together")
     keyed = "(?P<key>" in one.pattern
-    regexp = _lazy if tested else _regexp
+
+    def regexp(field: str, pattern: str) -> object:
+        return LazyPattern(pattern) if tested else _regexp(f"{where}.{field}", pattern)
+
     return Rule(
         name=name,
         pattern=one.pattern,
@@ -184,14 +187,10 @@ def _rule(where: str, name: str, one: PackRule, *, tested: bool) -> Rule:
         within=within,
         clears=one.clears,
         fallback=one.fallback,
-        unless=regexp(f"{where}.unless", one.unless) if one.unless else None,
+        unless=regexp("unless", one.unless) if one.unless else None,
         keyed=keyed,
-        regexp=regexp(f"{where}.pattern", one.pattern),
+        regexp=regexp("pattern", one.pattern),
     )
-
-
-def _lazy(where: str, pattern: str) -> object:
-    return LazyPattern(pattern)
 
 
 def _regexp(where: str, pattern: str) -> object:

@@ -6,8 +6,10 @@ from functools import cache
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
 from support.documented import ROOT
+
+from kubenode.api.crd import definition
+from kubenode.api.v1alpha1 import KINDS
 
 PAGE = (ROOT / "docs/glossary.md").read_text()
 ROW = re.compile(r"^\| (?!term|---)(.+?) \| (.+?) \|(?: (.+?))? \|(?: (.+?))? \|$", re.MULTILINE)
@@ -18,11 +20,10 @@ CARRIERS = sorted({name for row in ROWS for name in re.findall(r"`([^`]+)`", row
 @cache
 def schemas() -> dict[str, dict[str, Any]]:
     """Return the schema of each kind."""
-    schemas = {}
-    for file in (ROOT / "charts/kubenode/crds").glob("*.yaml"):
-        spec = yaml.safe_load(file.read_text())["spec"]
-        schemas[spec["names"]["kind"]] = spec["versions"][0]["schema"]["openAPIV3Schema"]
-    return schemas
+    specs = [definition(kind)["spec"] for kind in KINDS]
+    return {
+        spec["names"]["kind"]: spec["versions"][0]["schema"]["openAPIV3Schema"] for spec in specs
+    }
 
 
 def is_field(path: str) -> bool:

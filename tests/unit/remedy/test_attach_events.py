@@ -1,10 +1,9 @@
 """Events of the attach-detach controller count for the Node that their pod is assigned to."""
 
-import asyncio
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
+from support.clock import FakeClock, settle
 from support.remedy_hand import NOWHERE, HandFed
 from support.running import running
 
@@ -135,6 +134,5 @@ async def test_changes_of_the_informer_are_reconciled(world: World) -> None:
     by = EventSource(component="attachdetach-controller")
     async with running(world.source.controller.run()):
         world.events._store.put(KEY, Event(metadata=meta, involved_object=about, source=by))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await settle()
     assert world.nodes == ["a"]
