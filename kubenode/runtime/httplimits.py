@@ -85,7 +85,7 @@ class BodyBudget:
             body.give_back(body.held)
 
     def take(self, address: str, size: int) -> None:
-        """Raises Full."""
+        """Raises BodyBudgetFull."""
         if self._used + size > self._most:
             raise BodyBudgetFull(f"{self._used} bytes of all callers are being taken in; try again")
         if (own := self._by_address[address]) + size > self._most // 2:
@@ -108,7 +108,7 @@ class Body:
         self.refused = False
 
     def take(self, size: int) -> None:
-        """Raises Full."""
+        """Raises BodyBudgetFull."""
         self._room.take(self._address, size)
         self.held += size
 
@@ -173,7 +173,10 @@ def _send(send: Send, body: Body) -> Send:
 
 
 async def read_body(request: Request, longest: int) -> bytes:
-    """The body of at most `longest` bytes. Raises TooLong, TooSlow, Full, ClientDisconnect."""
+    """Return the body of at most `longest` bytes.
+
+    Raises TooLong, TooSlow, BodyBudgetFull, ClientDisconnect.
+    """
     body = _of(request.scope)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > longest:
