@@ -4,7 +4,7 @@ Each reconcile resolves the revisions, observes the members, computes one rollou
 status, and then publishes the intents that the carrier writes to the Machines.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -283,15 +283,21 @@ class SetController:
         part = "after" if batch.bake_until is not None else "before"
         run = f"{after.update}-{batch.index}-{part}-{begun:.0f}-{batch.inconclusive}"
         mine = [m for m in look.members if m.revision == after.update and m.batch == batch.index]
-        nodes = [node for m in mine if (node := self._node_of(m))]
-        return Inspected(name, set_.metadata.uid, run, nodes)
+        nodes, unjoined = self._nodes_of(mine)
+        return Inspected(name, set_.metadata.uid, run, nodes, unjoined)
 
-    def _node_of(self, member: RolloutMember) -> str:
-        """Return the name of the member's Node, "" if it has none."""
-        machine: Machine | None = self.ground.machines.get(member.name)
-        if machine is None or machine.status.node_ref is None:
-            return ""
-        return machine.status.node_ref.name
+    def _nodes_of(self, members: Sequence[RolloutMember]) -> tuple[list[str], list[str]]:
+        """Return the names of the members' Nodes, and of the members that expect one and have
+        none.
+        """
+        nodes, unjoined = [], []
+        for member in members:
+            machine: Machine | None = self.ground.machines.get(member.name)
+            if machine is not None and machine.status.node_ref is not None:
+                nodes.append(machine.status.node_ref.name)
+            elif machine is None or machine.spec.node == "Expected":
+                unjoined.append(member.name)
+        return nodes, unjoined
 
     async def _deleted(self, set_: MachineComponentSet, look: MembershipSnapshot) -> Result:
         """Remove the component from the members of a deleted set, then remove the finalizer."""

@@ -44,12 +44,14 @@ class Inspected:
     run: identifies the inspection within the set by revision, batch and number. A repeated request
         with the same run reuses a Job that was started.
     nodes: names of the batch's Nodes.
+    unjoined: names of the batch's Machines that expect a Node and have none yet.
     """
 
     set: str
     uid: str
     run: str
     nodes: Sequence[str]
+    unjoined: Sequence[str] = ()
 
 
 class Inspector(Protocol):

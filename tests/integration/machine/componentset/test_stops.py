@@ -82,6 +82,7 @@ async def test_a_batch_that_fails_its_inspection_stops_until_a_person_lets_it_go
     check = {"type": "Smoke", "status": "True"}
     inspection = {
         "interval": "1s",
+        "inconclusiveLimit": 100,
         "checks": [{"name": "smoke", "type": "NodeCondition", "nodeCondition": check}],
     }
     async with connected(cluster) as nodes:
@@ -97,6 +98,8 @@ async def test_a_batch_that_fails_its_inspection_stops_until_a_person_lets_it_go
             first, second = await world.component("1.0.0"), await world.component("1.1.0")
             await world.set(first, updateStrategy={**QUICK, "inspection": inspection})
             await world.completed(first)
+            # Only Machines whose Nodes have joined can pass the first rollout's inspection.
+            assert all([(await world.world.machine(n)).status.node_ref for n in machines])
             for name in machines:
                 await nodes.say(name, "Smoke", "False")
             await world.change(component=second)

@@ -4,8 +4,9 @@ import pytest
 
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.componentsource import ConditionWanted
+from kubenode.api.v1alpha1.machinecomponentset import InspectionCheck
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
-from machine.inspection.conditions import conditions
+from machine.inspection.conditions import conditions, of_the_whole_batch
 from machine.inspection.port import PASSED, InspectionAnswer, InspectionResult, together
 
 READY = ConditionWanted(type="Ready")
@@ -36,6 +37,38 @@ def test_a_node_that_says_nothing_is_no_failure_and_no_success(silent: Node | No
     nodes = {"a": silent, "b": node(Ready="True"), "c": node(Ready="False")}
     assert conditions(READY, ["a", "b"], nodes).judged is InspectionResult.INCONCLUSIVE
     assert conditions(READY, ["a", "c"], nodes).judged is InspectionResult.FAILED
+
+
+def test_a_batch_without_nodes_is_not_proven_by_a_check_of_nodes() -> None:
+    answer = conditions(READY, [], {})
+    assert answer.judged is InspectionResult.INCONCLUSIVE
+    assert answer.message == "the check asks for nodes, and the batch has none"
+
+
+OF_NODES = [
+    {"type": "NodeCondition", "nodeCondition": {"type": "Ready", "status": "True"}},
+    {"type": "PromQL", "promQL": {"query": 'up{node=~"${nodes}"}', "success": "== 1"}},
+]
+OF_OTHERS = [
+    {"type": "PromQL", "promQL": {"query": "up", "success": "== 1"}},
+    {"type": "Job", "job": {"configMapRef": "smoke", "timeout": "5m"}},
+]
+
+
+@pytest.mark.parametrize("judged", InspectionResult)
+@pytest.mark.parametrize("check", [*OF_NODES, *OF_OTHERS])
+def test_a_machine_whose_node_has_not_joined_passes_no_check_of_nodes(
+    check: dict[str, object], judged: InspectionResult
+) -> None:
+    given = InspectionCheck.model_validate({"name": "smoke", **check})
+    answer = InspectionAnswer(judged, "as it was")
+    assert of_the_whole_batch(answer, given, []) == answer
+    found = of_the_whole_batch(answer, given, ["m1", "m0"])
+    if judged is InspectionResult.PASSED and check in OF_NODES:
+        assert found.judged is InspectionResult.INCONCLUSIVE
+        assert found.message == "Machine m0 expects a Node, and none has joined"
+    else:
+        assert found == answer
 
 
 def test_of_several_checks_the_worst_decides_and_is_named() -> None:
