@@ -9,17 +9,18 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.actions import SETTLE_SECONDS, Bench
-from agent.actions.allowed import AllowedScript, Repairs
+from agent.actions.allowlist import AllowedScript, Repairs
 from agent.actions.checks import AllowedCheck
 from agent.assignment import RequestSource
-from agent.components.building import Components
-from agent.components.keeping import Records
+from agent.components.assembly import Components
 from agent.components.ports import ComponentPorts
-from agent.components.reaching import RealReach
+from agent.components.reachability import RealReach
+from agent.components.records import Records
 from agent.core import AgentCore
+from agent.detector_runner import DetectorRunner
 from agent.detectors import Detector
 from agent.detectors.metadata.settings import Metadata
-from agent.diagnostics.collecting import DiagnosticsCollector
+from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.heartbeat import Heartbeat
 from agent.host import Host
 from agent.host.ports import Ports
@@ -30,14 +31,13 @@ from agent.local.healer import LocalHealer
 from agent.local.limit import RestartLimit
 from agent.machine import HostReporter
 from agent.machine import host as machine_host
+from agent.nodestatus.publisher import Publisher
 from agent.outbox import Outbox
 from agent.patience import Patience
 from agent.prober import Prober
 from agent.probes import Probes
-from agent.publishing.publisher import Publisher
 from agent.request import CLOSED
 from agent.version import version
-from agent.watching import DetectorRunner
 from agent.wire import Job
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue

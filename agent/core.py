@@ -27,10 +27,10 @@ from agent.host import Contraindicated, HostError, HostUnreachable
 from agent.jobpermits import RECENT_SECONDS, JobPermits
 from agent.journal import Journal, JournalEntry, JournalError, PatientJournal
 from agent.outcome import INTERRUPTED, OutcomeState, StepOutcome, failed, refused
+from agent.outcomes import Settling
 from agent.patience import AT_ONCE, Waits
 from agent.probes import CannotAnswer
 from agent.request import BadRequest, StepRequest
-from agent.settling import Settling
 from agent.wire import Answer, Job, StepStatus, format_time
 from kubenode.runtime.kube.errors import KubeError
 

@@ -9,26 +9,26 @@ from pathlib import Path
 
 from agent import logs, settings
 from agent.agent import Agent
-from agent.components.keeping import FileRecords
-from agent.detectors.building import detectors as watch
-from agent.detectors.metadata.building import detectors as watch_metadata
+from agent.components.records import FileRecords
+from agent.detectors.assembly import detectors as watch
+from agent.detectors.metadata.assembly import detectors as watch_metadata
+from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.diagnostics.bundles import Bundles
-from agent.diagnostics.collecting import DiagnosticsCollector
 from agent.diagnostics.upload import OperatorStore
 from agent.host.real.build import real_ports
 from agent.host.real.components.build import real_components
 from agent.host.systemd import SystemdHost
-from agent.identity.joining import Joined
 from agent.identity.keeper import IdentityKeeper, IdentityTarget
+from agent.identity.startup import Joined
 from agent.identity.store import IdentityStore, StoreError
 from agent.journal import FileJournal, JournalError
 from agent.local.limit import RestartLimit
 from agent.machine import arch
+from agent.nodestatus.events import SELF
 from agent.notify import Alive, SystemdNotifier
 from agent.outbox import Outbox
 from agent.probes.diagnostics import Diagnostics
 from agent.probes.host import HostProbes
-from agent.publishing.events import SELF
 from agent.settings import IDENTITY, Settings
 from agent.upgrade import Upgrade
 from agent.version import version

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
+from agent.nodestatus.board import cut
 from agent.probes import Answer, CannotAnswer, Probes, Value
-from agent.publishing.board import cut
 from agent.wire import Probe, format_time
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue

@@ -31,8 +31,8 @@ from pathlib import Path
 
 import msgspec
 
-from agent.actions.allowed import AllowedScript, Repairs
-from agent.actions.allowed import complaints as about_repairs
+from agent.actions.allowlist import AllowedScript, Repairs
+from agent.actions.allowlist import complaints as about_repairs
 from agent.actions.checks import AllowedCheck
 from agent.detectors.metadata.settings import Metadata
 from agent.detectors.settings import Detectors
@@ -80,7 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     checks        what RunCheck may run, by name; in the file alone
     detectors     what is watched, see agent.detectors.settings; in the file alone
     local         what is repaired without asking, see agent.local; in the file alone
-    repairs       what repairs may touch, see agent.actions.allowed; in the file alone
+    repairs       what repairs may touch, see agent.actions.allowlist; in the file alone
     scripts       what RunScript may run, by name; in the file alone
     metadata      whose metadata service is watched; in the file alone
     operator      https://HOST:PORT of the remedy operator, told of what the cloud says; "" is none

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from defender.recorded import UnreadablePermit
+from defender.permit_reader import UnreadablePermit
 from kubenode.api.v1alpha1 import Disruption, Operation, Permit
 from kubenode.api.v1alpha1.permit import Grant, Holder, PermitState, PermitStatus
 

@@ -22,31 +22,31 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from defender.asking import Asking
-from defender.auditing import Auditing
+from defender.audit import Auditing
 from defender.blind import Sight
 from defender.breaker.step import PACE, BreakerTimes
 from defender.calendar import Calendar
 from defender.census import STARTUP_GRACE
 from defender.charge.charge import MakeCharge, NotInCharge, Solo
 from defender.control import RiskControl
-from defender.displacing import Displacing, Recording
-from defender.fleet.sharing import MakeFleet, NoFleet, Sharing
+from defender.displacement import Displacing, Recording
+from defender.fleet.budget import MakeFleet, NoFleet, Sharing
 from defender.jobs import ObservedJob
 from defender.keeper import ROUND_SECONDS, PermitReaper
 from defender.lifesigns import LifeSigns
 from defender.limits.case import LOOK_AGAIN
 from defender.metrics import DefenderMetrics
+from defender.permit_reader import read_permit
+from defender.permit_service import Asking
 from defender.policies import LoadedPolicy, read_policy
-from defender.recorded import read_permit
 from defender.reporter import PolicyReporter
 from defender.requests import Requests
-from defender.revoking import Revoking
+from defender.revocation import Revoking
 from defender.store import LIFE, PERMITS, PermitStore
 from defender.thaw import thaw_in
-from defender.ticking import Ticking
+from defender.ticker import Ticking
 from defender.turns import KeyedLocks
-from defender.waking import Waker
+from defender.waker import Waker
 from kubenode.api.v1alpha1 import (
     Ask,
     DefenderPolicy,
@@ -63,8 +63,8 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.informers import MakeInformer
 from kubenode.runtime.kube.objects import Node, structs
-from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
@@ -147,7 +147,7 @@ class Defender:
             clock=clock,
             name="jobs of defender",
         )
-        self.displacing = Displacing(kube, clock, self.control, informer)
+        self.displacement = Displacing(kube, clock, self.control, informer)
         self.recording = Recording(kube, clock, fence, self.control)
         self.calendar = Calendar(clock, lambda: self.control.policies, self.control.queue.governed)
         self.charge = (charge or Solo)(self.store, fence, self.permits)
@@ -215,7 +215,7 @@ class Defender:
             restored,
         )
         if runtime is not None:
-            for each in (*self._informers, self.displacing.pending):
+            for each in (*self._informers, self.displacement.pending):
                 runtime.informer(each)
             runtime.recorder(self.recorder)
 
@@ -229,7 +229,7 @@ class Defender:
     def ground(self) -> list[Part]:
         """Parts that run on every replica."""
         own = (self.recorder, self.life_signs, self.waker, Ticking(self._tick, self._clock))
-        shown = (*self.charge.parts, *self.fleet.parts, *self.displacing.parts)
+        shown = (*self.charge.parts, *self.fleet.parts, *self.displacement.parts)
         return [*self._informers, *shown, *own]
 
     @property

@@ -19,7 +19,7 @@ from defender.control import RiskControl
 from defender.history import History, PastFault, RecordedRequest
 from defender.ledger import LedgerPermit
 from defender.policies import LoadedPolicy
-from defender.queue.calling import call
+from defender.queue.selection import call
 from defender.verdict import judge
 from kubenode.api.v1alpha1 import Reason, Verdict
 from kubenode.api.v1alpha1.defenderpolicy import (

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from defender.ledger import LedgerPermit, PermitLedger, grants_of, held_from
-from defender.recorded import UNREADABLE, read_permit
+from defender.permit_reader import UNREADABLE, read_permit
 from kubenode.api.meta import ObjectMeta, format_time
 from kubenode.api.v1alpha1 import Ask, Permit
 from kubenode.api.v1alpha1.permit import PermitSpec, PermitState

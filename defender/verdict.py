@@ -12,7 +12,7 @@ from defender.control import RiskControl
 from defender.ledger import JOB, LedgerPermit
 from defender.limits.case import LimitCase, LimitRefusal, look_again_at
 from defender.limits.concurrency import concurrency
-from defender.limits.displaced import displaced
+from defender.limits.displacement import displaced
 from defender.limits.fleet import fleet
 from defender.limits.foreign import foreign
 from defender.limits.min_healthy import min_healthy

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 from kubenode.api.base import API_VERSION, Model, Resource
 from kubenode.api.duration import PATTERN as DURATION
 from kubenode.api.structural import models_of, plain, reference, to_wire, without_null

@@ -5,11 +5,11 @@
 
 import sys
 
-from devtools import generated
+from devtools import generators
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
 from machine.componentset.phases import FROM_ALL, WHEN
 
-FILE = generated.ROOT / "docs/reference/component-set-states.md"
+FILE = generators.ROOT / "docs/reference/component-set-states.md"
 
 PAGE = """# Phases of a component set
 
@@ -44,7 +44,7 @@ def page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    return generated.run({FILE: page()}, arguments)
+    return generators.run({FILE: page()}, arguments)
 
 
 if __name__ == "__main__":

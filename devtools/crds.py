@@ -6,7 +6,7 @@ python -m devtools.crds --check    exit 1 and name the files that differ
 
 import sys
 
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 from kubenode.api.crd import files
 
 FOLDER = ROOT / "charts" / "kubenode" / "crds"

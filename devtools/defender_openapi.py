@@ -10,7 +10,7 @@ from typing import Any
 
 from defender.auth.gate import open_gate
 from defender.http.app import create_app
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 from kubenode.runtime.clock import SystemClock
 
 FILE = ROOT / "docs" / "reference" / "defender-openapi.json"

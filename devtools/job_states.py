@@ -5,11 +5,11 @@
 
 import sys
 
-from devtools import generated
+from devtools import generators
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.step import EDGES
 
-FILE = generated.ROOT / "docs/reference/states.md"
+FILE = generators.ROOT / "docs/reference/states.md"
 
 WHEN: dict[tuple[JobPhase, JobPhase], str] = {
     (JobPhase.PENDING, JobPhase.AWAITING_APPROVAL): "mode Approve, or approval required",
@@ -74,7 +74,7 @@ def page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    return generated.run({FILE: page()}, arguments)
+    return generators.run({FILE: page()}, arguments)
 
 
 if __name__ == "__main__":

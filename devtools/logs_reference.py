@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 
 FILE = ROOT / "docs" / "reference" / "logs.md"
 PACKAGES = ("agent", "defender", "kubenode", "machine", "remedy", "rules")

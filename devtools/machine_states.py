@@ -5,10 +5,10 @@
 
 import sys
 
-from devtools import generated
+from devtools import generators
 from machine.machine.phases import EDGES, FIRST, Phase
 
-FILE = generated.ROOT / "docs/reference/machine-states.md"
+FILE = generators.ROOT / "docs/reference/machine-states.md"
 COMMON = (Phase.FAILED, Phase.DELETING)
 """Phases to which nearly all others lead: told in the text."""
 
@@ -69,7 +69,7 @@ def page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    return generated.run({FILE: page()}, arguments)
+    return generators.run({FILE: page()}, arguments)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ python -m devtools.rule_coverage --check    exit 1 when it differs, a row is nei
 import os
 import sys
 
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 from simulation.coverage import VARIABLE, answered, folder_of, served, wrong
 from simulation.coverage.page import page
 from simulation.coverage.rows import NoData, rows

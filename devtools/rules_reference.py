@@ -7,7 +7,7 @@ python -m devtools.rules_reference --check    exit 1 when they differ
 import sys
 from collections.abc import Iterable, Iterator
 
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 from rules.builtin import BUILTIN
 from rules.lint import CODES, LintCode, LintSeverity
 from rules.probes import PROBES

@@ -20,8 +20,8 @@ from typing import Any
 from kubenode.cli.library import library
 from simulation.cases.command import predictions
 from simulation.cases.form import Case
-from simulation.cases.reading import read
-from simulation.cases.scoring import Score, score
+from simulation.cases.reader import read
+from simulation.cases.scores import Score, score
 from simulation.cases.table import HEADS, rows
 from simulation.coverage import BESIDE, VARIABLE
 

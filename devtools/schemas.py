@@ -7,7 +7,7 @@ python -m devtools.schemas --check    exit 1 and name the files that differ
 import sys
 from pathlib import Path
 
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 from kubenode.api.jsonschema import files, text
 from kubenode.cli.schema import RULE_TEST
 from simulation.replay.schema import of_rule_tests

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 
 FILE = ROOT / "charts" / "kubenode" / "alerts" / "slo.yaml"
 HEAD = """# What we promise of detection, decision and healing, and alerts on the budgets of errors.

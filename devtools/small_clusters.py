@@ -15,7 +15,7 @@ from pathlib import Path
 from defender.control import RiskControl
 from defender.ledger import LedgerPermit
 from defender.verdict import judge
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.hosttime import host_time

@@ -69,6 +69,7 @@ NOUNS = frozenset(
         "embed",
         "feed",
         "fencing",
+        "finding",
         "logging",
         "networking",
         "ping",

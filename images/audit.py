@@ -15,7 +15,7 @@ from importlib.metadata import PackageMetadata, distribution
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from devtools.generated import ROOT
+from devtools.generators import ROOT
 from images.closure import PROJECT, lists
 from kubenode.runtime.clock import SystemClock
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from agent.deb.pins import NEEDS, closure
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

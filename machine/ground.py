@@ -30,8 +30,8 @@ from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.informers import MakeInformer
 from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
-from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease, Lifesigns, decode_lease

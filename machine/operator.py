@@ -15,20 +15,20 @@ from kubenode.runtime.disruption.permits import PermitReader
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.shared import MakeInformer
+from kubenode.runtime.kube.informers import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.access import MachineAccess
 from machine.bootstrap.controller import OF_MACHINE, Bootstrapper
 from machine.bootstrap.tokens import Tokens
 from machine.certificates.controller import OF_NODE, OF_USER, Approver, nodes_of_open
-from machine.certificates.whose import look, machine_of
+from machine.certificates.requester import look, machine_of
 from machine.certificates.wire import SigningRequest, decode_request, requests
 from machine.clusterapi.adoption import Adoption
 from machine.component.controller import MachineComponents
 from machine.componentset.parts import ComponentSets
 from machine.disruption.disruptions import NodeDisruptions
-from machine.disruption.sweeping import Sweeper
+from machine.disruption.sweeper import Sweeper
 from machine.ground import MachineSettings, SharedCaches
 from machine.insight.metrics import InsightCollector
 from machine.insight.rollouts import RolloutCollector
@@ -40,8 +40,8 @@ from machine.machineset.controller import MachineSets
 from machine.metrics import MachineCollector, MachineMetrics
 from machine.orphans.collector import Orphans
 from machine.orphans.sightings import Sightings
-from machine.provisioning import Provisioning
 from machine.secretaccess.controller import SecretAccess
+from machine.site_settings import Provisioning
 
 
 class MachineOperator:

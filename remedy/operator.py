@@ -37,12 +37,12 @@ from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.informers import MakeInformer
 from kubenode.runtime.kube.objects import Node, structs
-from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
-from remedy import noticing
+from remedy import mappers
 from remedy.assignments.leases import AgentLeases
 from remedy.assignments.writer import NODES_OF_AGENT, AssignmentWriter
 from remedy.handover.access import Handovers
@@ -50,34 +50,34 @@ from remedy.hostdoctor.desk import HostEventService as EventDesk
 from remedy.hostdoctor.machines import MachineView
 from remedy.hostdoctor.metrics import HostDoctorMetrics as HostDoctorMetrics
 from remedy.hostdoctor.sweep import OpenEvents, Sweep
-from remedy.hostprobes.asking import unanswered
 from remedy.hostprobes.controller import NODE_INDEX, Asker
 from remedy.hostprobes.desk import WITNESS_INDEX, ProbeService
 from remedy.hostprobes.metrics import ProbeMetrics as ProbeMetrics
+from remedy.hostprobes.schedule import unanswered
 from remedy.hostprobes.witnesses import part_of
 from remedy.job.audit import PART, JobAudit
 from remedy.job.clockterm import ClockTerm
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
+from remedy.job.continuity import Hearing
 from remedy.job.controller import JobController
-from remedy.job.hearing import Hearing
 from remedy.job.leftmarks import LeftMarks
 from remedy.job.metrics import HeldJobsCollector
 from remedy.job.metrics import JobMetrics as JobMetrics
 from remedy.job.migration.access import PodAccess
-from remedy.job.migration.cordoning import CORDONING, cordoning
+from remedy.job.migration.cordon_index import CORDONING, cordoning
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
 from remedy.job.wakes import JobWakes
 from remedy.noderecord.store import NodeRecords, StoredEvents
+from remedy.notify.notifications import Telling
 from remedy.notify.teller import NotificationController
-from remedy.notify.telling import Telling
 from remedy.outside import Outside
-from remedy.planned.access import EventAccess
+from remedy.plannedevents.access import EventAccess
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
-from remedy.power.replacing import Replacing
+from remedy.power.replacer import Replacing
 from remedy.registry.engine import RuleEngineThread
 from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import RuleRegistry
@@ -219,9 +219,9 @@ class RemedyOperator:
             self.agent_leases, self.agent_ages, agent_of, self._clock_is_off
         )
         self.agent_leases.add_handler(self.clock_offsets.changed)
-        noticing.index(self.jobs)
+        mappers.index(self.jobs)
         self.jobs.add_index(CORDONING, cordoning)
-        self._concerns = noticing.JobMapper(self.jobs)
+        self._concerns = mappers.JobMapper(self.jobs)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
         desk = ProbeService(
             kube, self.nodes, self.probes, self.lease_ages, self.agent_ages, providers, clock, fence
@@ -434,7 +434,7 @@ class RemedyOperator:
         )
 
     def _remedier(self) -> Controller:
-        remedier, concerned = self.decider, noticing.NodeMapper(self.facts)
+        remedier, concerned = self.decider, mappers.NodeMapper(self.facts)
         controller = self._controller("remedier", self._decide, self.settings.deciders)
         controller.watch(self.nodes, remedier.noticed)
         self._watch_events(controller, concerned.event)
@@ -658,7 +658,7 @@ class RemedyOperator:
         self.facts.rules_loaded(self.rules.loaded_rules())
         self.clock_offsets.rules_loaded(self.rules.loaded_rules().values())
         self.facts.shortest_max_age = shortest_max_age(self.rules.active().values())
-        for node in noticing.latest_first(self.nodes.cache.values(), self._clock.now()):
+        for node in mappers.latest_first(self.nodes.cache.values(), self._clock.now()):
             self.remedier.queue.add_idle(node)
         for name, job in self.jobs.cache.items():
             if not job.status.phase.closed:

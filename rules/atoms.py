@@ -33,9 +33,9 @@ from rules.leaves.describe import describe as describe_leaf
 from rules.leaves.describe import subject
 from rules.leaves.event import event
 from rules.leaves.hostevent import host_event
-from rules.leaves.keyed import annotation, label, taint
+from rules.leaves.metadata import annotation, label, taint
 from rules.leaves.pattern import found
-from rules.leaves.reading import LeafReading
+from rules.leaves.result import LeafReading
 from rules.sources import stale_source
 from rules.truth import Truth
 

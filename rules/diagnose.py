@@ -2,9 +2,9 @@
 
 Synchronous: it may block as long as the second engine may (rules.engines.durable). One thread
 calls it. Of each node is remembered what its atoms read and what was said of it: only atoms whose
-facts changed (rules.touched) or whose time has come (rules.due) are read again, only rules that ask
-an atom which turned are evaluated again (rules.engines.chain), and nodes whose atoms say the same
-share one answer. A match on which something rests is asked of both engines every time.
+facts changed (rules.invalidation) or whose time has come (rules.due) are read again, only rules
+that ask an atom which turned are evaluated again (rules.engines.chain), and nodes whose atoms say
+the same share one answer. A match on which something rests is asked of both engines every time.
 """
 
 import time
@@ -21,11 +21,11 @@ from rules.engines.crosscheck import CrossCheck
 from rules.engines.durable import REFUSALS, DurableEngine, Spawn
 from rules.engines.port import EngineError, Vector, byte_of, vector_of
 from rules.facts import FactSet
-from rules.loading import Limited, Sieve
+from rules.invalidation import Touched
+from rules.load_limits import Limited, Sieve
 from rules.match import Agreement, Match
 from rules.program import CompiledRule, RuleProgram, RuleVersion, slots_of
 from rules.selection import RuleSelection, Selections
-from rules.touched import Touched
 from rules.truth import Truth
 
 __all__ = ["Agreement", "Diagnoser", "Diagnosis", "LoadReport", "Match"]

@@ -16,7 +16,7 @@ from rules.atoms import Atom, CountedFact, LeafReading, compares, describe, read
 from rules.builtin import BUILTIN, SAME_FAULT
 from rules.facts import FactSet
 from rules.leaves.compare import PROBE
-from rules.leaves.reading import earliest
+from rules.leaves.result import earliest
 from rules.leaves.state import STALE, ago, state
 from rules.program import RuleProgram, RuleVersion, stored_facts
 from rules.truth import Truth

@@ -1,7 +1,7 @@
 """What must be remembered of a node to know since when, and how often. Bounded per node.
 
-Times are the caller's. Since when a condition holds is in rules.held, since when a label is what it
-is in rules.since; what Events occurred is here.
+Times are the caller's. Since when a condition holds is in rules.condition_clock, since when a label
+is what it is in rules.since; what Events occurred is here.
 """
 
 from collections import OrderedDict, deque
@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from kubenode.api.v1alpha1.noderecord import MOST_PAST_EVENTS, REMEMBERED
+from rules.condition_clock import MOST_CONDITIONS, ConditionClock, ConditionReading
 from rules.facts import EventFact
-from rules.held import MOST_CONDITIONS, ConditionClock, ConditionReading
 from rules.since import ClockSteps, KeyClock
 from rules.text import CLIP, clipped
 

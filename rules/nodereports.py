@@ -7,7 +7,7 @@ and the heartbeat stays the kubelet's last.
 
 from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node, NodeCondition
-from rules.held import ConditionReading
+from rules.condition_clock import ConditionReading
 
 NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
 """Reason that kube-controller-manager gives the conditions of a node that fell silent."""

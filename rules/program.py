@@ -22,7 +22,6 @@ from kubenode.runtime.collector import paused_collector
 from rules.atoms import AnyLeaf, Atom, CountedFact
 from rules.builtin import SAME_FAULT
 from rules.checks import check
-from rules.derived import facts_of, faults, fits, inferring, levels, stored_facts
 from rules.disjuncts import (
     Disjunct,
     Literal,
@@ -33,6 +32,7 @@ from rules.disjuncts import (
     output_name,
     slots_of,
 )
+from rules.inference import facts_of, faults, fits, inferring, levels, stored_facts
 from rules.rule import CompileError, RuleVersion
 
 __all__ = [

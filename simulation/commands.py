@@ -56,7 +56,7 @@ def replay(
     policy: Path | None,
     output: Literal["table", "json"],
 ) -> Exit:
-    from simulation.replay.replaying import command
+    from simulation.replay.replay_command import command
 
     return command(recordings, rules=rules, against=against, policy=policy, output=output)
 
@@ -64,7 +64,7 @@ def replay(
 async def record(
     kubeconfig: str | None, context: str | None, *, out: str, lasts: timedelta | None
 ) -> Exit:
-    from simulation.replay.recording import command
+    from simulation.replay.record_command import command
 
     return await command(kubeconfig, context, out=out, lasts=lasts)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent.actions.allowed import AllowedScript, Repairs
+from agent.actions.allowlist import AllowedScript, Repairs
 from agent.actions.approval import ApproveEvent
 from agent.actions.certificate import RenewCertificate
 from agent.actions.checks import AllowedCheck, RunCheck
@@ -26,7 +26,7 @@ from agent.actions.sandboxes import DeleteSandbox
 from agent.actions.scripts import RunScript
 from agent.actions.units import UnitAction
 from agent.detectors.metadata.settings import Metadata
-from agent.diagnostics.collecting import DiagnosticsCollector
+from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.host import Host, UnitVerb
 from agent.host.ports import Ports
 from agent.outcome import StepOutcome

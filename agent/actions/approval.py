@@ -8,7 +8,7 @@ operator's to know, before it asks.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agent.detectors.metadata.approving import Began, NotApproved, approve
+from agent.detectors.metadata.approval import Began, NotApproved, approve
 from agent.outcome import StepOutcome, done, failed, refused
 from agent.request import StepRequest
 from agent.wire import EVENT

@@ -6,7 +6,7 @@ The bundle on the host is the act; an operator that takes none is told of in the
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agent.diagnostics.collecting import BundleRequest, parts_of, unknown_parts
+from agent.diagnostics.bundler import BundleRequest, parts_of, unknown_parts
 from agent.outcome import StepOutcome, boot_cut, done, failed
 from agent.request import StepRequest
 

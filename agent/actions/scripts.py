@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agent.actions.allowed import AllowedScript
+from agent.actions.allowlist import AllowedScript
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated, HostError
 from agent.host.ports import CommandResult

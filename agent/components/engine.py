@@ -12,10 +12,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from agent.components.checking import Reach
 from agent.components.drift.watcher import DriftWatcher
-from agent.components.keeping import Records
-from agent.components.looking import Looks
+from agent.components.health import Reach
+from agent.components.library import ComponentProblem, Library
 from agent.components.model import (
     MOVING,
     ComponentApplyState,
@@ -25,10 +24,11 @@ from agent.components.model import (
     StoredComponent,
 )
 from agent.components.moves import Moves
+from agent.components.observations import Looks
+from agent.components.observer import NOTHING_YET, DesiredComponents, Eyes
 from agent.components.permits import LivePermits, PermitState
 from agent.components.ports import ComponentPorts
-from agent.components.reading import ComponentProblem, Library
-from agent.components.seeing import NOTHING_YET, DesiredComponents, Eyes
+from agent.components.records import Records
 from agent.components.status import discreet, status_of
 from agent.components.step import ComponentAct, disturbs, interrupted, repairing, step, taken_up
 from agent.host import Host, HostError, HostUnreachable

@@ -10,9 +10,9 @@ from contextlib import suppress
 import msgspec
 from msgspec.structs import replace
 
-from agent.components import giving_back
+from agent.components import restoration
 from agent.components.before import Before, noted
-from agent.components.files.owned import put, put_back, take_away
+from agent.components.files.placement import put, put_back, take_away
 from agent.components.model import (
     ComponentApplyState,
     ComponentMove,
@@ -237,18 +237,18 @@ class Moves:
             purge = wanted.purge_files and not wanted.keep_data
             named = source.apt or source.dnf
             wait = seconds(named.lock_wait) if named is not None else 0.0
-            stays = await giving_back.packages(manager, before, wait, purge=purge)
+            stays = await restoration.packages(manager, before, wait, purge=purge)
         return MoveResult(stays=stays)
 
     async def _give_back(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
         before = _before_us(record)
         if before is None:
             return MoveResult()
-        if await giving_back.files(self._ports, before):
+        if await restoration.files(self._ports, before):
             await self._ports.units.reread()
         for name, was in before.units.items():
             if was.loaded or was.masked:
-                await giving_back.unit(self._ports, name, was)
+                await restoration.unit(self._ports, name, was)
         return MoveResult()
 
     # -- programs ---------------------------------------------------------------------------------

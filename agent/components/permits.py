@@ -13,8 +13,8 @@ from enum import StrEnum
 
 import msgspec
 
-from agent.components.differing import permitted
-from agent.components.telling import PLURAL
+from agent.components.differences import permitted
+from agent.components.publisher import PLURAL
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.components.wire import ChangeClass, Machine, MachinePermit
 from kubenode.runtime.kube.client import Kube

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from agent.components.differing import on_the_wire, run_state
+from agent.components.differences import on_the_wire, run_state
 from agent.components.drift.compare import Drifted, HostState
 from agent.components.model import MOVING, ComponentApplyState, ComponentRecord, StoredComponent
 from kubenode.runtime.components.wire import ComponentStatus, Previous

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.identity import making, pem, words
-from agent.identity.asking import (
+from agent.identity import keys, messages, pem
+from agent.identity.issuance import (
     CertificateDenied,
     CertificateUnanswered,
     certificate,
@@ -17,7 +17,7 @@ from agent.identity.asking import (
     token_mark,
     works_as,
 )
-from agent.identity.making import ChildFailed
+from agent.identity.keys import ChildFailed
 from agent.identity.pem import AGENT_USER, BadPem, Validity
 from agent.identity.store import IdentityStore, StoreError
 from kubenode.runtime.clock import Clock
@@ -183,12 +183,14 @@ class IdentityKeeper:
                     raise
         token = self._token()
         if not token:
-            raise NoIdentity(words.no_token(self._wanted.agent, self._wanted.token_file))
+            raise NoIdentity(messages.no_token(self._wanted.agent, self._wanted.token_file))
         try:
             async with self._bootstrapping() as kube:
                 await self._asked(kube, token_mark(token))
         except Unauthorized as error:
-            raise NoIdentity(words.refused(self._wanted.agent, self._wanted.token_file)) from error
+            raise NoIdentity(
+                messages.refused(self._wanted.agent, self._wanted.token_file)
+            ) from error
 
     async def _resumed(self) -> bool:
         """Whether a pair that was written before a restart works."""
@@ -196,7 +198,7 @@ class IdentityKeeper:
         if not pair:
             return False
         try:
-            await making.check(self._wanted.agent, pair)
+            await keys.check(self._wanted.agent, pair)
             await self._adopt()
         except BadPem:
             self._store.drop()
@@ -208,7 +210,7 @@ class IdentityKeeper:
         kept = self._store.read_key()
         # Never again the key of the current certificate: a kill left it after its use.
         known = kept if kept not in self._store.read_current() else b""
-        key, request, fingerprint = await making.request(agent, known)
+        key, request, fingerprint = await keys.request(agent, known)
         if key != kept:
             self._store.keep_key(key)  # before it is used
         name = request_name(agent, fingerprint, asker)
@@ -219,7 +221,7 @@ class IdentityKeeper:
             raise
         pair = key + got
         try:
-            await making.check(agent, pair)
+            await keys.check(agent, pair)
         except BadPem:
             self._store.drop()  # somebody else's request of our name
             raise
@@ -282,7 +284,7 @@ class IdentityKeeper:
     # -- what a person is told --------------------------------------------------------------------
 
     def _lost(self, known: Validity) -> str:
-        return words.lost(self._wanted.agent, self._wanted.token_file, known)
+        return messages.lost(self._wanted.agent, self._wanted.token_file, known)
 
     def _tell(self, error: Exception) -> None:
         """Once per change of text."""

@@ -1,6 +1,6 @@
 """Keys, requests and certificates as PEM.
 
-What needs `cryptography` loads it; the agent asks for it in a child (agent.identity.making).
+What needs `cryptography` loads it; the agent asks for it in a child (agent.identity.keys).
 """
 
 import hashlib

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from agent.publishing.board import KnownCondition
-from agent.publishing.tally import EventEntry, LeftOut
+from agent.nodestatus.board import KnownCondition
+from agent.nodestatus.tally import EventEntry, LeftOut
 
 
 class OutboxContents(msgspec.Struct, kw_only=True):

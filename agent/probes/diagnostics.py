@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.diagnostics.collecting import (
+from agent.diagnostics.bundler import (
     BundleRequest,
     DiagnosticsCollector,
     parts_of,

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from defender.auth.cache import Remembered
 from defender.auth.identity import Identity, Proof, Right
-from defender.auth.remembered import Remembered
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError

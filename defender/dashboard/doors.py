@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from defender.auth.identity import Identity, Proof
 from defender.dashboard.people import IdentityProvider, Person, Proxy, Rights, Via, rights_of
-from defender.dashboard.sealing import Seal
+from defender.dashboard.seals import Seal
 from defender.dashboard.signouts import SignOuts
 from kubenode.runtime.clock import Clock
 

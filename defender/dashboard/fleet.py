@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from defender.dashboard.natural import natural
-from defender.dashboard.standing import TROUBLE, Cell, NodeDisplayState
+from defender.dashboard.node_state import TROUBLE, Cell, NodeDisplayState
 
 MOST_TILES = 320
 """Greatest number of tiles on a page. Above it, racks without trouble are summed up."""

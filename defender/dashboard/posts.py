@@ -15,7 +15,7 @@ from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import Visit
 from defender.dashboard.forms import sentence, wanted_pause
 from defender.dashboard.people import Person
-from defender.dashboard.sealing import CookieTooLong
+from defender.dashboard.seals import CookieTooLong
 from defender.dashboard.web import WebRefusal, form, from_here, root
 from defender.pauses import read_scope
 from kubenode.api.decisions import DECISIONS, Decision

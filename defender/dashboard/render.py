@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from defender.dashboard.standing import OF_LETTER, NodeDisplayState
+from defender.dashboard.node_state import OF_LETTER, NodeDisplayState
 
 
 class PagePart(Protocol):

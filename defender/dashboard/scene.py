@@ -11,9 +11,9 @@ from typing import Any
 
 from defender.control import RiskControl
 from defender.dashboard.fleet import FleetGrid
+from defender.dashboard.node_state import cell_of
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
-from defender.dashboard.standing import cell_of
 from defender.jobs import ObservedJob
 from defender.policies import LoadedPolicy
 from defender.service import Defender

@@ -18,7 +18,7 @@ from defender.dashboard.render import Renderer
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
 from defender.dashboard.scene import SceneBuilder
-from defender.dashboard.sealing import seal_from
+from defender.dashboard.seals import seal_from
 from defender.dashboard.signouts import NAME, SignOuts
 from defender.service import Defender
 from kubenode.runtime.clock import Clock

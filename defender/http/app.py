@@ -26,7 +26,7 @@ from defender.client import Permits
 from defender.http.failures import handle_failures
 from defender.http.owners import Owners
 from defender.http.permits import permits_router
-from defender.http.reading import reading_router
+from defender.http.read_routes import reading_router
 from defender.http.shown import StatusSource
 from defender.http.streams import Streams
 from kubenode.api.v1alpha1 import Ask

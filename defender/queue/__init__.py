@@ -1,6 +1,6 @@
 """Queue of holders that wait for a permit: their order, who is called next, when to ask again.
 
-In memory, and rebuilt by those who ask. `defender.queue.calling` is not imported here, because it
+In memory, and rebuilt by those who ask. `defender.queue.selection` is not imported here, because it
 imports the verdict.
 """
 

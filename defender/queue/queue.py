@@ -1,8 +1,8 @@
 """Queue of refused requests: their answers, and what may free a slot for them.
 
 A refused holder that asks again keeps its place; one that stops asking loses it. When a slot may be
-free, `defender.queue.calling` calls the next in line. For a short grace the slot is then kept from
-all that are not better placed (`calls`). The queue holds back no other request.
+free, `defender.queue.selection` calls the next in line. For a short grace the slot is then kept
+from all that are not better placed (`calls`). The queue holds back no other request.
 
 The order is not a matter of safety: if the queue forgets something, places are lost, but never a
 limit.
@@ -242,7 +242,7 @@ class PermitQueue:
         times = (self.news.next_at(), self.calls.next_at())
         return min((at for at in times if at is not None), default=None)
 
-    # -- calling: for defender.queue.calling --------------------------------------------------
+    # -- calling: for defender.queue.selection --------------------------------------------------
 
     def first(self, now: datetime) -> QueueEntry | None:
         """Return the best placed request that may be allowed by now and can be called, None for

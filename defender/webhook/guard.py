@@ -16,7 +16,7 @@ import msgspec
 
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
-from defender.recorded import UnreadablePermit, read_permit
+from defender.permit_reader import UnreadablePermit, read_permit
 from defender.store import LIFE, PERMITS
 from defender.webhook.acts import OVERRIDE, USER, GuardedAct, GuardedActKind, of_eviction, of_node
 from defender.webhook.callers import Callers

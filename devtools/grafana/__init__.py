@@ -7,11 +7,11 @@ python -m devtools.grafana --check    exit 1 when one differs
 import json
 from pathlib import Path
 
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 from devtools.grafana.board import Board
 from devtools.grafana.defender import DEFENDER
-from devtools.grafana.healing import HEALING
 from devtools.grafana.machines import MACHINES
+from devtools.grafana.repairs import HEALING
 
 FOLDER = ROOT / "charts" / "kubenode" / "dashboards"
 BOARDS: tuple[Board, ...] = (DEFENDER, HEALING, MACHINES)

@@ -6,9 +6,9 @@ python -m devtools.metrics_reference --check    exit 1 when it differs
 
 from collections.abc import Iterator, Sequence
 
-from devtools.generated import ROOT, run
+from devtools.generators import ROOT, run
 from devtools.metrics_reference.bounds import bound_of, most_series
-from devtools.metrics_reference.registered import Metric, registered
+from devtools.metrics_reference.registry import Metric, registered
 
 FILE = ROOT / "docs" / "reference" / "metrics.md"
 PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (

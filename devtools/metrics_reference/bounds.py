@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from defender.gauges import MANY, MOST_CLUSTERS, MOST_GROUPS, MOST_POLICIES
-from devtools.metrics_reference.registered import EXAMPLE, Metric
+from devtools.metrics_reference.registry import EXAMPLE, Metric
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase
 from kubenode.api.v1alpha1.machinestatus import ComponentState
 from machine.insight.metrics import MOST_FAMILIES, MOST_VERSIONS

@@ -27,8 +27,8 @@ from pydantic import BaseModel
 from kubenode.api.base import Model, Resource
 from kubenode.api.duration import PATTERN as DURATION
 from kubenode.api.duration import format_duration
+from kubenode.api.freeform import scalar
 from kubenode.api.meta import TOO_EARLY
-from kubenode.api.untyped import scalar
 from kubenode.api.v1alpha1.leaves import COMBINATORS, DEPTH, Expression, FactLeaf
 from kubenode.instants import FIRST_YEAR
 

@@ -17,7 +17,7 @@ from kubenode.cli.machine_app import machine_app
 from kubenode.cli.options import Context, Kubeconfig, Listing, duration
 from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
-from kubenode.cli.rules_running import record
+from kubenode.cli.rules_cluster import record
 from kubenode.cli.run_app import run_app
 
 app = typer.Typer(
@@ -151,8 +151,8 @@ def events(
     context: Context = None,
 ) -> None:
     """What others know of our hosts: alerts, and what clouds have planned or reported."""
-    from kubenode.cli.events_listing import list_events as work
     from kubenode.cli.exits import run
+    from kubenode.cli.host_events import list_events as work
 
     raise typer.Exit(
         run(work(kubeconfig, context, node, class_ or [], everything, unresolved, output))
@@ -197,7 +197,7 @@ def pause(
     What holds a permit goes on, unless --now. Uncordoning, verifying and giving back go on always.
     """
     from kubenode.cli.exits import explained, run
-    from kubenode.cli.pausing import PauseRequest, end_from, pause_command, scope_from
+    from kubenode.cli.pause import PauseRequest, end_from, pause_command, scope_from
     from kubenode.runtime.clock import SystemClock
 
     with explained():
@@ -216,7 +216,7 @@ def resume(
 ) -> None:
     """End a pause. Faults that waited are looked at anew; nothing that was held is replayed."""
     from kubenode.cli.exits import explained, run
-    from kubenode.cli.pausing import resume_command, scope_from
+    from kubenode.cli.pause import resume_command, scope_from
 
     with explained():
         which = None if everything else scope_from(scope)
@@ -246,8 +246,8 @@ def diagnose(
     context: Context = None,
 ) -> None:
     """Collect what a person looks at on a host, now and beside any job; say where it is kept."""
-    from kubenode.cli.diagnosing import DiagnosticsRequest
-    from kubenode.cli.diagnosing import diagnose as work
+    from kubenode.cli.diagnosis import DiagnosticsRequest
+    from kubenode.cli.diagnosis import diagnose as work
     from kubenode.cli.exits import run
 
     longest = duration(wait, "--wait")
@@ -290,7 +290,7 @@ def explain_node(
     """
     from kubenode.cli.defender_source import DefenderAddress
     from kubenode.cli.exits import run
-    from kubenode.cli.explaining import explain_node as work
+    from kubenode.cli.explain_node import explain_node as work
 
     raise typer.Exit(run(work(name, kubeconfig, context, DefenderAddress(url, token_file))))
 
@@ -310,7 +310,7 @@ def explain_job(
 ) -> None:
     """The whole story of a job: why it was made, what happened, why it waits, what you can do."""
     from kubenode.cli.exits import run
-    from kubenode.cli.explaining_job import explain_job as work
+    from kubenode.cli.explain_job import explain_job as work
 
     raise typer.Exit(run(work(name, kubeconfig, context, audit, output is Story.JSON)))
 
@@ -319,6 +319,6 @@ def explain_job(
 def explain_permit(name: str, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Why a permit is held: for whom, since when, where it counts, what its holder does."""
     from kubenode.cli.exits import run
-    from kubenode.cli.explaining_permit import explain_permit as work
+    from kubenode.cli.explain_permit import explain_permit as work
 
     raise typer.Exit(run(work(name, kubeconfig, context)))

@@ -77,7 +77,7 @@ def plan(
 @component_app.command("pause")
 def pause(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """No batch starts any more; machines that are at work finish, drift is still put right."""
-    from kubenode.cli.component_holding import hold_command
+    from kubenode.cli.component_hold import hold_command
     from kubenode.cli.exits import run
 
     run(hold_command(name, {"paused": True}, kubeconfig, context))
@@ -89,7 +89,7 @@ def resume(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) ->
 
     Machines that failed are tried once more.
     """
-    from kubenode.cli.component_holding import resume_command
+    from kubenode.cli.component_hold import resume_command
     from kubenode.cli.exits import run
 
     run(resume_command(name, kubeconfig, context))
@@ -98,7 +98,7 @@ def resume(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) ->
 @component_app.command("freeze")
 def freeze(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Nothing is done for the set but certificates: no joiners, no drift."""
-    from kubenode.cli.component_holding import hold_command
+    from kubenode.cli.component_hold import hold_command
     from kubenode.cli.exits import run
 
     run(hold_command(name, {"frozen": True}, kubeconfig, context))

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.cli.cluster import connected, require_crds
-from kubenode.cli.component_planning import PlannedSet, asked, leaving_how, planned, snapshot
+from kubenode.cli.component_preview import PlannedSet, asked, leaving_how, planned, snapshot
 from kubenode.cli.component_sets import why
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain

@@ -4,12 +4,12 @@ import typer
 
 from defender.charge.note import NoteStore
 from defender.fleet import wire
+from defender.fleet.budget import ANNOTATION, NAME
 from defender.fleet.departure import ANNOTATION as DEPARTURE
 from defender.fleet.departure import Departure
-from defender.fleet.sharing import ANNOTATION, NAME
 from kubenode.cli.cluster import connected
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.pausing import LONGEST_WHY, caller
+from kubenode.cli.pause import LONGEST_WHY, caller
 from kubenode.runtime.kube.errors import Conflict
 
 

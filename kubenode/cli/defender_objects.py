@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from defender.jobs import ObservedJob
+from defender.permit_reader import UnreadablePermit, read_permit
 from defender.policies import LoadedPolicy, read_policy
-from defender.recorded import UnreadablePermit, read_permit
 from kubenode.api.v1alpha1 import DefenderPolicy, Permit, RemedyOperationJob
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.live import once

@@ -25,7 +25,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import DefenderPolicy
 from kubenode.cli import policy_files as replay_files
 from kubenode.cli.cluster import connected
-from kubenode.cli.defender_comparing import lines
+from kubenode.cli.defender_comparison import lines
 from kubenode.cli.defender_objects import DefenderObjects, read_objects
 from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.exits import Exit, Refusal

@@ -9,7 +9,7 @@ import typer
 from defender.thaw import NotFrozen, write_thaw
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.pausing import LONGEST_WHY, caller, shown
+from kubenode.cli.pause import LONGEST_WHY, caller, shown
 
 
 async def thaw_command(kubeconfig: str | None, context: str | None, why: str) -> Exit:

@@ -8,7 +8,7 @@ from kubenode.api.meta import format_time
 from kubenode.cli.cluster import connected
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
-from kubenode.cli.pausing import LONGEST_WHY, caller
+from kubenode.cli.pause import LONGEST_WHY, caller
 from kubenode.runtime.kube.configmaps import ConfigMapStore, StoredTexts
 from kubenode.runtime.kube.errors import Conflict, Forbidden
 from kubenode.runtime.restore import NAME, Lineage, lift, read_lineage

@@ -41,7 +41,7 @@ class Text(StrEnum):
 
 def _say(kubeconfig: str | None, context: str | None, *words: Any) -> None:
     from kubenode.cli.exits import run
-    from kubenode.cli.job_words import say
+    from kubenode.cli.job_decisions import say
 
     raise typer.Exit(run(say(kubeconfig, context, *words)))
 
@@ -92,7 +92,7 @@ def close(
 def cancel(job: Job, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """End any open job: what is ours on the node is taken off. Works while the operator is down."""
     from kubenode.cli.exits import run
-    from kubenode.cli.job_words import cancel as work
+    from kubenode.cli.job_decisions import cancel as work
 
     raise typer.Exit(run(work(kubeconfig, context, job)))
 
@@ -122,7 +122,7 @@ def run_job(
     """
     from kubenode.api.v1alpha1 import Mode
     from kubenode.cli.exits import run
-    from kubenode.cli.job_starting import JobRequest, start
+    from kubenode.cli.job_run import JobRequest, start
 
     wanted = Mode(mode.value) if mode is not None else None
     asked = JobRequest(node, remedier, from_, wanted, yes)
@@ -144,7 +144,7 @@ def list_(
 ) -> None:
     """All jobs, those that wait for a person first."""
     from kubenode.cli.exits import run
-    from kubenode.cli.job_listing import list_jobs
+    from kubenode.cli.job_list import list_jobs
 
     work = list_jobs(kubeconfig, context, node, phase or [], open_, output)
     raise typer.Exit(run(work))
@@ -159,7 +159,7 @@ def show(
 ) -> None:
     """The job as the cluster has it. `kubenode explain job` tells its story."""
     from kubenode.cli.exits import run
-    from kubenode.cli.job_listing import show_job
+    from kubenode.cli.job_list import show_job
 
     work = show_job(kubeconfig, context, job, Listing(output.value))
     raise typer.Exit(run(work))

@@ -64,7 +64,7 @@ def show(
     Ends with 1 for one whose agent does not live.
     """
     from kubenode.cli.exits import run
-    from kubenode.cli.machine_showing import shown
+    from kubenode.cli.machine_show import shown
 
     raise typer.Exit(run(shown(name, output, kubeconfig, context)))
 
@@ -79,7 +79,7 @@ def list_(
 ) -> None:
     """All Machines: their phase, Node, agent, certificate; with `-o wide` their components too."""
     from kubenode.cli.exits import run
-    from kubenode.cli.machine_showing import shown
+    from kubenode.cli.machine_show import shown
 
     run(shown("", output, kubeconfig, context))
 

@@ -17,7 +17,7 @@ from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.machine_host import HostLeftovers, ImportHost
 from kubenode.cli.machine_import_rows import ImportRow, row_of
-from kubenode.cli.machine_importing import Reach, Tell
+from kubenode.cli.machine_importer import Reach, Tell
 from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
 from kubenode.cli.machine_tokens import refusals
 from kubenode.runtime.kube import paths
@@ -25,7 +25,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, NotFound
 from kubenode.runtime.kube.paths import custom
 from machine.access import PLURAL
-from machine.importing.probe import HostFacts
+from machine.hostimport.probe import HostFacts
 from machine.names import LEASES
 
 LOOK_SECONDS = 0.5

@@ -7,10 +7,10 @@ from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_import_package import AgentPackage
 from kubenode.cli.machine_ssh import Remote, SshResult
 from kubenode.runtime.clock import Clock
-from machine.importing.components import LeftOf, left_of, program
-from machine.importing.joining import BROUGHT, CACHE, PACKAGE, SERVICE, STATE, TOKEN_FILE
-from machine.importing.preflight import ClockOffset as Offset
-from machine.importing.probe import HostFacts, parse, probe_script
+from machine.hostimport.components import LeftOf, left_of, program
+from machine.hostimport.join_settings import BROUGHT, CACHE, PACKAGE, SERVICE, STATE, TOKEN_FILE
+from machine.hostimport.preflight import ClockOffset as Offset
+from machine.hostimport.probe import HostFacts, parse, probe_script
 
 FOLDER = "/var/lib/kubenode-import"
 """Of root alone, and gone at the end; what a broken connection left is written over."""

@@ -13,7 +13,7 @@ from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.cli.machine_import_cluster import cluster_findings, cluster_of, made
 from kubenode.cli.machine_import_package import read_package
 from kubenode.cli.machine_import_rows import ImportRow, read_rows, row_of
-from kubenode.cli.machine_importing import (
+from kubenode.cli.machine_importer import (
     TOKEN_SECONDS,
     Importer,
     ImportOutcome,
@@ -28,10 +28,10 @@ from kubenode.runtime.kube.client import Kube
 from machine.access import PLURAL
 from machine.bootstrap.controller import need_of
 from machine.bootstrap.step import Need
-from machine.importing.cloudinit import cloud_config
-from machine.importing.joining import Download, Joining
-from machine.importing.preflight import Level
-from machine.importing.script import join_script
+from machine.hostimport.cloudinit import cloud_config
+from machine.hostimport.join_settings import Download, Joining
+from machine.hostimport.preflight import Level
+from machine.hostimport.script import join_script
 
 SHA256_DIGITS = 64
 

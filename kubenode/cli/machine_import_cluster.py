@@ -16,8 +16,8 @@ from kubenode.runtime.kube.objects import Lease, structs
 from kubenode.runtime.kube.paths import custom
 from machine.access import PLURAL
 from machine.certificates.wire import SigningRequest, requests
-from machine.importing.preflight import Level, PreflightFinding
-from machine.importing.signing import AGENT_SIGNER, operator_findings, signer_findings
+from machine.hostimport.preflight import Level, PreflightFinding
+from machine.hostimport.signers import AGENT_SIGNER, operator_findings, signer_findings
 
 LEADER = "kubenode-machine"
 """Lease of the operator's leader, in its namespace."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubenode.cli.exits import Exit, Refusal
-from machine.importing.joining import PACKAGE
+from machine.hostimport.join_settings import PACKAGE
 
 MAGIC = b"!<arch>\n"
 HEADER_BYTES = 60

@@ -23,7 +23,7 @@ from machine.access import PLURAL
 from machine.bootstrap.controller import HAVE_FAILED, has_failed, need_of
 from machine.bootstrap.step import Need
 from machine.bootstrap.tokens import StoredToken, Tokens
-from machine.importing.joining import Joining, agent_toml
+from machine.hostimport.join_settings import Joining, agent_toml
 from machine.machine.model import Starting
 from machine.names import TOKEN_NAMESPACE
 

@@ -36,6 +36,6 @@ def check(
     Nothing is changed. Ends with 1 if a node has no provider or its provider does not say.
     """
     from kubenode.cli.exits import run
-    from kubenode.cli.providers_checking import checked
+    from kubenode.cli.providers_check import checked
 
     raise typer.Exit(run(checked(providers_file, nodes or [], output, kubeconfig, context)))

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kubenode.cli import rules_running as running
+from kubenode.cli import rules_cluster as running
 from kubenode.cli.options import (
     Context,
     Drawing,
@@ -122,7 +122,7 @@ def graph(
 def import_(files: Files) -> None:
     """Print NodeHealthChecks and MachineHealthChecks of other systems as rules."""
     from kubenode.cli.exits import explained
-    from kubenode.cli.importing import command
+    from kubenode.cli.rules_import import command
 
     with explained():
         raise typer.Exit(command(files))

@@ -16,7 +16,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
 from kubenode.cli.live import read_node
 from kubenode.cli.options import Plain
-from kubenode.cli.rules_waiting import RuleOutlook, lines, of_live
+from kubenode.cli.rules_outlook import RuleOutlook, lines, of_live
 from rules.explain import RuleExplanation, explained
 from rules.rule import CompileError
 

@@ -409,7 +409,7 @@ def run_all(
 
     Kube Defender's API is served if --listen-port is given.
     """
-    from kubenode.cli.running import everything
+    from kubenode.cli.run import everything
 
     everything(ctx.params)
 
@@ -464,7 +464,7 @@ def run_remedy(
     bundles_endpoint: BundlesEndpoint = None,
 ) -> None:
     """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""
-    from kubenode.cli.running import remedy
+    from kubenode.cli.run import remedy
 
     remedy(ctx.params)
 
@@ -519,7 +519,7 @@ def run_defender(
     http_body_bytes: HttpBodyBytes = None,
 ) -> None:
     """Kube Defender: says yes or no to every disruptive act."""
-    from kubenode.cli.running import defender
+    from kubenode.cli.run import defender
 
     defender(ctx.params)
 
@@ -558,7 +558,7 @@ def run_machine(
     webhook_host: WebhookHost = None,
 ) -> None:
     """The Machine operator: keeps machines and what runs on them at the declared state."""
-    from kubenode.cli.machining import machine
+    from kubenode.cli.run_machine import machine
 
     machine(ctx.params)
 

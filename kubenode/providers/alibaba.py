@@ -37,7 +37,7 @@ from kubenode.providers.errors import Busy, NoSuchMachine, ProviderError, Refuse
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs_on_ecs
 from kubenode.providers.settings import AlibabaSettings, StopInGroup
-from kubenode.providers.threaded import Once, still_wanted
+from kubenode.providers.threads import Once, still_wanted
 from kubenode.runtime.clock import Clock
 
 # The SDK's core writes to standard error by a handler and level of its own.

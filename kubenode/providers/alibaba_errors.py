@@ -21,7 +21,7 @@ from kubenode.providers.errors import (
     Throttled,
     Unreachable,
 )
-from kubenode.providers.words import plain
+from kubenode.providers.messages import plain
 
 NAME = "alibaba"
 

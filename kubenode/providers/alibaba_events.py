@@ -18,8 +18,8 @@ from kubenode.providers.alibaba_errors import BROKEN, NAME, THROTTLED, explain
 from kubenode.providers.errors import ProviderError, Unreachable
 from kubenode.providers.events import MOST_PAGES, EventListing, Sources
 from kubenode.providers.settings import AlibabaSettings
-from kubenode.providers.threaded import Once
 from kubenode.providers.threaded_events import ThreadedList
+from kubenode.providers.threads import Once
 from kubenode.runtime.clock import Clock
 
 INSTANCES = "alibaba_instances_full_status"

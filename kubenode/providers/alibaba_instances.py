@@ -34,7 +34,7 @@ from kubenode.providers.instances import (
     several,
 )
 from kubenode.providers.settings import AlibabaSettings
-from kubenode.providers.threaded import Once, still_wanted
+from kubenode.providers.threads import Once, still_wanted
 
 STATES = {
     "Pending": InstanceState.PENDING,

@@ -28,7 +28,7 @@ from kubenode.providers.errors import (
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs_on_ec2
 from kubenode.providers.settings import AwsSettings, StopInGroup
-from kubenode.providers.threaded import Once, still_wanted
+from kubenode.providers.threads import Once, still_wanted
 from kubenode.runtime.clock import Clock
 
 if TYPE_CHECKING:  # stubs, of the development environment only

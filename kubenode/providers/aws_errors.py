@@ -14,7 +14,7 @@ from kubenode.providers.errors import (
     Throttled,
     Unreachable,
 )
-from kubenode.providers.words import plain, retry_after
+from kubenode.providers.messages import plain, retry_after
 
 NAME = "aws"
 

@@ -15,8 +15,8 @@ from kubenode.providers.aws_errors import NAME, explain
 from kubenode.providers.errors import ProviderError, Unreachable
 from kubenode.providers.events import MOST_PAGES, EventListing, QueueMessage, Sources
 from kubenode.providers.settings import AwsSettings
-from kubenode.providers.threaded import Once
 from kubenode.providers.threaded_events import ThreadedList, ThreadedQueue
+from kubenode.providers.threads import Once
 from kubenode.runtime.clock import Clock
 
 if TYPE_CHECKING:  # stubs, of the development environment only

@@ -27,9 +27,9 @@ from kubenode.providers.instances import (
     InstanceState,
     several,
 )
+from kubenode.providers.messages import plain
 from kubenode.providers.settings import AwsSettings
-from kubenode.providers.threaded import Once, still_wanted
-from kubenode.providers.words import plain
+from kubenode.providers.threads import Once, still_wanted
 
 if TYPE_CHECKING:  # stubs, of the development environment only
     from mypy_boto3_ec2 import EC2Client

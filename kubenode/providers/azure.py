@@ -20,7 +20,7 @@ from kubenode.providers.errors import Busy, ProviderError, Refused, Unsupported
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import AzureCloud, AzureReplace, AzureSettings
-from kubenode.providers.threaded import Once, still_wanted
+from kubenode.providers.threads import Once, still_wanted
 from kubenode.runtime.clock import Clock
 
 STATES = {

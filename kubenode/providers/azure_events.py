@@ -16,8 +16,8 @@ from kubenode.providers.azure_errors import NAME, explain
 from kubenode.providers.errors import ProviderError, Unreachable
 from kubenode.providers.events import MOST_PAGES, EventListing, Sources
 from kubenode.providers.settings import AzureSettings
-from kubenode.providers.threaded import Once
 from kubenode.providers.threaded_events import ThreadedList
+from kubenode.providers.threads import Once
 from kubenode.runtime.clock import Clock
 
 TRANSPORT = "azure_resource_health"

@@ -34,9 +34,9 @@ from kubenode.providers.instances import (
     InstanceState,
     several,
 )
+from kubenode.providers.messages import plain
 from kubenode.providers.settings import AzureSettings
-from kubenode.providers.threaded import Once, still_wanted
-from kubenode.providers.words import plain
+from kubenode.providers.threads import Once, still_wanted
 
 PASSING = {"creating": InstanceState.PENDING, "deleting": InstanceState.ENDING}
 """Provisioning states. A machine may fail to be changed, and run as before."""

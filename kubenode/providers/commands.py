@@ -14,7 +14,7 @@ from datetime import timedelta
 from signal import SIGKILL
 
 from kubenode.providers.errors import Throttled, Unreachable
-from kubenode.providers.words import plain
+from kubenode.providers.messages import plain
 
 AT_A_TIME = 16
 MOST_UNDER_WAY = 256

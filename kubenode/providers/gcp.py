@@ -21,7 +21,7 @@ from kubenode.providers.gcp_errors import NAME, explain
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import GcpSettings, StopInGroup
-from kubenode.providers.threaded import Once, still_wanted
+from kubenode.providers.threads import Once, still_wanted
 from kubenode.runtime.clock import Clock
 
 STATES = {

@@ -19,8 +19,8 @@ from kubenode.providers.events import MOST_PAGES, EventListing, Sources
 from kubenode.providers.gcp import SCOPES
 from kubenode.providers.gcp_errors import NAME, explain
 from kubenode.providers.settings import GcpSettings
-from kubenode.providers.threaded import Once
 from kubenode.providers.threaded_events import ThreadedList
+from kubenode.providers.threads import Once
 from kubenode.runtime.clock import Clock
 
 TRANSPORT = "gcp_instances"

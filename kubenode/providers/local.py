@@ -26,8 +26,8 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
+from kubenode.providers.messages import plain
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
-from kubenode.providers.words import plain
 from kubenode.runtime.clock import Clock, SystemClock
 
 NAME = "local"

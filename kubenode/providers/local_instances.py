@@ -39,7 +39,7 @@ from kubenode.providers.instances import (
     several,
 )
 from kubenode.providers.local import NAME, PREFIX, TIMEOUT, machine_name
-from kubenode.providers.words import plain
+from kubenode.providers.messages import plain
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from kubenode.providers.instances import (
     InstanceOrder,
     Instances,
 )
-from kubenode.providers.metered import BUCKETS
+from kubenode.providers.request_metrics import BUCKETS
 from kubenode.runtime.clock import Clock
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.redfish_errors import NAME, explain
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import RedfishAuth, RedfishSettings
-from kubenode.providers.threaded import still_wanted
+from kubenode.providers.threads import still_wanted
 from kubenode.runtime.clock import Clock
 
 BMC = "kubenode.io/bmc"

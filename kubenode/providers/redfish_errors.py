@@ -4,7 +4,7 @@ import requests
 from sushy import exceptions as sdk
 
 from kubenode.providers.errors import Busy, Denied, ProviderError, Refused, Throttled, Unreachable
-from kubenode.providers.words import plain
+from kubenode.providers.messages import plain
 
 NAME = "redfish"
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.events import EventListing, QueueMessage
-from kubenode.providers.threaded import ThreadedCalls
+from kubenode.providers.threads import ThreadedCalls
 
 LOOK_WITHIN = timedelta(minutes=5)
 """A whole look: all pages, with the waiting that the SDK does when it is throttled."""

@@ -1,4 +1,4 @@
-"""Instances whose SDK blocks, made into ones that never hold up the loop: as `threaded.py`."""
+"""Instances whose SDK blocks, made into ones that never hold up the loop: as in `threads.py`."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from kubenode.providers.class_configs import config_problems
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.instance_errors import coded
 from kubenode.providers.instances import Deletion, ErrorCode, Instance, InstanceError, InstanceOrder
-from kubenode.providers.threaded import ThreadedCalls
+from kubenode.providers.threads import ThreadedCalls
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from machine.bootstrap.agentready import AgentObservation, ConditionUpdate, Life
 from machine.bootstrap.lifesigns import Lifesigns
 from machine.bootstrap.step import BootstrapAct, BootstrapObservation, Need, TokenLifetimes, step
 from machine.bootstrap.tokens import StoredToken, Tokens, new_id
-from machine.certificates.granted import reissue_wanted
-from machine.certificates.whose import look, machine_of
+from machine.certificates.records import reissue_wanted
+from machine.certificates.requester import look, machine_of
 from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 
 OF_MACHINE = "machine"

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from machine.certificates.asked import RequestedCertificate
 from machine.certificates.kinds import BY_SIGNER, CertificateKind
-from machine.certificates.whose import named
+from machine.certificates.requester import named
+from machine.certificates.requests import RequestedCertificate
 from machine.certificates.wire import SigningRequest
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from kubenode.instants import FIRST
 from machine.certificates.case import CertificateCase, Denial, DenialReason
 from machine.certificates.kinds import AGENT, FURTHER_USAGES, SERVING
-from machine.certificates.whose import machine_of, token_id
+from machine.certificates.requester import machine_of, token_id
 from machine.certificates.wire import SigningRequest
 
 Check = Callable[[CertificateCase], Denial | None]

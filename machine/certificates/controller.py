@@ -23,9 +23,9 @@ from machine.access import MachineAccess, regarding
 from machine.bootstrap.tokens import Tokens
 from machine.certificates.case import CertificateCase, Denial
 from machine.certificates.checks import judge, limit_requests
-from machine.certificates.granted import node_of, owner_of, remembered, reserved_for
 from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, CertificateKind
-from machine.certificates.whose import look, named, nodes_of, ours, token_id
+from machine.certificates.records import node_of, owner_of, remembered, reserved_for
+from machine.certificates.requester import look, named, nodes_of, ours, token_id
 from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 from machine.certificates.wire import request as path_of
 from machine.metrics import MachineMetrics

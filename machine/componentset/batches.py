@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from kubenode.api.v1alpha1.machinecomponentset import FailurePolicy
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
-from machine.componentset import words
+from machine.componentset import messages
 from machine.componentset.budget import kept_of, part_of, size_of
 from machine.componentset.member import MemberState, RolloutMember
 from machine.componentset.order import forward
@@ -70,7 +70,7 @@ def _open(turn: Turn) -> Advanced:
             rollout,
             P.IDLE,
             False,
-            ConditionMessage(RolloutReason.PARTITION_REACHED, words.partition(turn)),
+            ConditionMessage(RolloutReason.PARTITION_REACHED, messages.partition(turn)),
         )
     size = min(room, size_of(turn.strategy, index, len(turn.counted)))
     picks = candidates[:size]
@@ -79,11 +79,11 @@ def _open(turn: Turn) -> Advanced:
             rollout,
             P.IDLE,
             False,
-            ConditionMessage(P.UPDATING, words.silent(turn.old + turn.joiners)),
+            ConditionMessage(P.UPDATING, messages.silent(turn.old + turn.joiners)),
         )
     batch = BatchState(index=index, size=len(picks), started_at=turn.now)
     if not turn.may_advance or not _give(turn, picks, batch):
-        return rollout, P.IDLE, False, words.not_opened(turn, picks)
+        return rollout, P.IDLE, False, messages.not_opened(turn, picks)
     turn.going = True
     return replace(rollout, batch=batch), P.STAGING, False, None
 
@@ -142,7 +142,12 @@ def _go_on(turn: Turn) -> Advanced:
     batch = replace(batch, succeeded_at=None, bake_until=None, inspected_at=None)
     begun = any(m.standing not in (MemberState.PENDING, MemberState.WAITING) for m in mine)
     phase = P.UPDATING if begun else P.STAGING
-    return replace(rollout, batch=batch), phase, False, words.batch_waits(turn, unfinished, picks)
+    return (
+        replace(rollout, batch=batch),
+        phase,
+        False,
+        messages.batch_waits(turn, unfinished, picks),
+    )
 
 
 def _failed(turn: Turn, member: RolloutMember, late: bool) -> bool:
@@ -191,7 +196,7 @@ def _judge(
     if not late and _resumed(turn, batch, failed):
         return None
     told = ConditionMessage(
-        RolloutReason.AUTO_PAUSED, words.failures(turn, batch, failed, late=late)
+        RolloutReason.AUTO_PAUSED, messages.failures(turn, batch, failed, late=late)
     )
     return fail(rollout, replace(batch, failed=_names(failed)), told, policy)
 
@@ -227,14 +232,14 @@ def _prove(turn: Turn, batch: BatchState) -> Advanced:
         batch = replace(batch, bake_until=since + bake, inspected_at=None, inconclusive=0)
         if turn.strategy.inspection.checks:
             # The answer at hand is from before the bake; ask again after it.
-            return replace(rollout, batch=batch), P.BAKING, False, words.baking(batch)
+            return replace(rollout, batch=batch), P.BAKING, False, messages.baking(batch)
     _ahead(turn, batch)
     # Bound by the bake time: a clock set back must not prolong the bake.
     until = min(batch.bake_until or now, now + bake)
     batch = replace(batch, bake_until=until)
     if now < until:
         turn.look_at(until)
-        return replace(rollout, batch=batch), P.BAKING, False, words.baking(batch)
+        return replace(rollout, batch=batch), P.BAKING, False, messages.baking(batch)
     stopped, batch, due = _inspect(turn, batch)
     if stopped is not None:
         return stopped

@@ -14,14 +14,13 @@ from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.components.render import TemplateError
 from kubenode.runtime.controller.result import DONE, Result
-from machine.componentset import events, leaving, words
+from machine.componentset import departures, events, messages
 from machine.componentset.access import FRESH_SECONDS, SetAccess
-from machine.componentset.aiming import Aim, Aimer
 from machine.componentset.board import Assignments, SetIntent
 from machine.componentset.budget import part_of
 from machine.componentset.facts import REBOOT, SetView
-from machine.componentset.looking import Looker, MembershipSnapshot, rivals_of
 from machine.componentset.member import RolloutMember
+from machine.componentset.observer import Looker, MembershipSnapshot, rivals_of
 from machine.componentset.revisions import AssignableRevision, history
 from machine.componentset.rollout import (
     ConditionMessage,
@@ -38,6 +37,7 @@ from machine.componentset.status import (
     unsure,
 )
 from machine.componentset.step import step
+from machine.componentset.targets import Aim, Aimer
 from machine.ground import SharedCaches
 from machine.inspection.port import Inspected, Inspector
 from rules.leaves.window import inside
@@ -131,7 +131,7 @@ class SetController:
         name, now = set_.metadata.name, self.ground.clock.monotonic()
         if now < self._unsure_since.setdefault(name, now) + SAID_AFTER:
             return Result(UNSURE)
-        said = words.unsure(self.ground.settings.stale)
+        said = messages.unsure(self.ground.settings.stale)
         target = aim.target.name if aim.target is not None else ""
         status = unsure(set_, target, said, self.steady.now())
         if status != set_.status:
@@ -183,7 +183,7 @@ class SetController:
             meltdown=self.ground.meltdown.frozen(),
             window=open_,
             conflicts=look.conflicts,
-            stuck=leaving.stuck(look.leavers),
+            stuck=departures.stuck(look.leavers),
             waits=self.board.waiting(set_.metadata.name),
             clock_since=self.steady.leads_since(),
         )
@@ -234,7 +234,7 @@ class SetController:
         """
         name = set_.metadata.name
         limit = max(1, part_of(set_.spec.update_strategy.max_unavailable, len(look.members)))
-        found = leaving.wishes_for(
+        found = departures.wishes_for(
             look.leavers,
             set_.spec.on_unselect,
             may_start=may_remove,
@@ -309,13 +309,13 @@ class SetController:
             return DONE
         frozen = self.ground.meltdown.frozen()
         limit = part_of(set_.spec.update_strategy.max_unavailable, len(look.leavers))
-        wishes = leaving.wishes_for(
+        wishes = departures.wishes_for(
             look.leavers,
             set_.spec.on_unselect,
             may_start=not frozen and not set_.spec.frozen,
             limit=max(1, limit),
         )
-        told = words.not_removed(leaving.stuck(look.leavers))
+        told = messages.not_removed(departures.stuck(look.leavers))
         status = left_behind(set_, told, self.steady.now())
         if status != set_.status:
             await self._write(set_, status)

@@ -14,12 +14,12 @@ from kubenode.runtime.controller.result import Result
 from kubenode.runtime.kube.objects import Node
 from machine.certificates.controller import OF_NODE
 from machine.componentset.access import ReferencedTexts, ServerVersion, SetAccess
-from machine.componentset.aiming import Aimer
 from machine.componentset.board import Assignments
 from machine.componentset.carrier import KIND, Carrier
 from machine.componentset.controller import SetController, Steady
 from machine.componentset.leave import patience_of
-from machine.componentset.pacing import ObservationPace
+from machine.componentset.pace import ObservationPace
+from machine.componentset.targets import Aimer
 from machine.disruption.cordon import holder_in
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.nodes import cordoned

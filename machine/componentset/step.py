@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.runtime.term import begin_by_our_clock
-from machine.componentset import words
+from machine.componentset import messages
 from machine.componentset.batches import advance
 from machine.componentset.budget import kept_of
 from machine.componentset.member import IN_FLIGHT
@@ -61,7 +61,7 @@ def step(
     turn.repair()
     rollout = replace(rollout, batch=_timed(rollout, turn))
     turn.rollout = rollout
-    paused = words.paused(rollout, seen)
+    paused = messages.paused(rollout, seen)
     if paused is not None and phase is not P.COMPLETED:
         phase = P.PAUSED
     rollout = replace(rollout, phase=phase)
@@ -70,9 +70,9 @@ def step(
         allowed=turn.allowed(advancing),
         inspect=inspect,
         counts=turn.counts(),
-        progressing=words.progressing(rollout, seen, said),
+        progressing=messages.progressing(rollout, seen, said),
         paused=paused,
-        degraded=words.degraded(rollout, turn),
+        degraded=messages.degraded(rollout, turn),
         look_again=turn.look_again,
     )
 

@@ -7,7 +7,7 @@ from kubenode.api.v1alpha1 import Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.drain.drainer import Drainer
-from kubenode.runtime.drain.words import Pods
+from kubenode.runtime.drain.observation import Pods
 from machine.disruption.cordon import Cordoned, joined, left, mark_of, uncordoned
 from machine.disruption.leaves import Leaves, permits_informer
 from machine.disruption.nodes import CordonAccess, cordoned

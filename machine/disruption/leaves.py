@@ -17,8 +17,8 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.informers import MakeInformer
 from kubenode.runtime.kube.objects import ObjectMeta, structs
-from kubenode.runtime.kube.shared import MakeInformer
 from machine.disruption.port import DISRUPTION, DisruptionRequest
 
 K = TypeVar("K")

@@ -11,7 +11,7 @@ from enum import StrEnum
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.machinework import ChangeClass
-from kubenode.runtime.drain.words import Pods
+from kubenode.runtime.drain.observation import Pods
 from machine.disruption.cordon import Cordoned, uncordoned
 from machine.disruption.port import (
     DISRUPTION,

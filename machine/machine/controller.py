@@ -31,7 +31,7 @@ from machine.machine.instances import InstanceAccess
 from machine.machine.model import ActResult, MachineAct, MachineObservation, MachineStep
 from machine.machine.observe import MachineObserver
 from machine.machine.step import step
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 BY = "machine"
 """Component name in the audit log."""

@@ -33,8 +33,8 @@ from kubenode.runtime.kube.objects import structs
 from kubenode.runtime.kube.paths import resource
 from kubenode.runtime.rate import TokenBucket
 from machine.bootstrap.tokens import Tokens
-from machine.importing.cloudinit import user_data
-from machine.importing.joining import Joining
+from machine.hostimport.cloudinit import user_data
+from machine.hostimport.join_settings import Joining
 from machine.machine.leave import deletion_request, live_target, operation_request
 from machine.machine.model import (
     RESYNC,
@@ -45,7 +45,7 @@ from machine.machine.model import (
     MachineAct,
     MachineObservation,
 )
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 log = logging.getLogger(__name__)
 

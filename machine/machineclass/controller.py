@@ -11,7 +11,7 @@ from kubenode.runtime.kube.paths import custom
 from machine.bootstrap.agentready import ConditionUpdate
 from machine.ground import SharedCaches
 from machine.machineclass.step import class_hash, ready
-from machine.machineset.belonging import OF_CLASS
+from machine.machineset.ownership import OF_CLASS
 from machine.orphans.sightings import Sightings
 
 SETTLE = 1.0

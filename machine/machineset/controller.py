@@ -26,14 +26,14 @@ from machine.disruption.port import (
     DisruptionState,
 )
 from machine.ground import RepairJob, SharedCaches
-from machine.machineset import said
+from machine.machineset import status
 from machine.machineset.act import SetActs
-from machine.machineset.belonging import OF_CLASS, OF_OWNER, Belonging, index
 from machine.machineset.known import KnownMembers
 from machine.machineset.members import Crew, RemovalReason, SetMember, SetObservation
 from machine.machineset.metrics import MachineSetMetrics
 from machine.machineset.nodeclocks import NodeClocks
 from machine.machineset.observe import ClassCapacity, MemberSurroundings, room, wanted
+from machine.machineset.ownership import OF_CLASS, OF_OWNER, Belonging, index
 from machine.machineset.step import SetPlan, step
 from machine.names import LEAVING, PRESERVED
 
@@ -260,12 +260,12 @@ class MachineSets:
         """Write the status as observed. The acts of this reconcile show in the next one."""
         want = wanted(machine_set)
         conditions = {
-            Type.SCALED: said.scaled(want, look.seen, look.crew, look.room),
-            Type.HEALTHY: said.healthy(want, look.seen, look.crew, look.refused),
+            Type.SCALED: status.scaled(want, look.seen, look.crew, look.room),
+            Type.HEALTHY: status.healthy(want, look.seen, look.crew, look.refused),
         }
         made = self._made(machine_set)
-        new = said.status(machine_set, look.crew, conditions, made, look.seen.now)
-        if change := said.changes(machine_set, new):
+        new = status.status(machine_set, look.crew, conditions, made, look.seen.now)
+        if change := status.changes(machine_set, new):
             await self._acts.write(machine_set, change)
 
     async def _tell(

@@ -1,4 +1,4 @@
-"""Start times of Node conditions, by the clock of this process (see rules.held).
+"""Start times of Node conditions, by the clock of this process (see rules.condition_clock).
 
 Only conditions that some set asks for are tracked. For most Nodes that is Ready alone.
 """
@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.objects import Node
+from rules.condition_clock import ConditionClock
 from rules.facts import ConditionFact
-from rules.held import ConditionClock
 from rules.nodereports import node_reports
 from rules.since import ClockSteps
 

@@ -27,7 +27,7 @@ from machine.orphans.presence import Presence, live_nodes
 from machine.orphans.records import MOST, OrphanStore
 from machine.orphans.sightings import Sightings
 from machine.orphans.step import Claims, candidates, step
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.rate import Spread, TokenBucket
+from remedy.assignments.content import due, wanted
 from remedy.assignments.owner import owner_reference
-from remedy.assignments.wanted import due, wanted
-from remedy.noticing import JOBS_OF_AGENT
+from remedy.mappers import JOBS_OF_AGENT
 from remedy.remedier.build import agent_of
 from remedy.remedier.leases import AGENT_LEASES, Renewal
 

@@ -6,16 +6,16 @@ from typing import Any
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from remedy.handover.observation import Handed, HandedSeen
 from remedy.handover.render import UID, RenderedObject, render, values
-from remedy.handover.seen import Handed, HandedSeen
 from remedy.handover.settings import ObjectTemplate, Says
-from remedy.job.handing import PATH, handed
+from remedy.job.created_objects import PATH, handed
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
 from remedy.notify.direct import DirectNotifier
 from remedy.notify.message import NotDelivered
 from remedy.notify.notice import of_step
 from remedy.notify.texts import BadTemplate
-from remedy.power.seen import RequestOutcome
+from remedy.power.observation import RequestOutcome
 
 
 class Handovers:

@@ -2,10 +2,10 @@
 programs.
 """
 
-from remedy.handover.seen import Handed, HandedSeen
+from remedy.handover.observation import Handed, HandedSeen
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
-from remedy.planned.seen import EventSeen
-from remedy.power.seen import RequestOutcome
+from remedy.plannedevents.observation import EventSeen
+from remedy.power.observation import RequestOutcome
 
 NOBODY = "nobody is there to be asked"
 

@@ -30,7 +30,7 @@ from kubenode.runtime.httplimits import BodyBudgetFull, TooLong, TooSlow, read_b
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.rate import TokenBucket
 from kubenode.runtime.tls.peer import SCOPE_KEY
-from remedy.hostdoctor.arriving import cloud_events, json_of
+from remedy.hostdoctor.decoder import cloud_events, json_of
 from remedy.hostdoctor.desk import HostEventService, NotReady, Taken, TooManyWaiting
 from remedy.hostdoctor.gate import (
     ALIBABA,
@@ -45,7 +45,7 @@ from remedy.hostdoctor.own import of_agent
 from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS, alibaba_notification
 from remedy.hostdoctor.parsers.fields import fields, required
 from remedy.hostdoctor.pollers.concern import about_us, concerning
-from remedy.hostdoctor.reported import ParseError, ReportedEvents
+from remedy.hostdoctor.report import ParseError, ReportedEvents
 
 log = logging.getLogger(__name__)
 

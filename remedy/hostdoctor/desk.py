@@ -26,9 +26,9 @@ from remedy.hostdoctor.machines import MachineView
 from remedy.hostdoctor.metrics import EventOutcome, HostDoctorMetrics
 from remedy.hostdoctor.nodes import NodeIdentifier, NodeIndex, tokens_of
 from remedy.hostdoctor.record import fitted, name_of, note_of
-from remedy.hostdoctor.reported import Reported, ReportedEvents
+from remedy.hostdoctor.report import Reported, ReportedEvents
 from remedy.hostdoctor.step import lacking, step
-from remedy.hostdoctor.writing import HostEventWriter
+from remedy.hostdoctor.writer import HostEventWriter
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from kubenode.runtime.kube.objects import Node
 from remedy.hostdoctor.machines import MachineView
-from remedy.hostdoctor.reported import ReportedHost
+from remedy.hostdoctor.report import ReportedHost
 from remedy.remedier.build import agent_of
 
 K = TypeVar("K", bound=Hashable)

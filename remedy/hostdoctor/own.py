@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from remedy.hostdoctor.nodes import NodeIndex, Resolution, instance_of
 from remedy.hostdoctor.record import AGENT_SCOPE
-from remedy.hostdoctor.reported import ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ReportedEvents, ReportedHost
 
 
 def of_agent(

@@ -12,7 +12,7 @@ import msgspec
 
 from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventClass, HostEventSource
 from remedy.hostdoctor.nodes import instance_of, tokens_of
-from remedy.hostdoctor.reported import Reported, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedHost
 
 ANNOTATION = "kubenode.io/told"
 LONGEST_SCOPE, LONGEST_HINT, MOST_HINTS, MOST_SCOPES = 512, 256, 16, 8

@@ -31,7 +31,7 @@ from remedy.hostdoctor.record import (
     note,
     note_of,
 )
-from remedy.hostdoctor.reported import Reported
+from remedy.hostdoctor.report import Reported
 from remedy.hostdoctor.written import annotated, first, heard_now, written
 
 LATE = timedelta(minutes=5)

@@ -33,7 +33,7 @@ from remedy.hostdoctor.record import (
     note,
     note_of,
 )
-from remedy.hostdoctor.reported import Reported
+from remedy.hostdoctor.report import Reported
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
 SEEN_EVERY = timedelta(minutes=5)

@@ -18,8 +18,10 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.informer import Informer
-from remedy.hostprobes.answering import write
-from remedy.hostprobes.asking import (
+from remedy.hostprobes.answer_writer import write
+from remedy.hostprobes.desk import ProbeResult, ProbeService
+from remedy.hostprobes.metrics import ANSWERED, ASKED, EXISTED, FAILED, SILENT, ProbeMetrics
+from remedy.hostprobes.schedule import (
     KEPT,
     SENTENCES,
     UNANSWERED,
@@ -29,8 +31,6 @@ from remedy.hostprobes.asking import (
     is_open,
     plan,
 )
-from remedy.hostprobes.desk import ProbeResult, ProbeService
-from remedy.hostprobes.metrics import ANSWERED, ASKED, EXISTED, FAILED, SILENT, ProbeMetrics
 from remedy.hostprobes.shares import OpenQuestions, Shares, shares_of
 from remedy.hostprobes.witnesses import part_of
 from remedy.remedier.fleet import GROUP_LABELS

@@ -25,7 +25,7 @@ from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from remedy.hostprobes import witnesses
-from remedy.hostprobes.answering import READY_PRODUCED, ready
+from remedy.hostprobes.answer_writer import READY_PRODUCED, ready
 from remedy.remedier.build import agent_of
 from remedy.remedier.fleet import is_ready
 from remedy.remedier.leases import AGENT_SILENT, Ages

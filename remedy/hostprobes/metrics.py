@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter
 
-from remedy.hostprobes.asking import Wait
+from remedy.hostprobes.schedule import Wait
 
 ASKED, EXISTED, ANSWERED, FAILED, SILENT = "asked", "existed", "answered", "failed", "unanswered"
 OUTCOMES = (ASKED, EXISTED, ANSWERED, FAILED, SILENT)

@@ -16,7 +16,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import API_VERSION
 from kubenode.api.v1alpha1.hostprobe import HostProbe, ProbeName
 from kubenode.runtime.kube.objects import Node
-from remedy.hostprobes.asking import DIGEST_LENGTH, NAME_LENGTH
+from remedy.hostprobes.schedule import DIGEST_LENGTH, NAME_LENGTH
 from remedy.remedier.fleet import GROUP_LABELS
 from rules.facts import Value
 

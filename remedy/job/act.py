@@ -8,8 +8,8 @@ from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen, Requested
 from remedy.job.moves import needed
-from remedy.job.noted import to_note
-from remedy.planned.seen import EventSeen, evacuation
+from remedy.job.request_notes import to_note
+from remedy.plannedevents.observation import EventSeen, evacuation
 
 
 class Effects(Protocol):

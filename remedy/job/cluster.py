@@ -9,10 +9,10 @@ from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
 from kubenode.api.v1alpha1.ladder import AnnotateStep, LabelStep
 from kubenode.runtime.recorder import EventRecorder
 from remedy.handover.access import Handovers
-from remedy.handover.seen import HandedSeen
+from remedy.handover.observation import HandedSeen
 from remedy.job.clockterm import ClockTerm
+from remedy.job.continuity import Hearing
 from remedy.job.events import JobEvent
-from remedy.job.hearing import Hearing
 from remedy.job.migration.access import PodAccess
 from remedy.job.model import (
     FaultAssessment,
@@ -28,17 +28,17 @@ from remedy.job.nodes import NodeAccess
 from remedy.job.notices import Notices
 from remedy.job.store import JobStore
 from remedy.noderecord.store import NodeRecords
-from remedy.planned.access import EventAccess
-from remedy.planned.seen import EventSeen
+from remedy.plannedevents.access import EventAccess
+from remedy.plannedevents.observation import EventSeen
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
-from remedy.power.replacing import Replacing
-from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.power.replacer import Replacing
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
 from remedy.rollback.access import Rollbacks
-from remedy.rollback.seen import RollbackSeen
+from remedy.rollback.observation import RollbackSeen
 from rules.nodekeys import NodeKeys
 from rules.sources import HOST_EVENTS
 

@@ -27,9 +27,9 @@ from remedy.job.metrics import JobMetrics
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation
 from remedy.job.observe import JobReader, observe
 from remedy.job.step import step
-from remedy.job.unasked import Unasked
+from remedy.job.unsent_requests import Unasked
 from remedy.job.wake import look_again_at
-from remedy.power.seen import RequestOutcome
+from remedy.power.observation import RequestOutcome
 
 log = logging.getLogger(__name__)
 

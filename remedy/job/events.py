@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from kubenode.api.v1alpha1 import JobPhase
+from remedy.job.decisions import HEARD_WORD
 from remedy.job.model import Job
-from remedy.job.words import HEARD_WORD
 
 WARN = frozenset({JobPhase.NEEDS_HUMAN, JobPhase.FAILED})
 """Phases that are reported with an Event of type Warning."""

@@ -32,13 +32,13 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
-from kubenode.runtime.drain.words import Blocked as Blocked
-from kubenode.runtime.drain.words import Pods as Pods
+from kubenode.runtime.drain.observation import Blocked as Blocked
+from kubenode.runtime.drain.observation import Pods as Pods
 from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
-from remedy.handover.seen import HandedSeen
-from remedy.planned.seen import EventSeen
-from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
-from remedy.rollback.seen import RollbackSeen
+from remedy.handover.observation import HandedSeen
+from remedy.plannedevents.observation import EventSeen
+from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.rollback.observation import RollbackSeen
 from rules.history import DAWN
 from rules.truth import Truth
 

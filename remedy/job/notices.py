@@ -11,7 +11,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, KubeError
 from remedy.job.model import Job
-from remedy.notify.telling import Telling
+from remedy.notify.notifications import Telling
 
 COMPONENT = "kubenode-remedy"
 NAMESPACE = "default"

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
-from remedy.handover.seen import HandedSeen
+from remedy.handover.observation import HandedSeen
 from remedy.job.initialwait import unbegun
 from remedy.job.model import (
     CloseReason,
@@ -16,11 +16,11 @@ from remedy.job.model import (
     Pods,
 )
 from remedy.job.moves import needed
-from remedy.job.planned import holding
-from remedy.job.steps.asking import asks_power, asks_replacing, asks_rollback, kept_dark
-from remedy.planned.seen import EventSeen
-from remedy.power.seen import PowerSeen, ReplaceSeen
-from remedy.rollback.seen import RollbackSeen
+from remedy.job.planned_events import holding
+from remedy.job.steps.provider_request import asks_power, asks_replacing, asks_rollback, kept_dark
+from remedy.plannedevents.observation import EventSeen
+from remedy.power.observation import PowerSeen, ReplaceSeen
+from remedy.rollback.observation import RollbackSeen
 from rules.truth import Truth
 
 

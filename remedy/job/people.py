@@ -8,14 +8,14 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
+from remedy.job.decisions import approve, denied, heard, next_rung, word
 from remedy.job.model import CloseReason, Job, JobObservation
 from remedy.job.moves import Move, close, enter, may, wait
 from remedy.job.permits import released
-from remedy.job.proving import healed_meanwhile
 from remedy.job.records import put
 from remedy.job.silence import counts
-from remedy.job.steps.asking import fence_failed, proven_dark
-from remedy.job.words import approve, denied, heard, next_rung, word
+from remedy.job.steps.provider_request import fence_failed, proven_dark
+from remedy.job.verification import healed_meanwhile
 from rules.truth import Truth
 
 

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Verdict
 from kubenode.runtime.patience import LATE, patience
+from remedy.job.decisions import denied, word
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import (
     Move,
@@ -20,7 +21,6 @@ from remedy.job.moves import (
     wait,
 )
 from remedy.job.undo import owns
-from remedy.job.words import denied, word
 from rules.truth import Truth
 
 RENEW_BEFORE = timedelta(minutes=5)

@@ -22,7 +22,7 @@ from remedy.job.power_record import (
     replacement_asked,
     switching_record,
 )
-from remedy.power.seen import PowerSeen, RequestOutcome
+from remedy.power.observation import PowerSeen, RequestOutcome
 
 AGAIN = timedelta(minutes=1)
 """Interval between requests to switch on a machine that does not run yet."""

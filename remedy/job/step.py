@@ -8,18 +8,18 @@ a job between a request to a host and its outcome.
 
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
-from remedy.job import planned
-from remedy.job.ending import afterwards, undoing
+from remedy.job import planned_events
+from remedy.job.conclusion import afterwards, undoing
+from remedy.job.decisions import answered
 from remedy.job.initialwait import waiting
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, close, enter, hold, timed
 from remedy.job.people import awaiting_approval, needs_human
 from remedy.job.permits import awaiting_permit, renewed
-from remedy.job.proving import verifying
-from remedy.job.running import running
-from remedy.job.superseding import superseded, taking_over
+from remedy.job.rung import running
+from remedy.job.supersession import superseded, taking_over
 from remedy.job.undo import adopted
-from remedy.job.words import answered
+from remedy.job.verification import verifying
 
 Phase = JobPhase
 
@@ -115,7 +115,7 @@ def _interrupted(job: Job, seen: JobObservation) -> Move | None:
         return close(job, now, CloseReason.PERSON_UNCORDONED, "a person uncordoned the node")
     if (stronger := superseded(job, seen)) is not None:
         return stronger
-    return planned.cancelled(job, seen)
+    return planned_events.cancelled(job, seen)
 
 
 def _uncordoned(job: Job, node: NodeSeen) -> bool:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from remedy.job import marks
-from remedy.job.handing import handed, taken_back
-from remedy.job.migration import surging
+from remedy.job.created_objects import handed, taken_back
+from remedy.job.migration import surge_replicas
 from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.power_record import left_off
 from remedy.job.power_undo import switch_on_again
@@ -42,7 +42,7 @@ def disowned(job: Job, *names: str) -> Job:
 
 THINGS: tuple[Thing, ...] = (
     Thing(act=JobAct.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
-    Thing(act=JobAct.UNSURGE, owned=surging.owns, off=surging.forget),
+    Thing(act=JobAct.UNSURGE, owned=surge_replicas.owns, off=surge_replicas.forget),
     Thing(
         act=JobAct.UNPROTECT,
         owned=lambda job: job.status.owned.scale_down_disabled,

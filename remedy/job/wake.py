@@ -13,11 +13,11 @@ from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import LOOK_AGAIN, SETTLES
 from remedy.job.permits import ask_again_at, renew_at
 from remedy.job.power_record import left_off
-from remedy.job.proving import acted_on, proof_takes, verify_until
 from remedy.job.silence import by_our_clock, counts_from
 from remedy.job.steps.agent import ANSWER_GRACE
-from remedy.job.steps.asking import POLLED
-from remedy.job.superseding import hand_over_until
+from remedy.job.steps.provider_request import POLLED
+from remedy.job.supersession import hand_over_until
+from remedy.job.verification import acted_on, proof_takes, verify_until
 
 CORDONS = timedelta(seconds=3)
 """Least time between two reads of the pods while other jobs are about to cordon their nodes:

@@ -21,9 +21,9 @@ from remedy.job.initialwait import never_began
 from remedy.job.model import Job
 from remedy.job.store import PLURAL
 from remedy.notify.notice import JobNotice, level, of_phase, severe
+from remedy.notify.notifications import Telling
 from remedy.notify.notifier import DeliveryEnd
 from remedy.notify.settings import Receiver
-from remedy.notify.telling import Telling
 
 TOLD = "kubenode.io/told"
 """Annotation on a job: the state that was notified about, and the receivers that got it."""

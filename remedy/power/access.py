@@ -34,7 +34,7 @@ from remedy.power.leave import (
     live_target,
     request_of,
 )
-from remedy.power.seen import PowerSeen, RequestOutcome
+from remedy.power.observation import PowerSeen, RequestOutcome
 
 log = logging.getLogger(__name__)
 

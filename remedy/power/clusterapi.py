@@ -13,8 +13,7 @@ from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import JobActResult
-from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import (
+from remedy.power.methods import (
     ObjectReplacement,
     ReplacementRequest,
     ReplacementTarget,
@@ -25,6 +24,7 @@ from remedy.power.ways import (
     taken,
     young,
 )
+from remedy.power.observation import ReplaceSeen
 
 MACHINE, NAMESPACE = "cluster.x-k8s.io/machine", "cluster.x-k8s.io/cluster-namespace"
 """Annotations of a Node: name and namespace of its Machine."""

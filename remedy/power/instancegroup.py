@@ -11,8 +11,7 @@ from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import JobAct, JobActResult
 from remedy.power.access import NOBODY, heard, outcome_of, sentence
-from remedy.power.seen import ReplaceSeen, RequestOutcome
-from remedy.power.ways import (
+from remedy.power.methods import (
     BootOf,
     NodeCache,
     ReplacementRequest,
@@ -20,6 +19,7 @@ from remedy.power.ways import (
     is_taken,
     newest_of,
 )
+from remedy.power.observation import ReplaceSeen, RequestOutcome
 
 GROUPS = (
     "kubenode.io/pool",

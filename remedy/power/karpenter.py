@@ -10,8 +10,7 @@ from typing import Any
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import JobActResult
-from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import (
+from remedy.power.methods import (
     ObjectReplacement,
     ReplacementRequest,
     ReplacementTarget,
@@ -20,6 +19,7 @@ from remedy.power.ways import (
     taken,
     young,
 )
+from remedy.power.observation import ReplaceSeen
 
 POOL = "karpenter.sh/nodepool"
 

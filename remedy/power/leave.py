@@ -15,7 +15,7 @@ from kubenode.runtime.disruption.request import (
 )
 from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
 from remedy.job.power_record import ASKED, machine_of_record
-from remedy.power.seen import RequestOutcome
+from remedy.power.observation import RequestOutcome
 
 ACTS: dict[JobAct, DisruptiveAct] = {
     JobAct.POWER_OFF: DisruptiveAct.POWER_OFF,

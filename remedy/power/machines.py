@@ -28,8 +28,7 @@ from kubenode.runtime.kube.lists import RecentList, raw_items
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import JobAct, JobActResult
 from remedy.machines import MACHINES, machines_named
-from remedy.power.seen import ReplaceSeen, RequestOutcome
-from remedy.power.ways import (
+from remedy.power.methods import (
     CLOCKS,
     RECENT_SECONDS,
     NodeCache,
@@ -39,6 +38,7 @@ from remedy.power.ways import (
     is_taken,
     taken,
 )
+from remedy.power.observation import ReplaceSeen, RequestOutcome
 
 SET = MachineSet.resource.kind
 

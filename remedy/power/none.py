@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from remedy.job.model import Job, JobAct, NodeSeen
-from remedy.power.seen import PowerSeen, RequestOutcome
+from remedy.power.observation import PowerSeen, RequestOutcome
 
 WHY = "no step asks for a machine here"
 

@@ -21,7 +21,7 @@ from kubenode.runtime.recorder import EventRecorder
 from remedy.registry.blame import blamed
 from remedy.registry.disputes import Disputes, Quarantines
 from remedy.registry.jobs import JobLedger
-from remedy.registry.loaded import Good, LoadedRules, outcome, refusals, still_there, to_load
+from remedy.registry.load_plan import Good, LoadedRules, outcome, refusals, still_there, to_load
 from remedy.registry.matches import Matches
 from remedy.registry.radius import accepted_nodes, marks_alone
 from remedy.registry.reach import RuleReach

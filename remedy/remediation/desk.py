@@ -21,7 +21,7 @@ from kubenode.runtime.kube.paths import GROUP as OURS
 from kubenode.runtime.kube.paths import VERSION, resource
 from remedy.hostdoctor.desk import SCOPE_INDEX, HostEventService, NotReady
 from remedy.hostdoctor.record import fitted, name_of
-from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 from remedy.job.store import NODE_INDEX
 from remedy.remediation.step import GROUP, SCOPE, host_of, owner_of, status_of, told
 

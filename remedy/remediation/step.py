@@ -19,7 +19,7 @@ from kubenode.api.v1alpha1.hostevent import (
     HostEventSource,
 )
 from kubenode.api.v1alpha1.remediation import KubeNodeRemediationStatus, RemediationPhase
-from remedy.hostdoctor.reported import Reported, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedHost
 
 GROUP = "cluster.x-k8s.io"
 SCOPE = "cluster-api"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.result import DONE, Result
-from kubenode.runtime.drain.leaving import pod_list
+from kubenode.runtime.drain.evictor import pod_list
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer

@@ -30,11 +30,11 @@ from remedy.remedier.decide import JobOrder, WaitReason
 from remedy.remedier.dryrun import result_of
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
+from remedy.remedier.fault_watch import REASON, Unattended, held_rules
 from remedy.remedier.lag import lags
 from remedy.remedier.metrics import CREATED, EXISTED, RemedierMetrics
 from remedy.remedier.past import Past
 from remedy.remedier.stronger import Stronger
-from remedy.remedier.unattended import REASON, Unattended, held_rules
 from rules.diagnose import Diagnosis, Match
 from rules.explain import explain
 from rules.facts import FactSet

@@ -4,9 +4,9 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.informers import MakeInformer
 from kubenode.runtime.kube.node_events import ABOUT_NODES, ABOUT_PODS, ABOUT_VOLUMES
 from kubenode.runtime.kube.objects import Event, structs
-from kubenode.runtime.kube.shared import MakeInformer
 from kubenode.runtime.kube.store import Handler
 from remedy.remedier.attach_events import AttachEvents
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase
 from kubenode.api.v1alpha1.leaves import HostEventLeaf
-from remedy.planned.seen import PLANNED, due_at
+from remedy.plannedevents.observation import PLANNED, due_at
 from rules.facts import HostEventFact
 from rules.leaves.hostevent import CLOSED, counts_at, fits
 

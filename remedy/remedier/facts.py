@@ -1,8 +1,8 @@
 """Builds one FactSet per node from the caches and from what is remembered over time.
 
-Remembered per node, bounded: what no object holds (remedy.remedier.kept), and the Events of the
-last windows. Remembered of the whole fleet: HostEvents and HostProbes, on how many nodes a fault
-is, and inferred facts of groups. Everything else is read from the cache on demand.
+Remembered per node, bounded: what no object holds (remedy.remedier.node_memory), and the Events of
+the last windows. Remembered of the whole fleet: HostEvents and HostProbes, on how many nodes a
+fault is, and inferred facts of groups. Everything else is read from the cache on demand.
 
 Handlers pass in each change, in any order of kinds, and return which nodes must be evaluated again.
 After an evaluation `learned` takes the diagnosis: other nodes, or the same one, may have to be
@@ -25,7 +25,7 @@ from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.kube.node_events import is_about_pod, node_of
 from kubenode.runtime.kube.objects import Event, Node
 from remedy.hostprobes.answers import ProbeAnswers
-from remedy.hostprobes.asking import OF_AGENTS
+from remedy.hostprobes.schedule import OF_AGENTS
 from remedy.noderecord.events import from_stored, to_stored
 from remedy.remedier import hostevents
 from remedy.remedier.boots import Boots
@@ -33,10 +33,10 @@ from remedy.remedier.bounds import RuleBounds
 from remedy.remedier.eventtimes import occurrences
 from remedy.remedier.fleet import NodeGroups
 from remedy.remedier.hostevents import HostEvents
-from remedy.remedier.inferred import WideFacts
-from remedy.remedier.kept import NodeMemory, differs, taints
+from remedy.remedier.inference import WideFacts
 from remedy.remedier.latest import events_until
 from remedy.remedier.leases import Ages
+from remedy.remedier.node_memory import NodeMemory, differs, taints
 from remedy.remedier.past import Past
 from remedy.remedier.samefault import SameFaults
 from remedy.remedier.unreadable import FACTS, UnreadableNodes

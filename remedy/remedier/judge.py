@@ -10,7 +10,7 @@ from typing import Protocol
 from kubenode.runtime.clock import Clock
 from remedy.job.model import FaultAssessment, Job
 from remedy.job.records import begun
-from remedy.job.running import last_act
+from remedy.job.rung import last_act
 from remedy.remedier import personal
 from remedy.remedier.choice import guards_of
 from remedy.remedier.proof import Since, back, gone, in_the_way, settled

@@ -9,7 +9,7 @@ from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
-from remedy.remedier.inferred import WideFacts
+from remedy.remedier.inference import WideFacts
 
 PLURAL = NodeRemedier.resource.plural
 PAUSE_SECONDS = 1.0

@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode, Remedy
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.initialwait import unbegun, waits_for, waits_until
 from remedy.job.model import INCIDENT_ENDS, CloseReason, Job
-from remedy.job.superseding import hands_over
+from remedy.job.supersession import hands_over
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, ConditionLeaf, Leaf
 from rules.atoms import read
+from rules.condition_clock import SETTLE
 from rules.facts import FactSet
-from rules.held import SETTLE
 from rules.readiness import READY, about_readiness
 from rules.truth import Truth
 

@@ -15,9 +15,9 @@ from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
 from kubenode.runtime.kube.paths import custom
 from remedy.job.model import Job, JobAct, JobActResult
 from remedy.machines import MACHINES, machines_named
-from remedy.power.seen import RequestOutcome
-from remedy.power.ways import outcome_of
-from remedy.rollback.seen import Back, RollbackSeen
+from remedy.power.methods import outcome_of
+from remedy.power.observation import RequestOutcome
+from remedy.rollback.observation import Back, RollbackSeen
 
 SETS = custom(MachineComponentSet.resource.plural)
 UP_TO = {

@@ -18,7 +18,7 @@ from remedy.webhook import estimate
 from remedy.webhook.neighbours import chained, loadable, readers, upstream
 from remedy.webhook.verdict import Examination
 from rules.lint import lint
-from rules.loading import MOST_RULES
+from rules.load_limits import MOST_RULES
 from rules.nodekeys import NodeKeys, key_fault
 from rules.program import RuleVersion, compile_program
 

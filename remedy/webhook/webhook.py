@@ -23,11 +23,11 @@ from kubenode.runtime.tls.keeper import MUTATING, VALIDATING, CertificateKeeper
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
 from remedy.registry.radius import MOST_MATCHING
-from remedy.webhook import authorship, signing
+from remedy.webhook import authorship, decision_signer
 from remedy.webhook.authorship import RuleSigner
+from remedy.webhook.decision_signer import Signer
 from remedy.webhook.examine import Examiner
 from remedy.webhook.metrics import RuleWebhookMetrics, SigningMetrics
-from remedy.webhook.signing import Signer
 from remedy.webhook.validator import PATH, RuleValidator
 from rules.facts import FactSet
 
@@ -88,10 +88,10 @@ class RuleWebhook:
             app(
                 {
                     PATH: validator.answer,
-                    signing.PATH: signer.answer,
+                    decision_signer.PATH: signer.answer,
                     authorship.PATH: RuleSigner().answer,
                 },
-                {signing.PATH: SHORT_REVIEW},
+                {decision_signer.PATH: SHORT_REVIEW},
             ),
             self.context,
             address=settings.address,

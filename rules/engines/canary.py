@@ -9,8 +9,8 @@ about one ruleset, so that a program of twice the size takes twice the time.
 import random
 from collections.abc import Iterable, Iterator
 
-from rules.engines.packed import Packed
 from rules.engines.port import FALSE, TRUE, UNKNOWN, EngineQuestion, Outputs, Vector
+from rules.engines.program_index import Packed
 from rules.engines.reference import outputs
 from rules.program import CompiledRule, Disjunct, RuleProgram
 

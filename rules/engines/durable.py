@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rules.engines.canary import Case, canaries
 from rules.engines.limit import TimeLimit
-from rules.engines.packed import Packed
 from rules.engines.port import EngineError, EngineQuestion, Outputs
+from rules.engines.program_index import Packed
 from rules.engines.talk import MOST_ASKED, Asked, Child, ask, evaluate, frames, hear
 from rules.program import RuleProgram
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 
+from rules.hypotheses import probes_of
 from rules.program import CompiledRule, RuleProgram, slots_of
-from rules.supposing import probes_of
 
 
 class EvaluationPlan:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from rules.engines.plan import EvaluationPlan
 from rules.engines.port import FALSE, TRUE, TRUTHS, UNKNOWN, EngineQuestion, Outputs, Vector
 from rules.engines.reference import ReferenceEngine
+from rules.hypotheses import without_counts, worth_asking
 from rules.match import Agreement, Match
 from rules.program import CompiledRule
-from rules.supposing import without_counts, worth_asking
 
 MOST_KEPT = 1 << 16
 """Verdicts, some 400 bytes each; then all are forgotten."""

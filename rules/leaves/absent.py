@@ -32,7 +32,7 @@ from kubenode.api.v1alpha1.leaves import (
 from rules.facts import FactSet
 from rules.history import DAWN
 from rules.leaves import alert, event, hostevent
-from rules.leaves.reading import LeafReading, earliest
+from rules.leaves.result import LeafReading, earliest
 from rules.truth import Truth
 from rules.unheard import not_held
 

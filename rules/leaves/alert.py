@@ -7,7 +7,7 @@ from kubenode.api.v1alpha1.leaves import AlertLeaf
 from rules.facts import AlertFact, FactSet
 from rules.leaves.describe import subject
 from rules.leaves.pattern import whole
-from rules.leaves.reading import LeafReading
+from rules.leaves.result import LeafReading
 from rules.truth import Truth
 
 SILENCE = timedelta(minutes=10)

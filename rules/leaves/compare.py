@@ -7,7 +7,7 @@ from kubenode.api.v1alpha1.leaves import FactLeaf, ProbeLeaf
 from rules.builtin import BUILTIN, MAINTENANCE_UNTIL, Builtin
 from rules.facts import FactSet
 from rules.leaves.describe import subject, windowed, written
-from rules.leaves.reading import LeafReading
+from rules.leaves.result import LeafReading
 from rules.leaves.window import inside
 from rules.truth import Truth
 

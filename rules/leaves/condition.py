@@ -7,7 +7,7 @@ from kubenode.api.v1alpha1.leaves import ConditionLeaf
 from rules.facts import ConditionFact, FactSet
 from rules.leaves.describe import subject
 from rules.leaves.pattern import found
-from rules.leaves.reading import LeafReading
+from rules.leaves.result import LeafReading
 from rules.truth import Truth
 from rules.unheard import not_held
 

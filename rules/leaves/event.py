@@ -11,7 +11,7 @@ from rules.facts import EventFact, FactSet
 from rules.history import DAWN
 from rules.leaves.describe import subject
 from rules.leaves.pattern import found
-from rules.leaves.reading import LeafReading
+from rules.leaves.result import LeafReading
 from rules.truth import Truth
 
 _ONCE = {

@@ -5,7 +5,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1.leaves import HostEventLeaf
 from rules.facts import FactSet, HostEventFact
 from rules.leaves.describe import subject
-from rules.leaves.reading import LeafReading, earliest
+from rules.leaves.result import LeafReading, earliest
 from rules.truth import Truth
 
 CLOSED = frozenset({"Completed", "Cancelled", "Expired"})

@@ -23,7 +23,7 @@ from rules.builtin import BUILTIN
 from rules.facts import FactSet
 from rules.leaves.condition import says_so
 from rules.leaves.describe import describe
-from rules.leaves.reading import LeafReading
+from rules.leaves.result import LeafReading
 from rules.probes import PROBES
 from rules.sources import stale_source
 from rules.truth import Truth

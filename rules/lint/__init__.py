@@ -6,6 +6,6 @@ a guard taken for evidence. Advice is what a person should look at; it never kee
 
 from rules.lint.codes import CODES, LintCode, LintSeverity
 from rules.lint.finding import LintFinding
-from rules.lint.linting import lint
+from rules.lint.linter import lint
 
 __all__ = ["CODES", "LintCode", "LintFinding", "LintSeverity", "lint"]

@@ -9,7 +9,7 @@ CCE.
 import difflib
 from collections.abc import Collection
 
-from rules.lint.words import words
+from rules.lint.name_tables import words
 
 KUBELET = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"})
 OTHERS_OF_KUBERNETES = frozenset({"NetworkUnavailable", "OutOfDisk", "EtcdIsVoter"})

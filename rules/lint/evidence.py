@@ -14,9 +14,9 @@ from kubenode.api.v1alpha1.leaves import (
 )
 from rules.lint.conditions import HEALTHY_WHEN_TRUE, KNOWN, LATCHED, near
 from rules.lint.finding import Remark
+from rules.lint.name_tables import words
 from rules.lint.proof import Inferred
 from rules.lint.walk import LeafPlace, field_of, members, places
-from rules.lint.words import words
 
 GUARDS = words(
     "maintenance.active time.inWindow node.foreignOwner node.cordonedBy node.attempts24h"

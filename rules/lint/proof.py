@@ -18,8 +18,8 @@ from kubenode.api.v1alpha1.leaves import (
 )
 from rules.lint.conditions import HEALTHY_WHEN_TRUE, LATCHED
 from rules.lint.finding import Remark
+from rules.lint.name_tables import words
 from rules.lint.walk import LeafPlace, members, places
-from rules.lint.words import words
 
 Inferred = Mapping[str, Expression]
 """Derived fact to the evidence of a rule that infers it."""

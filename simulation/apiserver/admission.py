@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from simulation.apiserver.errors import ApiError, Cause, Obj, invalid
-from simulation.apiserver.patching import json_patch
+from simulation.apiserver.patches import json_patch
 from simulation.apiserver.registry import Resource
 
 Hook = Callable[[Obj, Obj | None], None]

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from simulation.apiserver import eviction, patching, typed
+from simulation.apiserver import eviction, patches, type_decoder
 from simulation.apiserver.answers import SUCCESS, Answer
-from simulation.apiserver.applying import apply
+from simulation.apiserver.apply import apply
 from simulation.apiserver.bodies import check_media, decode
 from simulation.apiserver.calls import (
     APPLY,
@@ -186,8 +186,8 @@ def _typed(call: Call, data: Any, old: Obj | None, options: WriteOptions) -> Any
         return data
     unknown: list[str] = []
     try:
-        data = typed.fit(typed.shape_of(call.resource), data, old, unknown)
-    except typed.Mistyped as error:
+        data = type_decoder.fit(type_decoder.shape_of(call.resource), data, old, unknown)
+    except type_decoder.Mistyped as error:
         raise unreadable(call.resource, str(error), options.patch) from error
     options.unknown(call.resource, unknown)
     return data
@@ -213,9 +213,9 @@ def _patched(call: Call, old: Obj) -> Any:
     """`old` with the body's patch applied. Raises ApiError."""
     patch = decode(call, typed=False)
     if call.content_type == JSON_PATCH:
-        return patching.json_patch(old, patch)
+        return patches.json_patch(old, patch)
     if not isinstance(patch, dict):
         raise bad_request("a merge patch is an object")
     if call.content_type == MERGE:
-        return patching.merge(old, patch)
-    return patching.strategic(old, patch, call.resource.kind)
+        return patches.merge(old, patch)
+    return patches.strategic(old, patch, call.resource.kind)

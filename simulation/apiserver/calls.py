@@ -14,9 +14,9 @@ from simulation.apiserver.errors import (
     no_such_path,
     unsupported,
 )
+from simulation.apiserver.field_tracker import Writer
 from simulation.apiserver.objects import DeleteOptions, WriteOptions
 from simulation.apiserver.registry import Registry, Resource
-from simulation.apiserver.tracking import Writer
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

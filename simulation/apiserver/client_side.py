@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.apiserver import fields, managed
+from simulation.apiserver import fields, managed_fields
 from simulation.apiserver.errors import Obj
 from simulation.apiserver.fields import Paths
 from simulation.apiserver.registry import Resource
@@ -23,11 +23,11 @@ def own(resource: Resource, live: Obj, manager: str) -> Paths:
     text = _annotation(live)
     if manager != KUBECTL or not text:
         return set()
-    form = managed.shape(resource)
+    form = managed_fields.shape(resource)
     try:
         last: Any = msgspec.json.decode(text)
-        applied = managed.owned_part(last)
-        differs = fields.compare(managed.owned_part(live), applied, form)
+        applied = managed_fields.owned_part(last)
+        differs = fields.compare(managed_fields.owned_part(live), applied, form)
         return fields.of(applied, form) - differs.added - differs.modified - differs.removed
     except (AttributeError, ValueError):
         return set()

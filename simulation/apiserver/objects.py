@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from simulation.apiserver import kinds, tracking, validation
+from simulation.apiserver import field_tracker, kinds, validation
 from simulation.apiserver.admission import Admission
 from simulation.apiserver.errors import (
     ApiError,
@@ -26,10 +26,10 @@ from simulation.apiserver.errors import (
     not_found,
     unreadable,
 )
+from simulation.apiserver.field_tracker import Writer
 from simulation.apiserver.registry import Registry, Resource
 from simulation.apiserver.selectors import Selection
 from simulation.apiserver.store import Record, Store
-from simulation.apiserver.tracking import Writer
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 OWN_METADATA = (
@@ -157,7 +157,7 @@ class Objects:
         if resource.generation:
             metadata["generation"] = 1
         obj = self._settle(resource, kinds.on_create(resource, obj), None, options)
-        tracking.note(resource, None, obj, options.writer, self.stamp)
+        field_tracker.note(resource, None, obj, options.writer, self.stamp)
         place = (namespace, metadata["name"])
         if self.store.collection(resource.qualified).get(place) is not None:
             raise already_exists(resource, metadata["name"])
@@ -206,7 +206,7 @@ class Objects:
         metadata = new["metadata"]
         self._check_finalizers(resource, name, metadata, old["metadata"])
         new = self._settle(resource, new, old, options)
-        tracking.note(resource, old, new, options.writer, self.stamp)
+        field_tracker.note(resource, old, new, options.writer, self.stamp)
         if resource.generation and subresource != "status" and _spec_changed(resource, new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
         metadata["resourceVersion"] = str(record.rv)

@@ -16,7 +16,7 @@ from agent.detectors.checks.host.mounts import TABLE
 from agent.probes import readings
 from agent.probes.host import PRODUCED as OF_AGENTS
 from kubenode.api.meta import format_time
-from remedy.hostprobes.answering import OVERDUE, ready
+from remedy.hostprobes.answer_writer import OVERDUE, ready
 from remedy.hostprobes.desk import PRODUCED as OF_THE_OPERATOR
 from remedy.hostprobes.gangs import GANG_MARKS
 from rules.facts import Value

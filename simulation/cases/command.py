@@ -9,13 +9,13 @@ import typer
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
-from simulation.cases.driving import drive
+from simulation.cases.driver import drive
 from simulation.cases.form import Case
-from simulation.cases.predicting import predict
-from simulation.cases.reading import BadCases, read
-from simulation.cases.scoring import Prediction, score
+from simulation.cases.predictions import predict
+from simulation.cases.reader import BadCases, read
+from simulation.cases.scores import Prediction, score
 from simulation.cases.table import lines
-from simulation.replay.compiled import Compiled
+from simulation.replay.compilation import Compiled
 
 
 def command(

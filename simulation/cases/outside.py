@@ -12,7 +12,7 @@ from typing import Any
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from remedy.hostdoctor.parsers import FROM_AGENTS, PARSERS, alibaba, aws_imds, azure_imds
-from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ParseError, Reported, ReportedEvents, ReportedHost
 from simulation.cases.form import AlertSignal, Case, HostEventSignal, OpenHostEvent
 from simulation.replay.timeline import Entry, entry
 

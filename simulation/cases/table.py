@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from simulation.cases.scoring import Score
+from simulation.cases.scores import Score
 
 KEYS = ("kind", "truth", "stage", "origin")
 HEADS = (

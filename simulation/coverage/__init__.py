@@ -17,9 +17,9 @@ import rules
 from kubenode.cli.documents import UnreadableDocument, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import library
+from simulation.coverage.matches import Served, serve
 from simulation.coverage.page import page
 from simulation.coverage.rows import NoData, Row, rows
-from simulation.coverage.serving import Served, serve
 
 ANSWERS = Path(rules.__file__).parent / "not-by-a-rule.yaml"
 VARIABLE = "KUBENODE_SHARED_DATA"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from simulation.coverage.serving import Served
+from simulation.coverage.matches import Served
 
 HEAD = """<!-- Written by `python -m devtools.rule_coverage`; change the library, not this file. -->
 # Which rule serves which row

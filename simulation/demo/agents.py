@@ -12,11 +12,11 @@ from datetime import datetime
 
 from agent.actions import SETTLE_SECONDS, Bench
 from agent.agent import Worker
-from agent.components.building import Components
-from agent.components.keeping import MemoryRecords
-from agent.components.reaching import RealReach
-from agent.components.telling import PLURAL as MACHINES
-from agent.components.telling import decode_machine
+from agent.components.assembly import Components
+from agent.components.publisher import PLURAL as MACHINES
+from agent.components.publisher import decode_machine
+from agent.components.reachability import RealReach
+from agent.components.records import MemoryRecords
 from agent.core import AgentCore
 from agent.heartbeat import EVERY_SECONDS, Heartbeat
 from agent.jobpermits import JobPermits

@@ -22,7 +22,7 @@ from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.shared import Informers
+from kubenode.runtime.kube.informers import Informers
 from kubenode.runtime.process import Part
 from machine.operator import MachineOperator
 from remedy.operator import RemedyOperator

@@ -1,7 +1,7 @@
 """The independent observer: counts what KubeNode should never do.
 
 It is told what the API server showed, change by change in the order in which the server made the
-changes (`watching.py`), and what the simulated hosts know was done to them. It knows the truth
+changes (`watches.py`), and what the simulated hosts know was done to them. It knows the truth
 (`ledger.py`) and works out limits by itself (`budgets.py`); it shares no code with Kube Defender or
 the controllers. It records, and prevents nothing.
 
@@ -24,9 +24,9 @@ from typing import Protocol
 
 from kubenode.api.v1alpha1 import DefenderPolicy
 from simulation.demo.books import STALE, Books, PermitView
+from simulation.demo.breaker_permits import Resuming
 from simulation.demo.breakers import Breakers, JobView
 from simulation.demo.budgets import CONTROL_PLANE_LABEL, Budget
-from simulation.demo.resuming import Resuming
 
 COVERED = 1.0
 """Seconds within which a cordon must have a permit on either side."""

@@ -27,7 +27,7 @@ from simulation.demo.power import Machines
 from simulation.demo.rollout import Rollout
 from simulation.demo.scenarios import Scenario
 from simulation.demo.trouble import Trouble
-from simulation.demo.watching import Watching
+from simulation.demo.watches import Watching
 from simulation.demo.workloads import NAMESPACE, SYSTEM, Workloads
 from simulation.hosts.components import SimulatedComponents
 

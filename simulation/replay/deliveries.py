@@ -15,7 +15,7 @@ from remedy.hostdoctor.notices import WarningNotice
 from remedy.hostdoctor.own import of_agent
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.record import fitted, name_of, note_of
-from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents
+from remedy.hostdoctor.report import ParseError, Reported, ReportedEvents
 from remedy.hostdoctor.step import lacking, step
 from remedy.remedier.build import agent_of
 from simulation.replay.signals import Delivery

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from kubenode.runtime.drain.words import Blocked, Going, Pods
+from kubenode.runtime.drain.observation import Blocked, Going, Pods
 from kubenode.runtime.patience import patience
 from remedy.job.model import JobAct, JobActResult
 from simulation.replay import hosts

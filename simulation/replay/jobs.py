@@ -33,7 +33,7 @@ from remedy.job.model import (
     Requested,
 )
 from remedy.job.nodes import same, seen
-from remedy.planned.seen import EventSeen
+from remedy.plannedevents.observation import EventSeen
 from remedy.power.none import NoPower
 from remedy.remedier.judge import Judge
 from remedy.remedier.past import Past
@@ -45,9 +45,9 @@ from simulation.replay.budget import Budget
 from simulation.replay.clock import SetClock, finished
 from simulation.replay.evictions import Leaving
 from simulation.replay.fleet import Fleet
+from simulation.replay.job_record import told
 from simulation.replay.noderecords import SimulatedRecords
 from simulation.replay.records import JobRecord
-from simulation.replay.telling import told
 
 Later = Callable[[datetime, Callable[[], None]], None]
 Moved = Callable[[str], None]

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Protocol
 from xml.etree import ElementTree as ET
 
-from simulation.replay.expecting import Difference
+from simulation.replay.expectations import Difference
 from simulation.replay.testfile import Case
 
 CONTROL = {c: None for c in range(32) if chr(c) not in "\t\n\r"}

@@ -23,11 +23,11 @@ from kubenode.api.v1alpha1.hostevent import (
 from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.api.v1alpha1.leaves import AlertLeaf, HostEventLeaf
 from kubenode.runtime.kube.objects import Node
-from remedy.hostdoctor.reported import ReportedEvents
-from remedy.hostprobes.asking import KEPT, body, is_open, plan
+from remedy.hostdoctor.report import ReportedEvents
+from remedy.hostprobes.schedule import KEPT, body, is_open, plan
 from remedy.job.model import Job
-from remedy.planned.access import event_seen
-from remedy.planned.seen import EventSeen
+from remedy.plannedevents.access import event_seen
+from remedy.plannedevents.observation import EventSeen
 from remedy.remedier.facts import FactStore
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 from simulation.replay import signals

@@ -10,7 +10,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import rules_from
 from kubenode.cli.options import Plain
 from kubenode.cli.rules_explain import require_compiled, show, unknown
-from kubenode.cli.rules_waiting import RuleOutlook, waits_of, with_job
+from kubenode.cli.rules_outlook import RuleOutlook, waits_of, with_job
 from rules.explain import explained
 from rules.program import RuleVersion, compile_program
 from simulation.replay.moments import instant, read_moment

@@ -22,7 +22,7 @@ from rules.diagnose import Diagnoser, Diagnosis, LoadReport
 from rules.engines.crosscheck import CrossCheck
 from rules.facts import FactSet
 from rules.program import RuleVersion
-from simulation.replay.expecting import Difference, differences
+from simulation.replay.expectations import Difference, differences
 from simulation.replay.junit import Result, junit_xml
 from simulation.replay.moments import instant
 from simulation.replay.records import JobRecord

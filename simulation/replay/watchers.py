@@ -12,13 +12,13 @@ from functools import cache
 from agent.detectors import ConditionReport, EventReport, Report, Status
 from agent.detectors.logs.line import recorded
 from agent.detectors.logs.pack import our_program
-from agent.detectors.logs.passing import after_boot, due, pass_time, questions
 from agent.detectors.logs.program import Program
 from agent.detectors.logs.state import State, end_faults
+from agent.detectors.logs.timeouts import after_boot, due, pass_time, questions
 from agent.detectors.logs.watch import begin, looked, watch
-from agent.publishing import form
-from agent.publishing.board import ConditionBoard, ReportNews
-from agent.publishing.tally import EventEntry, EventTally
+from agent.nodestatus import form
+from agent.nodestatus.board import ConditionBoard, ReportNews
+from agent.nodestatus.tally import EventEntry, EventTally
 from kubenode.api.meta import ConditionStatus
 from simulation.replay.signals import Condition, Event, Log
 

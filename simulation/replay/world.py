@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from kubenode.api.v1alpha1 import DefenderPolicy, Mode, NodeRemedier, RemedyOperationJob, Rung
 from kubenode.runtime.kube.objects import Node
-from remedy.hostdoctor.reported import ReportedEvents
+from remedy.hostdoctor.report import ReportedEvents
 from remedy.remedier.build import agent_of, build
 from remedy.remedier.choice import Mind, shortest_max_age, trigger, wanted_probes
 from remedy.remedier.decide import JobOrder, RuleWait, WaitReason
@@ -40,7 +40,7 @@ from rules.program import RuleProgram, RuleVersion, compile_program
 from rules.truth import Truth
 from simulation.replay.budget import Budget
 from simulation.replay.clock import SetClock
-from simulation.replay.compiled import Compiled
+from simulation.replay.compilation import Compiled
 from simulation.replay.deliveries import Deliveries
 from simulation.replay.fleet import LONG_AGO, PODS, Fleet, healthy
 from simulation.replay.happenings import Happenings

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.detectors import EventReport, Report
-from agent.detectors.logs.building import build
+from agent.detectors.logs.assembly import build
 from agent.detectors.logs.line import KERNEL, Line
 from agent.detectors.logs.pack import our_program
 from agent.detectors.logs.settings import LogSettings

@@ -13,7 +13,7 @@ from typing import Any
 
 from kubenode.cli.library import library
 from simulation.replay.recordings import Timed
-from simulation.replay.replaying import replay
+from simulation.replay.replay_command import replay
 from simulation.replay.timeline import Entry
 from simulation.replay.world import START
 

@@ -45,7 +45,7 @@ from kubenode.runtime.process import serve
 from simulation.demo.faults import Kind
 from simulation.demo.ledger import Ledger
 from simulation.demo.observer import Observer
-from simulation.demo.watching import Watching
+from simulation.demo.watches import Watching
 
 CONDITION = "BenchStorm"
 LIMIT = 180.0

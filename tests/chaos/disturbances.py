@@ -26,7 +26,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
 from kubenode.runtime.kube.errors import KubeError
 from simulation.demo.hosts import KUBELET
-from simulation.demo.watching import CLOSED
+from simulation.demo.watches import CLOSED
 
 LONGEST_STEP = 600.0
 """Seconds of a real fleet's time."""

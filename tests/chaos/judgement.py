@@ -11,7 +11,7 @@ from chaos.restore import EtcdBackups
 
 from simulation.demo.ledger import Fault
 from simulation.demo.summary import booted, by_kind, findings, spread
-from simulation.demo.watching import CLOSED
+from simulation.demo.watches import CLOSED
 
 LATE = "the breaker did not open"
 """No violation by itself: who should open it may be dead. Permits given meanwhile are judged."""

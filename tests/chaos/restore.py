@@ -23,7 +23,7 @@ from simulation.demo.books import PermitView
 from simulation.demo.breakers import JobView
 from simulation.demo.hosts import HostAct
 from simulation.demo.observer import Finding, NodeView, Observer
-from simulation.demo.watching import (
+from simulation.demo.watches import (
     Object,
     Watch,
     Watching,

@@ -27,7 +27,7 @@ from support.set_hosts import CLUSTER, PATIENCE, Pool, pool
 from kubenode.providers.instances import InstanceProviders
 from kubenode.providers.local_instances import LocalInstances
 from machine.ground import MachineSettings
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 

@@ -18,10 +18,10 @@ from agent.detectors.logs.kmsg import KmsgSource, parse
 from agent.detectors.logs.line import KERNEL, LONGEST, MANAGER, Line
 from agent.detectors.logs.npd import read_npd
 from agent.detectors.logs.pack import ConfigError, build_pack, our_program, read_pack
-from agent.detectors.logs.passing import due, pass_time, questions
 from agent.detectors.logs.program import Program, join
-from agent.detectors.logs.splitting import Splitter
+from agent.detectors.logs.splitter import Splitter
 from agent.detectors.logs.state import FAULTS, State
+from agent.detectors.logs.timeouts import due, pass_time, questions
 from agent.detectors.logs.watch import KEYS, begin, looked, watch
 
 NOW = datetime(2026, 1, 10, 10, 0, 30, tzinfo=UTC)

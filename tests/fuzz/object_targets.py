@@ -27,7 +27,7 @@ from agent.diagnostics.redaction import redacted
 from agent.host import Contraindicated
 from agent.journal import FileJournal, JournalError
 from agent.request import Key
-from defender.dashboard.sealing import Seal
+from defender.dashboard.seals import Seal
 from defender.webhook.acts import of_node
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import Ask, HostProbe, NodeRemedier, RemedyOperationJob
@@ -35,12 +35,12 @@ from kubenode.runtime.admission.review import BadReview, read
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.objects import Event, Node, structs
 from kubenode.runtime.kube.wire import decode_event, decode_head, decode_page
-from machine.certificates import asked, wire
+from machine.certificates import requests, wire
 from remedy.hostdoctor.nodes import NodeIndex
 from remedy.job.model import Job
+from remedy.webhook.decision_signer import Signer
 from remedy.webhook.metrics import SigningMetrics
-from remedy.webhook.signing import Signer
-from rules.held import ConditionClock
+from rules.condition_clock import ConditionClock
 from rules.lint import lint
 from rules.nodereports import node_reports
 from rules.program import RuleVersion, compile_program
@@ -85,14 +85,14 @@ def a_request(*names: x509.GeneralName) -> bytes:
 def certificate_request(data: bytes) -> None:
     body = base64.encodebytes(data)
     pem = b"-----BEGIN CERTIFICATE REQUEST-----\n%s-----END CERTIFICATE REQUEST-----\n" % body
-    asked.claims_an_agent(pem)
-    with suppress(asked.NoRequest):
-        assert isinstance(asked.read(pem).san, bool)
+    requests.claims_an_agent(pem)
+    with suppress(requests.NoRequest):
+        assert isinstance(requests.read(pem).san, bool)
 
 
 def request_object(data: bytes) -> None:
     with suppress(*UNREADABLE):
-        asked.claims_an_agent(wire.decode_request(data).spec.request)
+        requests.claims_an_agent(wire.decode_request(data).spec.request)
 
 
 # -- admission -------------------------------------------------------------------------------------
@@ -297,12 +297,12 @@ TARGETS: dict[str, Target] = {
     "certificate_request": Target(
         certificate_request,
         (a_request(), a_request(x509.DNSName("n1"), x509.RFC822Name("a@b.example"))),
-        (asked.read, asked._alternatives, asked._key),
+        (requests.read, requests._alternatives, requests._key),
     ),
     "request_object": Target(
         request_object,
         (raw({"metadata": {"name": "c"}, "spec": {"request": "AAAA", "username": "u"}}),),
-        (asked.claims_an_agent,),
+        (requests.claims_an_agent,),
     ),
     "node_review": Target(
         node_review,

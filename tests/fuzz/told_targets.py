@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from functools import partial
 
 from kubenode.api.v1alpha1.hostevent import HostEvent
-from remedy.hostdoctor.arriving import cloud_events, json_of
+from remedy.hostdoctor.decoder import cloud_events, json_of
 from remedy.hostdoctor.nodes import NodeIndex
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.record import fitted, name_of
-from remedy.hostdoctor.reported import ParseError, ReportedEvents
+from remedy.hostdoctor.report import ParseError, ReportedEvents
 from remedy.hostdoctor.step import step
 
 NOW = datetime(2026, 1, 10, 10, 0, 30, tzinfo=UTC)

@@ -16,8 +16,8 @@ import msgspec
 from hosts.component_contract import Given, contract
 
 from agent.components.drift.compare import drifted
-from agent.components.drift.look import look, paths
-from agent.components.files.owned import put, take_away
+from agent.components.drift.observe import look, paths
+from agent.components.files.placement import put, take_away
 from agent.components.ports import ComponentPorts
 from agent.components.sources import source_of
 from agent.components.units import let_go, settle

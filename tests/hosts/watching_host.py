@@ -10,7 +10,7 @@ import sys
 
 from agent import settings
 from agent.detectors import ConditionReport, Detector, Report
-from agent.detectors.building import detectors
+from agent.detectors.assembly import detectors
 from agent.host.systemd import SystemdHost
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.process import run_until_signal

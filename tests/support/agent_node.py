@@ -11,8 +11,8 @@ from support.clock import FakeClock
 
 from agent.detectors import ConditionReport, Sink, Status
 from agent.disk import Disk
+from agent.nodestatus.publisher import Publisher
 from agent.outbox import Outbox
-from agent.publishing.publisher import Publisher
 from kubenode.runtime.kube.client import JSON, STRATEGIC_PATCH, Decode, Kube, Query
 from kubenode.runtime.kube.errors import AlreadyExists, KubeError, NotFound
 from kubenode.runtime.kube.plain import PlainTransport

@@ -17,11 +17,11 @@ from support.clock import T0, FakeClock
 from support.disruption_guard import KeptPermits
 
 from agent.actions import Bench
-from agent.actions.allowed import AllowedScript, Repairs
+from agent.actions.allowlist import AllowedScript, Repairs
 from agent.actions.checks import AllowedCheck
 from agent.core import AgentCore
+from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.diagnostics.bundles import Bundles
-from agent.diagnostics.collecting import DiagnosticsCollector
 from agent.diagnostics.upload import BundleUploader
 from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
 from agent.host.ports import Ports

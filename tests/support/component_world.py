@@ -10,10 +10,10 @@ import msgspec
 from support.clock import FakeClock
 
 from agent.components.engine import ComponentEngine
-from agent.components.keeping import MemoryRecords, Records
+from agent.components.library import Library
 from agent.components.model import ComponentApplyState, ComponentRecord
 from agent.components.permits import LivePermits
-from agent.components.reading import Library
+from agent.components.records import MemoryRecords, Records
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.hashes import config_hash, revision, text_digests
 from kubenode.runtime.components.render import (

@@ -8,8 +8,8 @@ from support.defender_core import Core, a_node, a_policy, an_ask
 
 from defender.jobs import JobTrigger, JobViewSpec, JobViewStatus, ObservedJob
 from defender.policies import LoadedPolicy
-from defender.queue.calling import call
 from defender.queue.entry import QueuePlace
+from defender.queue.selection import call
 from defender.verdict import judge
 from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.api.v1alpha1.permit import Holder

@@ -8,7 +8,7 @@ from kubenode.api.v1alpha1.hostevent import HostEvent
 from kubenode.runtime.kube.objects import Node, NodeAddress, NodeSpec, NodeStatus, ObjectMeta
 from remedy.hostdoctor.nodes import NodeIndex
 from remedy.hostdoctor.record import fitted, name_of
-from remedy.hostdoctor.reported import ReportedEvents
+from remedy.hostdoctor.report import ReportedEvents
 from remedy.hostdoctor.step import lacking, step
 
 NOW = datetime(2026, 1, 10, 8, 0, tzinfo=UTC)

@@ -39,7 +39,7 @@ from machine.machine.controller import MachineController
 from machine.machine.fights import NodeFights
 from machine.machine.instances import InstanceAccess
 from machine.machine.observe import MachineObserver
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 _node = structs(Node)
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from support.machine_world import MachineWorld, until
 
 from agent.identity import pem
-from agent.identity.asking import works_as
+from agent.identity.issuance import works_as
 from agent.identity.keeper import IdentityKeeper, IdentityTarget
 from agent.identity.store import IdentityStore
 from kubenode.runtime.clock import SystemClock

@@ -20,7 +20,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from machine.ground import MachineSettings
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 T = TypeVar("T")
 CLASS = "ecs-a"

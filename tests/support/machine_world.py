@@ -31,7 +31,7 @@ from machine.bootstrap.tokens import StoredToken, Tokens
 from machine.ground import MachineSettings
 from machine.names import AGENT_GROUP, NODE_GROUP, NODE_USER, agent_user
 from machine.operator import MachineOperator
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.component_world import CONFIG, ComponentWorld
 from support.lossy_disk import LossyDisk
 
-from agent.components.keeping import FileRecords
+from agent.components.records import FileRecords
 
 FOLDER = Path("/state/components")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.runtime.drain.gangs import read as read_gangs
-from kubenode.runtime.drain.words import Going, Pods, Surge, Surges
-from remedy.job.migration import surging
+from kubenode.runtime.drain.observation import Going, Pods, Surge, Surges
+from remedy.job.migration import surge_replicas
 from remedy.job.migration.force import deletion
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation
 
@@ -58,8 +58,8 @@ class FakePods:
     ) -> tuple[Surges, tuple[str, ...]]:
         record = job.record
         output = record.output if record is not None else {}
-        mine = surging.read(output)
-        if not self.surged or surging.short("rs") in surging.plain(output):
+        mine = surge_replicas.read(output)
+        if not self.surged or surge_replicas.short("rs") in surge_replicas.plain(output):
             return Surges(), due
         if not due:
             return Surges(over={s.key: "" for s in mine}), due
@@ -68,7 +68,7 @@ class FakePods:
         if not self.raised:
             return Surges(up=tuple(mine)), ()
         if not self.ready:
-            late = now >= mine[0].since + surging.PATIENCE
+            late = now >= mine[0].since + surge_replicas.PATIENCE
             return Surges(over={self.surged: "not ready in time"} if late else {}), ()
         return Surges(), due[:1]
 
@@ -82,13 +82,13 @@ class FakePods:
                 write("delete pods", lambda: self.deleted.extend(keys))
                 return JobActResult(what, evicted=keys)
             case JobAct.SURGE:
-                assert surging.owned(job), "replicas that nobody would take off"
+                assert surge_replicas.owned(job), "replicas that nobody would take off"
                 write("surge", lambda: setattr(self, "raised", 1))
                 return JobActResult(what)
             case JobAct.UNSURGE:
                 write("unsurge", lambda: setattr(self, "raised", 0))
                 over = seen.pods.surges.over if seen.pods is not None else {}
-                lowered = {s.key: over.get(s.key, "") for s in surging.owned(job)}
+                lowered = {s.key: over.get(s.key, "") for s in surge_replicas.owned(job)}
                 return JobActResult(what, lowered=lowered)
             case _:
                 said = self.saves.pop(0) if self.saves else ""

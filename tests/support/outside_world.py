@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
-from remedy.handover.seen import Handed, HandedSeen
+from remedy.handover.observation import Handed, HandedSeen
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation
 from remedy.job.steps.events import next_to_approve
-from remedy.planned.seen import EventSeen
-from remedy.power.seen import RequestOutcome
+from remedy.plannedevents.observation import EventSeen
+from remedy.power.observation import RequestOutcome
 
 PATH = "/apis/example.com/v1/namespaces/remedy/repairs/n1"
 Write = Callable[[str, Callable[[], None]], None]

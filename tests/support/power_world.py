@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.providers.port import Can, Power, PowerState
-from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
 
 ON, OFF, GONE = PowerState.ON, PowerState.OFF, PowerState.GONE
 ALL = Can(off=True, reset=True, replace=True)

@@ -15,8 +15,8 @@ from defender.charge.charge import Charge, MakeCharge
 from defender.charge.note import NoteStore
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
+from defender.fleet.budget import ANNOTATION, NAME, FleetSharing, MakeFleet
 from defender.fleet.departure import ANNOTATION as DEPARTURE
-from defender.fleet.sharing import ANNOTATION, NAME, FleetSharing, MakeFleet
 from defender.fleet.view import FleetGroup
 from defender.redis.client import RedisAddress, connect
 from defender.redis.log import Away, SharedLog

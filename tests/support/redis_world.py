@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from support.defender_world import World
 
 from defender.charge.record import RecordStore
-from defender.charge.shared import Shared
+from defender.charge.replicas import Shared
 from defender.charge.step import AnswerSource, CoordinationTimes
 from defender.redis.client import RedisAddress, connect
 from defender.redis.log import SharedLog

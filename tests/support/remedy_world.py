@@ -28,7 +28,7 @@ from kubenode.runtime.disruption.permits import LivePermit
 from kubenode.runtime.disruption.request import ActRefused, RefusalReason
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import Conflict, Unreachable
-from remedy.handover.seen import HandedSeen
+from remedy.handover.observation import HandedSeen
 from remedy.job.clockterm import ClockTerm
 from remedy.job.controller import JobController, never_busy
 from remedy.job.events import JobEvent
@@ -50,10 +50,10 @@ from remedy.job.model import (
     Requested,
 )
 from remedy.job.store import status_patch
-from remedy.planned.seen import EventSeen
+from remedy.plannedevents.observation import EventSeen
 from remedy.power.leave import act_request, held, is_written, live_target, request_of
-from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
-from remedy.rollback.seen import Back, RollbackSeen
+from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.rollback.observation import Back, RollbackSeen
 from rules.history import DAWN
 from rules.truth import Truth
 

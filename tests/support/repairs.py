@@ -12,7 +12,7 @@ from typing import Any
 from support.agent_world import Killed, World, a_job
 from support.clock import T0, settle
 
-from agent.actions.allowed import AllowedScript, Repairs
+from agent.actions.allowlist import AllowedScript, Repairs
 from agent.host.containers import Container, Image, Sandbox
 from agent.host.ports import Certificate, Gpu, Module, Ports, Process
 from agent.host.storage import HostMount, OldFile

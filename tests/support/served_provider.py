@@ -7,7 +7,7 @@ from support.cloud_server import CloudServer
 from support.fake_machine import FakeMachine
 from support.provider_contract import LONG, SHORT, Trouble
 
-from kubenode.providers.threaded import Threaded
+from kubenode.providers.threads import Threaded
 
 
 class Other(Protocol):

@@ -11,7 +11,7 @@ from support.agent_world import World
 
 from agent import logs
 from agent.agent import Agent
-from agent.components.keeping import MemoryRecords
+from agent.components.records import MemoryRecords
 from agent.journal import FileJournal
 from agent.probes.host import HostProbes
 from kubenode.runtime.clock import SystemClock

@@ -1,7 +1,7 @@
 """Checks: questions that a detector asks of its host again and again.
 
 A check looks and says what it found. How often it is asked, how many looks in a row it takes until
-a condition changes, and who hears of it are not its own matter (agent.detectors.checks.asking).
+a condition changes, and who hears of it are not its own matter (agent.detectors.checks.detector).
 """
 
 from collections.abc import Mapping

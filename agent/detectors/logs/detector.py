@@ -13,11 +13,11 @@ from pathlib import Path
 from agent.detectors import CONFIG_INVALID, ConditionReport, EventReport, Report, Severity, Sink
 from agent.detectors.logs import memory
 from agent.detectors.logs.line import Line
-from agent.detectors.logs.over import CHECKS
-from agent.detectors.logs.passing import after_boot, answered, due, pass_time, questions
 from agent.detectors.logs.program import Program
+from agent.detectors.logs.recovery_checks import CHECKS
 from agent.detectors.logs.sources import Source
 from agent.detectors.logs.state import Held, State, tell
+from agent.detectors.logs.timeouts import after_boot, answered, due, pass_time, questions
 from agent.detectors.logs.watch import Outcome, begin, looked, unreadable, watch
 from agent.patience import AT_ONCE, Waits
 from agent.probes import CannotAnswer

@@ -18,7 +18,7 @@ import msgspec
 from agent.detectors.logs.inotify import APPEARED, CHANGED, Inotify
 from agent.detectors.logs.line import Line
 from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
-from agent.detectors.logs.splitting import Splitter
+from agent.detectors.logs.splitter import Splitter
 from kubenode.runtime.clock import Clock
 
 CHUNK = 64 * 1024

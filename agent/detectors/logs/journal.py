@@ -14,9 +14,9 @@ import msgspec
 
 from agent.detectors.logs.entry import FIELDS, decode, line_of
 from agent.detectors.logs.line import Line
+from agent.detectors.logs.routes import JOURNAL
 from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
-from agent.detectors.logs.splitting import Splitter
-from agent.detectors.logs.wiring import JOURNAL
+from agent.detectors.logs.splitter import Splitter
 from agent.host import HostError
 from agent.programs import started
 from kubenode.runtime.clock import Clock

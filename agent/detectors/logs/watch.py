@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 from agent.detectors import EventReport, Report, Status
 from agent.detectors.logs.line import Line
+from agent.detectors.logs.multiline import spanning_matches
 from agent.detectors.logs.program import Monitor, Program, Rule
-from agent.detectors.logs.spanning import spanning_matches
 from agent.detectors.logs.state import (
     Fault,
     Held,

@@ -11,7 +11,7 @@ import json
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from agent.detectors.metadata.reading import Document, Service, Unreadable
+from agent.detectors.metadata.service import Document, Service, Unreadable
 from agent.detectors.metadata.settings import Metadata
 
 OFTEN, SELDOM = 5.0, 30.0

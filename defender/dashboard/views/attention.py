@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from defender.breaker.control_path import SCOPE as CONTROL_PATH
 from defender.dashboard.fleet import Counts
+from defender.dashboard.node_state import FOR_PEOPLE, NodeDisplayState, leading, of_job
 from defender.dashboard.scene import Scene
-from defender.dashboard.standing import FOR_PEOPLE, NodeDisplayState, leading, of_job
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.pauses import paused
 from defender.jobs import ObservedJob

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
+from defender.dashboard.node_state import of_job
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.standing import of_job
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.jobs import rung_of
 from defender.jobs import JobStep, ObservedJob

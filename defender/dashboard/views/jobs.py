@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from defender.dashboard.node_state import FOR_PEOPLE, ZONE, NodeDisplayState, of_job
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.standing import FOR_PEOPLE, ZONE, NodeDisplayState, of_job
 from defender.dashboard.views.summary import Summary
 from defender.jobs import ObservedJob
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase

@@ -8,9 +8,9 @@ from typing import ClassVar
 from defender.census import CensusMember
 from defender.dashboard.fleet import Counts, count
 from defender.dashboard.natural import natural
+from defender.dashboard.node_state import POOL, Cell, NodeDisplayState, born, leading
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.standing import POOL, Cell, NodeDisplayState, born, leading
 from defender.dashboard.views.job import hold_of, moments
 from defender.dashboard.views.jobs import JobRow, row_of
 from defender.dashboard.views.summary import Summary

@@ -8,8 +8,8 @@ from pydantic import Field, StrictInt, WithJsonSchema
 
 from kubenode.api.base import API_VERSION, Model, PrinterColumn, Resource, ResourceInfo
 from kubenode.api.duration import Duration
+from kubenode.api.freeform import bounded_value
 from kubenode.api.meta import Condition, ObjectMeta
-from kubenode.api.untyped import bounded_value
 
 MACHINE_CLASS_READY = "Ready"
 """The condition: whether machines can be made (reasons ConfigInvalid, CredentialsInvalid)."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import typer
 
 from kubenode.api.meta import format_time
+from kubenode.cli.bundle.collection import Gathering
 from kubenode.cli.bundle.contents import BundleContents
-from kubenode.cli.bundle.gathering import Gathering
 from kubenode.cli.cluster import connected
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.tables import table

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kubenode.runtime.drain.words import Blocked
+from kubenode.runtime.drain.observation import Blocked
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, Throttled

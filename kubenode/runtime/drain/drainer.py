@@ -5,11 +5,11 @@ from datetime import datetime
 
 from kubenode.api.v1alpha1.steps import MigrateStep
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.drain.leaving import EvictionResult, PodEvictor
+from kubenode.runtime.drain.evictor import EvictionResult, PodEvictor
+from kubenode.runtime.drain.observation import Pods
 from kubenode.runtime.drain.plan import DrainState, plan
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.drain.statefulsets import StatefulSets
-from kubenode.runtime.drain.words import Pods
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import Pod
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from kubenode.runtime.drain.words import Blocked
+from kubenode.runtime.drain.observation import Blocked
 from kubenode.runtime.kube.objects import Pod
 from kubenode.runtime.patience import patience
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1.steps import MigrateStep, PodPolicy, PodPolicyMode
 from kubenode.runtime.drain.gangs import GangState, gang_of
+from kubenode.runtime.drain.observation import NO_SURGES, Blocked, Going, Pods, Surges
 from kubenode.runtime.drain.policy import (
     STATEFUL_SET,
     Protection,
@@ -25,7 +26,6 @@ from kubenode.runtime.drain.policy import (
     ready,
     turn,
 )
-from kubenode.runtime.drain.words import NO_SURGES, Blocked, Going, Pods, Surges
 from kubenode.runtime.kube.objects import Pod
 
 NAMED = 3

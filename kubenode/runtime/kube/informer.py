@@ -75,8 +75,8 @@ class InformerStats:
 
 
 class InformerView(Protocol):
-    """Who hears of the same objects and asks the server for nothing (kubenode.runtime.kube.shared).
-    Told before anybody who waits for a version learns that it is here.
+    """A second reader of the same cache, without requests of its own
+    (kubenode.runtime.kube.informers). It is notified before callers that wait for a version.
     """
 
     def listed(self, raw: bytes, *, distrust: bool) -> None:

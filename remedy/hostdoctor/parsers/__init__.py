@@ -27,7 +27,7 @@ from remedy.hostdoctor.parsers import (
     gcp,
     grafana,
 )
-from remedy.hostdoctor.reported import ReportedEvents
+from remedy.hostdoctor.report import ReportedEvents
 
 Parser = Callable[[Any, datetime], ReportedEvents]
 

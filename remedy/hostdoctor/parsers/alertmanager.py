@@ -5,7 +5,7 @@ from typing import Any
 
 from remedy.hostdoctor.parsers.alerts import one_of, told
 from remedy.hostdoctor.parsers.fields import fields
-from remedy.hostdoctor.reported import ReportedEvents
+from remedy.hostdoctor.report import ReportedEvents
 
 
 def parse(payload: Any, now: datetime) -> ReportedEvents:

@@ -20,7 +20,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, Host
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.about import ABOUT, about
 from remedy.hostdoctor.parsers.fields import Fields, fields, items, text, texts, time, wrong
-from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ParseError, Reported, ReportedEvents, ReportedHost
 
 NODE_LABELS = (
     "exported_node",

@@ -9,7 +9,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.payload import meant
-from remedy.hostdoctor.reported import Reported, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedHost
 
 C, P = HostEventClass, HostEventPhase
 CLASSES = {

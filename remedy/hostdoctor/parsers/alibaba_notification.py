@@ -17,7 +17,7 @@ from remedy.hostdoctor.parsers.payload import (
     of_unknown_status,
     wrong,
 )
-from remedy.hostdoctor.reported import ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ReportedEvents, ReportedHost
 
 TRANSPORT = "alibaba_notification"
 STATE_CHANGE = "StateChange"

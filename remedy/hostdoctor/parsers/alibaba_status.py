@@ -17,7 +17,7 @@ from remedy.hostdoctor.parsers.payload import (
     understood,
     wrong,
 )
-from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 
 INSTANCES = "alibaba_instances_full_status"
 DISKS = "alibaba_disks_full_status"

@@ -20,7 +20,7 @@ from remedy.hostdoctor.parsers.payload import (
     other,
     wrong,
 )
-from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "aws_eventbridge"
 NOTICE = timedelta(minutes=2)

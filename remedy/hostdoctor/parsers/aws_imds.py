@@ -21,7 +21,7 @@ from remedy.hostdoctor.parsers.payload import (
     other,
     understood,
 )
-from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 
 SCHEDULED = "aws_imds_scheduled"
 SPOT = "aws_imds_spot"

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from remedy.hostdoctor.parsers import aws_eventbridge
 from remedy.hostdoctor.parsers.payload import Fields, clean, decoded, fields, wrong
-from remedy.hostdoctor.reported import ReportedEvents
+from remedy.hostdoctor.report import ReportedEvents
 
 TRANSPORT = "aws_sqs"
 

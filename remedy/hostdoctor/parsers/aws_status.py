@@ -12,7 +12,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, Host
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers.aws_imds import scheduled
 from remedy.hostdoctor.parsers.payload import Fields, decoded, fields, understood
-from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "aws_instance_status"
 IMPAIRED = "system-status-impaired"

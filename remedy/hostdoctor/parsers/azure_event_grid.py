@@ -27,7 +27,7 @@ from remedy.hostdoctor.parsers.payload import (
     items,
     wrong,
 )
-from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "azure_event_grid"
 TYPES = "Microsoft.ResourceNotifications.HealthResources."

@@ -20,7 +20,7 @@ from remedy.hostdoctor.parsers.payload import (
     other,
     wrong,
 )
-from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "azure_imds"
 CLASSES = {

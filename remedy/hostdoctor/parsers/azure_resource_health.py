@@ -14,7 +14,7 @@ from remedy.hostdoctor.parsers.payload import (
     listed,
     of_unknown_status,
 )
-from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 
 TRANSPORT = "azure_resource_health"
 SUFFIX = "/providers/microsoft.resourcehealth/availabilitystatuses/"

@@ -33,7 +33,7 @@ from remedy.hostdoctor.parsers.fields import (
     under,
     wrong,
 )
-from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ParseError, Reported, ReportedEvents, ReportedHost
 
 TYPE = "io.kubenode.hostevent"
 MOST_EVENTS = 10_000

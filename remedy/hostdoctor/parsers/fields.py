@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from remedy.hostdoctor.reported import ParseError
+from remedy.hostdoctor.report import ParseError
 
 SHOWN = 60
 """Characters of a wrong value that an error shows."""

@@ -23,7 +23,7 @@ from remedy.hostdoctor.parsers.payload import (
     other,
     wrong,
 )
-from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ParseError, Reported, ReportedEvents, ReportedHost
 
 UPCOMING = "gcp_upcoming_maintenance"
 MAINTENANCE = "gcp_maintenance_event"

@@ -11,7 +11,7 @@ from typing import Any
 
 from remedy.hostdoctor.parsers.alerts import one_of, told
 from remedy.hostdoctor.parsers.fields import Fields, fields, plain
-from remedy.hostdoctor.reported import ParseError, ReportedEvents
+from remedy.hostdoctor.report import ParseError, ReportedEvents
 
 LINKS = ("dashboardURL", "panelURL", "silenceURL")
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
-from remedy.hostdoctor.reported import ParseError, Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ParseError, Reported, ReportedEvents, ReportedHost
 
 LONGEST_ID = 512
 """Longest externalID of a HostEvent, in characters."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from remedy.hostdoctor.desk import HostEventService
 from remedy.hostdoctor.nodes import ResolutionReason
 from remedy.hostdoctor.record import fitted, name_of
-from remedy.hostdoctor.reported import Reported, ReportedEvents
+from remedy.hostdoctor.report import Reported, ReportedEvents
 
 NOT_OURS = (ResolutionReason.NO_HOST, ResolutionReason.NOT_FOUND)
 Ours = Callable[[Reported], bool]

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from kubenode.providers.metered import RESULTS
+from kubenode.providers.request_metrics import RESULTS
 
 OK, UNREADABLE, NOT_STORED = "ok", "unreadable", "not_stored"
 LOOKS = (OK, UNREADABLE, NOT_STORED, *RESULTS.values())

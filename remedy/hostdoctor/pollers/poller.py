@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.events import EventList, EventListing, EventQueue, QueueMessage
-from kubenode.providers.metered import RESULTS
+from kubenode.providers.request_metrics import RESULTS
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.errors import KubeError
 from remedy.hostdoctor.desk import NotReady
@@ -18,7 +18,7 @@ from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.pollers.concern import Ours, concerning
 from remedy.hostdoctor.pollers.metrics import NOT_STORED, OK, UNREADABLE, MessageFate, PollerMetrics
 from remedy.hostdoctor.pollers.pace import after_failure, reason
-from remedy.hostdoctor.reported import ParseError, ReportedEvents
+from remedy.hostdoctor.report import ParseError, ReportedEvents
 
 log = logging.getLogger(__name__)
 

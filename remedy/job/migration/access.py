@@ -6,17 +6,17 @@ from datetime import datetime, timedelta
 from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.steps import MigrateStep
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.drain.evictor import FROM_CACHE, EvictionResult, PodEvictor, pod_list
 from kubenode.runtime.drain.gangs import read as read_gangs
-from kubenode.runtime.drain.leaving import FROM_CACHE, EvictionResult, PodEvictor, pod_list
+from kubenode.runtime.drain.observation import Pods
 from kubenode.runtime.drain.plan import DrainState, plan
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.drain.statefulsets import StatefulSets
 from kubenode.runtime.drain.volumes import LocalVolumes
-from kubenode.runtime.drain.words import Pods
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import Pod
-from remedy.job.migration import surging
+from remedy.job.migration import surge_replicas
 from remedy.job.migration.absence import note, read_notes, waited
 from remedy.job.migration.checkpoint import PACE, CheckpointSender, Nobody, ask, members
 from remedy.job.migration.controllers import WorkloadControllers
@@ -127,7 +127,7 @@ class PodAccess:
         them.
         """
         over = seen.pods.surges.over if seen.pods is not None else {}
-        keys = [s.key for s in surging.owned(job) if not over or s.key in over]
+        keys = [s.key for s in surge_replicas.owned(job) if not over or s.key in over]
         for key in keys:
             await self._controllers.replicas.lower(key, job.name)
         return JobActResult(JobAct.UNSURGE, lowered={key: over.get(key, "") for key in keys})
@@ -183,7 +183,7 @@ def _grace_seconds(job: Job) -> int | None:
 
 
 def _heard(job: Job, act: JobAct, asked: EvictionResult) -> JobActResult:
-    born = {s.owner: s.since for s in surging.owned(job)}
+    born = {s.owner: s.since for s in surge_replicas.owned(job)}
     return JobActResult(
         act,
         evicted=tuple(pod.metadata.key for pod in asked.told),

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from kubenode.api.v1alpha1.steps import MigrateStep, PodPolicyMode
+from kubenode.runtime.drain.observation import NO_SURGES, Surge, Surges
 from kubenode.runtime.drain.policy import Protection, mode_of, owner, policy_of
 from kubenode.runtime.drain.statefulsets import stands
-from kubenode.runtime.drain.words import NO_SURGES, Surge, Surges
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import OwnerReference, Pod
-from remedy.job.migration import surging
+from remedy.job.migration import surge_replicas
 from remedy.job.migration.replicas import Replicas
 from remedy.job.model import Job
 
@@ -32,13 +32,13 @@ class WorkloadControllers:
         if step.surge != "First":
             return NO_SURGES, {}
         output = job.record.output if job.record is not None else {}
-        mine = {s.owner: s for s in surging.read(output)}
-        known = surging.plain(output)
+        mine = {s.owner: s for s in surge_replicas.read(output)}
+        known = surge_replicas.plain(output)
         standing = _replica_sets(pods, step, protection)
         new, plain, up, over = [], {}, [], {}
         places: dict[str, int] = {}
         for uid, (ref, members) in standing.items():
-            if surging.short(uid) in known:
+            if surge_replicas.short(uid) in known:
                 continue
             surge = mine.get(uid)
             if surge is None:
@@ -73,7 +73,7 @@ class WorkloadControllers:
         if state is None:
             return "its Deployment is gone"
         claims = any(v.claim is not None for pod in pods for v in pod.spec.volumes)
-        if why := surging.refusal(state, claims):
+        if why := surge_replicas.refusal(state, claims):
             return why
         count = min(len(pods), state.may_add)
         return Surge(f"{namespace}/{name}", ref.uid, count, now)
@@ -86,13 +86,13 @@ class WorkloadControllers:
         state = await self.replicas.controller(namespace, name, job.name)
         if state is None:
             return "its Deployment is gone"
-        late = now >= surge.since + surging.PATIENCE
+        late = now >= surge.since + surge_replicas.PATIENCE
         if not state.mine:
             waits = not state.settled and not late
-            return None if waits else surging.refusal(state, claims=False) or None
+            return None if waits else surge_replicas.refusal(state, claims=False) or None
         if state.foreign:
             return "somebody else scales it"
-        free = surging.places(state)
+        free = surge_replicas.places(state)
         return "its replacement was not ready in time" if late and free == 0 else free
 
 

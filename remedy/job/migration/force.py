@@ -5,7 +5,7 @@ step's time with a person's approval, or on a host that the provider proves to b
 one skips the grace period.
 """
 
-from kubenode.runtime.drain.words import Pods
+from kubenode.runtime.drain.observation import Pods
 from remedy.job.model import JobObservation
 
 

@@ -10,7 +10,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import ObjectMeta, OwnerReference, Structs
-from remedy.job.migration.surging import (
+from remedy.job.migration.surge_replicas import (
     MARK,
     SURGED_TO,
     SurgeDeployment,

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from kubenode.runtime.drain.words import Surge, Surges
-from remedy.job.migration import surging
+from kubenode.runtime.drain.observation import Surge, Surges
+from remedy.job.migration import surge_replicas
 from remedy.job.model import Job, JobAct, JobObservation
 from remedy.job.moves import Move
 from remedy.job.records import disrupt, put
@@ -12,15 +12,15 @@ from remedy.job.records import disrupt, put
 
 def surge(job: Job, seen: JobObservation, record: StepStatus, surges: Surges) -> Move | None:
     """Return the next move for surge; None: none is needed now."""
-    heard, mine = seen.heard, surging.read(record.output)
+    heard, mine = seen.heard, surge_replicas.read(record.output)
     if heard is not None and heard.act is JobAct.UNSURGE and heard.lowered:
-        output = surging.write_plain(record.output, _given_up(mine, heard.lowered))
+        output = surge_replicas.write_plain(record.output, _given_up(mine, heard.lowered))
         left = [s for s in mine if s.key not in heard.lowered]
-        return _with(job, record, surging.write(output, left)), JobAct.NONE
+        return _with(job, record, surge_replicas.write(output, left)), JobAct.NONE
     if surges.over:
         return job, JobAct.UNSURGE
-    output = surging.write_plain(record.output, surges.plain)
-    output = surging.write(output, [*mine, *surges.new]) if surges.new else output
+    output = surge_replicas.write_plain(record.output, surges.plain)
+    output = surge_replicas.write(output, [*mine, *surges.new]) if surges.new else output
     if surges.new and not job.finalizer:
         return job, JobAct.ADD_FINALIZER
     if output != record.output:
@@ -32,11 +32,11 @@ def surge(job: Job, seen: JobObservation, record: StepStatus, surges: Surges) ->
 
 def lowered(job: Job, seen: JobObservation) -> Move | None:
     """Lower all raised Deployments before the step ends; None: none is raised."""
-    if not surging.owns(job):
+    if not surge_replicas.owns(job):
         return None
     heard = seen.heard
     if heard is not None and heard.act is JobAct.UNSURGE and not heard.error:
-        return surging.forget(job, heard.lowered or None), JobAct.NONE
+        return surge_replicas.forget(job, heard.lowered or None), JobAct.NONE
     return job, JobAct.UNSURGE
 
 

@@ -14,7 +14,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import MESSAGE, Move
 from remedy.job.records import ask, begun, done, failed, unheard
-from remedy.job.steps.asking import decide_anew, free_to_ask, lacks_permit
+from remedy.job.steps.provider_request import decide_anew, free_to_ask, lacks_permit
 
 ANSWER_GRACE = timedelta(seconds=5)
 """Wait past a request's expiry: an answer may still be on its way, and clocks differ."""

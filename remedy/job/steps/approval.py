@@ -1,16 +1,16 @@
 """Step `waitForApproval`: the rung goes on only after a person approves this step. Pure.
 
 A decision from before the step began was about another situation and does not count;
-remedy.job.words answers decisions that do not fit.
+remedy.job.decisions answers decisions that do not fit.
 """
 
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
+from remedy.job.decisions import heard, word
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, close, wait
 from remedy.job.records import done, failed, late
-from remedy.job.words import heard, word
 
 
 def wait_for_approval(

@@ -12,13 +12,13 @@ from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepS
 from kubenode.runtime.patience import patience
 from remedy.job.model import CloseReason, Job, JobAct, JobActResult, JobObservation, NodeSeen
 from remedy.job.moves import MESSAGE, Move, close, hold, wait
-from remedy.job.planned import WHY_CANCELLED, WHY_PUT_OFF, acted, put_off
+from remedy.job.planned_events import WHY_CANCELLED, WHY_PUT_OFF, acted, put_off
 from remedy.job.records import ask, disrupt, done, failed, late, put, unheard
 from remedy.job.silence import over
 from remedy.job.steps.agent import ANSWER_GRACE
-from remedy.job.steps.asking import deadline, ends_at, waits_for_provider
-from remedy.planned.seen import BEFORE, Ending, EventSeen, ending
-from remedy.power.seen import RequestOutcome
+from remedy.job.steps.provider_request import deadline, ends_at, waits_for_provider
+from remedy.plannedevents.observation import BEFORE, Ending, EventSeen, ending
+from remedy.power.observation import RequestOutcome
 
 NO_EVENT = "the job was made without a HostEvent: use this step in a rule whose `when` asks for one"
 ASKED, APPROVED, LATER = "Asked", "Approved", "Later"

@@ -11,7 +11,7 @@ from kubenode.providers.port import PowerState
 from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, wait
 from remedy.job.records import disrupt, done, failed, late
-from remedy.job.steps.asking import proven_dark, unread
+from remedy.job.steps.provider_request import proven_dark, unread
 from remedy.job.undo import disowned
 
 

@@ -9,12 +9,12 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.runtime.patience import patience
-from remedy.handover.seen import Handed, HandedSeen
-from remedy.job.handing import MADE, PATH, TAKEN_BACK, YES
+from remedy.handover.observation import Handed, HandedSeen
+from remedy.job.created_objects import MADE, PATH, TAKEN_BACK, YES
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
 from remedy.job.moves import Move, due, held_for, hold, wait
 from remedy.job.records import disrupt, done, failed, late, put
-from remedy.power.seen import RequestOutcome
+from remedy.power.observation import RequestOutcome
 
 
 def webhook(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:

@@ -11,8 +11,8 @@ from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.runtime.drain import gangs
 from remedy.job.migration.absence import add
-from remedy.job.migration.cordoning import PATIENCE
-from remedy.job.migration.ending import drained, hangs, hopeless, too_late
+from remedy.job.migration.cordon_index import PATIENCE
+from remedy.job.migration.drain_end import drained, hangs, hopeless, too_late
 from remedy.job.migration.force import proven_off
 from remedy.job.migration.surge_step import surge
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen, Pods

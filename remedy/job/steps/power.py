@@ -12,7 +12,7 @@ from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move
 from remedy.job.power_record import HEARD, WAS
 from remedy.job.records import begun, done, failed, put
-from remedy.job.steps.asking import (
+from remedy.job.steps.provider_request import (
     GONE,
     OFF,
     ON,

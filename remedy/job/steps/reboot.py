@@ -18,7 +18,8 @@ from remedy.job.moves import Move, wait
 from remedy.job.records import ask, begun, done, failed, put
 from remedy.job.silence import of_step
 from remedy.job.steps.agent import ANSWER_GRACE
-from remedy.job.steps.asking import (
+from remedy.job.steps.power import boot, rebooted
+from remedy.job.steps.provider_request import (
     asked,
     decide_anew,
     ends_at,
@@ -28,7 +29,6 @@ from remedy.job.steps.asking import (
     next_path,
     over,
 )
-from remedy.job.steps.power import boot, rebooted
 
 LONGEST = timedelta(minutes=3)
 """Longest wait for an agent that does not answer, if there is another path."""

@@ -16,7 +16,7 @@ from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
 from remedy.job.moves import Move, wait
 from remedy.job.power_record import WAS
 from remedy.job.records import begun, done, failed, put
-from remedy.job.steps.asking import (
+from remedy.job.steps.provider_request import (
     REPLACE,
     asked,
     away,
@@ -28,7 +28,7 @@ from remedy.job.steps.asking import (
     waits_for_provider,
     write,
 )
-from remedy.power.seen import ReplaceSeen, RequestOutcome
+from remedy.power.observation import ReplaceSeen, RequestOutcome
 
 PATH, TARGET, GROUP, NEWEST, GONE_AT = "path", "target", "group", "newest", "goneAt"
 ENOUGH = timedelta(minutes=1)

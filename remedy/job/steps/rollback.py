@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from remedy.job.model import Job, JobObservation, NodeSeen
 from remedy.job.moves import Move, wait
 from remedy.job.records import begun, done, failed
-from remedy.job.steps.asking import (
+from remedy.job.steps.provider_request import (
     ROLL_BACK,
     asked,
     away,
@@ -21,7 +21,7 @@ from remedy.job.steps.asking import (
     waits_for_provider,
     write,
 )
-from remedy.rollback.seen import Back, RollbackSeen
+from remedy.rollback.observation import Back, RollbackSeen
 
 FROM, TO, OF = "from", "to", "of"
 """Keys of the step's output: the revisions, and the Machine."""

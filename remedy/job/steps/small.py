@@ -8,7 +8,7 @@ from remedy.job.moves import Move, due, held_for, hold
 from remedy.job.moves import wait as waits
 from remedy.job.records import done, failed, late
 from remedy.job.silence import over
-from remedy.power.seen import RequestOutcome
+from remedy.power.observation import RequestOutcome
 
 MINE = {
     "uncordon": JobAct.UNCORDON,

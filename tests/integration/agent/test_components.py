@@ -15,7 +15,7 @@ from support.control_plane import ControlPlane
 from support.running import running, until
 
 from agent.agent import Agent
-from agent.components.keeping import MemoryRecords
+from agent.components.records import MemoryRecords
 from agent.journal import FileJournal
 from agent.probes.host import HostProbes
 from kubenode.runtime.clock import SystemClock

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support.cloud_server import Answer, CloudServer, Request
 
-from agent.detectors.metadata.approving import Began, NotApproved, approve
-from agent.detectors.metadata.reading import LONGEST, Service, Unreadable
+from agent.detectors.metadata.approval import Began, NotApproved, approve
+from agent.detectors.metadata.service import LONGEST, Service, Unreadable
 from agent.detectors.metadata.settings import Metadata
 from agent.detectors.metadata.sources import Source, sources
 

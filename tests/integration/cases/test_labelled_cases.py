@@ -20,8 +20,8 @@ from support.negatives_run import acted_on
 from kubenode.cli.library import library
 from simulation.cases.command import predictions
 from simulation.cases.form import Case, Kind
-from simulation.cases.reading import read
-from simulation.cases.scoring import Prediction, Score, score
+from simulation.cases.reader import read
+from simulation.cases.scores import Prediction, Score, score
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 CASES = 109

@@ -12,8 +12,8 @@ from support.command import kubenode
 from support.embedded import EmbeddedPlane
 from support.remedy_cluster import Cluster, connected
 
+from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.diagnostics.bundles import Bundles
-from agent.diagnostics.collecting import DiagnosticsCollector
 from agent.prober import PLURAL, Prober
 from agent.probes.diagnostics import Diagnostics
 from agent.probes.host import HostProbes

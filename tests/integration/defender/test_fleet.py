@@ -12,8 +12,8 @@ from support.redis_fleet import NAMESPACE, Cluster, Fleet
 from support.redis_server import RedisServer
 
 from defender.charge.note import NoteStore
+from defender.fleet.budget import NAME
 from defender.fleet.departure import ANNOTATION, Answered, Departure
-from defender.fleet.sharing import NAME
 from kubenode.api.v1alpha1 import Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode, Rate
 

@@ -13,8 +13,8 @@ from support.host_doctor import alert, group
 from support.pki import Authority
 from support.running import until
 
-from kubenode.cli.events_listing import list_events
 from kubenode.cli.exits import Refusal
+from kubenode.cli.host_events import list_events
 from kubenode.cli.options import Listing
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.tls.files import PemFiles

@@ -12,8 +12,8 @@ from support.command import kubenode
 from devtools.rule_coverage import FILE
 from kubenode.cli.library import library
 from simulation.coverage import folder_of
+from simulation.coverage.matches import matches
 from simulation.coverage.rows import rows
-from simulation.coverage.serving import matches
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
 SECONDS = 180.0

@@ -16,14 +16,14 @@ from support.pki import Authority
 
 from agent.heartbeat import Heartbeat
 from agent.host.systemd import SystemdHost
-from agent.identity import making, pem
+from agent.identity import keys, pem
 from agent.identity.pem import BadPem
 from agent.identity.store import IdentityStore
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import custom
 from machine.bootstrap.lifesigns import AgentLease, decode_lease
-from machine.certificates.asked import read
+from machine.certificates.requests import read
 from machine.names import agent_user
 
 pytestmark = pytest.mark.integration
@@ -214,11 +214,11 @@ async def test_killed_at_any_write_a_host_still_joins_with_one_request(
 
 async def test_a_child_makes_what_is_asked_for_and_keeps_a_key_that_is_one() -> None:
     pair = expired_pair("h1", SystemClock().now())
-    key, request, fingerprint = await making.request("h1")
+    key, request, fingerprint = await keys.request("h1")
     assert read(request).common_names == (agent_user("h1"),)
     assert fingerprint == pem.fingerprint(key)
-    assert (await making.request("h1", key))[0] == key
-    assert (await making.request("h1", b"no key"))[0] not in (b"no key", key)
-    await making.check("h1", pair)
+    assert (await keys.request("h1", key))[0] == key
+    assert (await keys.request("h1", b"no key"))[0] not in (b"no key", key)
+    await keys.check("h1", pair)
     with pytest.raises(BadPem, match="not for kubenode:agent:h2"):
-        await making.check("h2", pair)
+        await keys.check("h2", pair)

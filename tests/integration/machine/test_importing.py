@@ -24,7 +24,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.machine_export import Exporter
 from kubenode.cli.machine_import_cluster import Cluster, cluster_findings
 from kubenode.cli.machine_import_rows import ImportRow, row_of
-from kubenode.cli.machine_importing import Importer, ImportOutcome, ImportResult, import_all
+from kubenode.cli.machine_importer import Importer, ImportOutcome, ImportResult, import_all
 from kubenode.cli.machine_ssh import over_ssh
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube

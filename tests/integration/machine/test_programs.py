@@ -16,7 +16,7 @@ from support.running import until
 
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.machine_app import Printed
-from kubenode.cli.machine_showing import shown
+from kubenode.cli.machine_show import shown
 from kubenode.cli.machine_tokens import print_token, reissue
 from kubenode.cli.options import Listing
 from machine.names import secret_name

@@ -21,9 +21,9 @@ from kubenode.runtime.process import serve
 from remedy.notify.direct import DirectNotifier
 from remedy.notify.message import NotDelivered
 from remedy.notify.notice import STEP
+from remedy.notify.notifications import STILL, Telling
 from remedy.notify.notifier import Notifier
 from remedy.notify.settings import Receiver
-from remedy.notify.telling import STILL, Telling
 
 pytestmark = pytest.mark.integration
 

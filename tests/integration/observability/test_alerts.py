@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from support.prometheus import Prometheus, metrics_in, promtool
 
 from devtools.metrics_reference.bounds import bound_of
-from devtools.metrics_reference.registered import registered
+from devtools.metrics_reference.registry import registered
 from remedy.hostdoctor.pollers.metrics import PollerMetrics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

@@ -17,7 +17,7 @@ from kubenode.providers.alibaba import Alibaba
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
 from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import AlibabaSettings, StopInGroup
-from kubenode.providers.threaded import Threaded
+from kubenode.providers.threads import Threaded
 
 pytestmark = pytest.mark.integration
 

@@ -34,7 +34,7 @@ from kubenode.providers.errors import (
 )
 from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import AwsSettings, StopInGroup
-from kubenode.providers.threaded import Threaded
+from kubenode.providers.threads import Threaded
 
 pytestmark = pytest.mark.integration
 

@@ -18,7 +18,7 @@ from kubenode.providers.azure import Azure
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
 from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import AzureReplace, AzureSettings
-from kubenode.providers.threaded import Threaded
+from kubenode.providers.threads import Threaded
 
 pytestmark = pytest.mark.integration
 

@@ -14,8 +14,8 @@ from support.embedded import EmbeddedPlane
 
 from kubenode.cli.exits import Refusal
 from kubenode.cli.options import Plain
-from kubenode.cli.providers_checking import checked
-from kubenode.cli.running import Flags, everything, remedy
+from kubenode.cli.providers_check import checked
+from kubenode.cli.run import Flags, everything, remedy
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 SWITCH = """\
@@ -87,7 +87,7 @@ def test_a_providers_file_with_a_mistake_ends_the_program_with_its_place(
 
 def test_no_sdk_is_loaded_until_its_provider_is_configured() -> None:
     sdks = ["alibabacloud_ecs20140526", "azure", "boto3", "google.cloud.compute_v1", "sushy"]
-    look = f"import sys, kubenode.cli.running; print([m for m in {sdks} if m in sys.modules])"
+    look = f"import sys, kubenode.cli.run; print([m for m in {sdks} if m in sys.modules])"
     ran = subprocess.run(
         [sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=True
     )

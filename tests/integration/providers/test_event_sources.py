@@ -23,7 +23,7 @@ from support.fake_gcp import error as gcp_error
 from support.pki import Authority
 
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
-from kubenode.cli.providing import listened
+from kubenode.cli.providers_file import listened
 from kubenode.providers import alibaba_events, aws_events
 from kubenode.providers.alibaba_events import SystemEvents
 from kubenode.providers.aws_events import InstanceStatuses, SqsQueue
@@ -39,7 +39,7 @@ from kubenode.providers.settings import (
 )
 from kubenode.providers.threaded_events import ThreadedList, ThreadedQueue
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import ReportedEvents
+from remedy.hostdoctor.report import ReportedEvents
 
 pytestmark = pytest.mark.integration
 

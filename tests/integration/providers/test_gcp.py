@@ -16,7 +16,7 @@ from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Thro
 from kubenode.providers.gcp import NUMBER, Gcp
 from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import GcpSettings, StopInGroup
-from kubenode.providers.threaded import Threaded
+from kubenode.providers.threads import Threaded
 
 pytestmark = pytest.mark.integration
 

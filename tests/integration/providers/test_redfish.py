@@ -17,7 +17,7 @@ from kubenode.providers.errors import Busy, Denied, Refused, Unreachable
 from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.redfish import BMC, Redfish
 from kubenode.providers.settings import RedfishAuth, RedfishSettings
-from kubenode.providers.threaded import Threaded
+from kubenode.providers.threads import Threaded
 
 pytestmark = pytest.mark.integration
 

@@ -14,7 +14,7 @@ import pytest
 from support.registry_plane import Program, RegistryPlane
 from support.webhook_world import ISOLATE, a_review, a_spec, an_infer, an_object
 
-from remedy.webhook import signing
+from remedy.webhook import decision_signer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -226,7 +226,7 @@ def _made_up_review(plane: RegistryPlane) -> dict[str, Any]:
     old = {**waits, "spec": {"nodeName": "n1", "approvals": []}}
     new = {**waits, "spec": {"nodeName": "n1", "approvals": [{"decision": "Approve"}]}}
     raw = a_review(new, old, resource="remedyoperationjobs").replace(b"alice", b"mallory")
-    return _posted(plane, signing.PATH, raw)
+    return _posted(plane, decision_signer.PATH, raw)
 
 
 def _posted(plane: RegistryPlane, path: str, raw: bytes) -> dict[str, Any]:

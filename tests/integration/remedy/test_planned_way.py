@@ -22,8 +22,8 @@ from kubenode.providers.gcp import Gcp
 from kubenode.providers.gcp_events import Maintenance
 from kubenode.providers.registry import Providers
 from kubenode.providers.settings import GcpSettings
-from kubenode.providers.threaded import Threaded
 from kubenode.providers.threaded_events import ThreadedList
+from kubenode.providers.threads import Threaded
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.process import serve

@@ -23,9 +23,9 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.karpenter import Karpenter
-from remedy.power.replacing import Replacing
-from remedy.power.seen import ReplaceSeen, RequestOutcome
-from remedy.power.ways import ReplacementRequest, ReplacementTarget
+from remedy.power.methods import ReplacementRequest, ReplacementTarget
+from remedy.power.observation import ReplaceSeen, RequestOutcome
+from remedy.power.replacer import Replacing
 
 pytestmark = pytest.mark.integration
 MACHINES = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machines"

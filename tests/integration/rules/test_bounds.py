@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Agreement, Diagnoser
 from rules.history import CLIP, ConditionClock, ConditionReading, EventWindow
-from rules.loading import MOST_RULES, MOST_TERMS
+from rules.load_limits import MOST_RULES, MOST_TERMS
 from rules.program import RuleVersion
 from rules.truth import Truth
 

@@ -12,8 +12,8 @@ from support.rules_engines import Near
 
 from rules.engines.canary import canaries
 from rules.engines.durable import DurableEngine
-from rules.engines.packed import Packed
 from rules.engines.port import EngineError, EngineQuestion, Outputs, Vector
+from rules.engines.program_index import Packed
 from rules.engines.talk import HEAD
 from rules.program import RuleProgram, RuleVersion, compile_program
 

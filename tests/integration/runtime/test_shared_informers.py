@@ -11,8 +11,8 @@ from support.running import NODES, running, until
 
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.informers import Informers
 from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
-from kubenode.runtime.kube.shared import Informers
 from kubenode.runtime.process import serve
 
 

@@ -6,7 +6,7 @@ import pytest
 from support.clock import T0
 
 from agent.detectors import NOT_LOOKED_AT, ConditionReport, Status
-from agent.publishing.board import (
+from agent.nodestatus.board import (
     MESSAGE_BYTES,
     MESSAGES_BYTES,
     NOBODY,

@@ -21,7 +21,7 @@ from support.agent_world import (
 from support.clock import T0, FakeClock
 
 from agent.actions import Bench
-from agent.actions.allowed import Repairs
+from agent.actions.allowlist import Repairs
 from agent.core import AgentCore
 from agent.host import UnitVerb
 from agent.journal import JournalEntry, MemoryJournal

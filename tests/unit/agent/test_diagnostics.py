@@ -12,9 +12,9 @@ import pytest
 from support.agent_world import World, a_job, until_answered
 from support.clock import FakeClock
 
-from agent.diagnostics import collecting
+from agent.diagnostics import bundler
+from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.diagnostics.bundles import MOST_BUNDLES, Bundles
-from agent.diagnostics.collecting import DiagnosticsCollector
 from agent.diagnostics.redaction import HIDDEN, redacted
 from agent.diagnostics.report import About, findings, page
 from agent.diagnostics.upload import BundleUploader
@@ -43,7 +43,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> None:
         "journal": [["/bin/echo", f"Authorization: Bearer {TOKEN}"], ["/nowhere/tool"]],
         "runtime": [["/bin/sh", "-c", "echo half; exit 3"]],
     }
-    monkeypatch.setattr(collecting, "PARTS", parts)
+    monkeypatch.setattr(bundler, "PARTS", parts)
     monkeypatch.setattr(asking, "PARTS", parts)
 
 

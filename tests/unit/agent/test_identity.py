@@ -16,11 +16,11 @@ from support.lossy_disk import LossyDisk
 from support.machine_requests import a_request
 
 from agent.identity import pem
-from agent.identity.asking import request_name
 from agent.identity.dates import dates
+from agent.identity.issuance import request_name
 from agent.identity.pem import BadPem, Validity
 from agent.identity.store import IdentityStore, StoreError
-from machine.certificates.asked import read
+from machine.certificates.requests import read
 from machine.names import AGENT_GROUP, agent_user
 
 PAIR, KEY = expired_pair("h1", T0), pem.new_key()

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from support.clock import FakeClock, settle
 
-from agent.detectors.metadata.reading import Unreadable
+from agent.detectors.metadata.delivery import HostDoctor, NotTaken
+from agent.detectors.metadata.service import Unreadable
 from agent.detectors.metadata.settings import Metadata
-from agent.detectors.metadata.telling import HostDoctor, NotTaken
-from agent.detectors.metadata.watching import REMIND, MetadataWatcher
+from agent.detectors.metadata.watcher import REMIND, MetadataWatcher
 
 SECOND = timedelta(seconds=1)
 EVENTS = {"DocumentIncarnation": 2, "Events": [{"EventId": "A"}]}

@@ -16,7 +16,7 @@ from agent.host.real.clock import moved
 from agent.patience import Patience
 from agent.probes import CannotAnswer, readings, services
 from agent.probes.host import PRODUCED, HostProbes
-from remedy.hostprobes.answering import READY_PRODUCED, ready
+from remedy.hostprobes.answer_writer import READY_PRODUCED, ready
 from simulation.hosts.host import SimulatedHost
 
 

@@ -13,9 +13,9 @@ from support.lossy_disk import LossyDisk
 from support.running import running
 
 from agent.detectors import NOT_LOOKED_AT, EventReport, Severity, Status
+from agent.nodestatus.conditions import RENEW_SECONDS
+from agent.nodestatus.publisher import Publisher
 from agent.outbox import Outbox
-from agent.publishing.conditions import RENEW_SECONDS
-from agent.publishing.publisher import Publisher
 from kubenode.api.v1alpha1.leaves import ConditionLeaf
 from kubenode.runtime.kube.errors import Forbidden, KubeError, Unreachable
 from kubenode.runtime.process import CannotStart

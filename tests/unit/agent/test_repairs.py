@@ -12,7 +12,7 @@ from support.clock import T0
 from support.repairs import LOST, MIB, a_host, a_step, answered, repaired, world_of
 
 from agent.actions import CATALOGUE
-from agent.actions.allowed import AllowedScript, Repairs, complaints
+from agent.actions.allowlist import AllowedScript, Repairs, complaints
 from agent.actions.kernel import SYSCTLS
 from agent.host import UnitVerb
 from agent.host.ports import Certificate, Gpu, Module

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.clock import T0
 
 from agent.detectors import EventReport, Severity
-from agent.publishing.tally import COMBINED, LEFT_OUT, SIMILAR, EventEntry, EventTally
+from agent.nodestatus.tally import COMBINED, LEFT_OUT, SIMILAR, EventEntry, EventTally
 
 SECOND = timedelta(seconds=1)
 

@@ -14,7 +14,7 @@ from support.api_objects import GOOD
 
 from devtools import api_reference as reference
 from devtools import crds
-from devtools.generated import run
+from devtools.generators import run
 from kubenode.api import crd
 from kubenode.api.base import Resource
 from kubenode.api.structural import structural_schema

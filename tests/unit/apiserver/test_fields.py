@@ -6,7 +6,7 @@ import pytest
 
 from simulation.apiserver import fields
 from simulation.apiserver.errors import Obj
-from simulation.apiserver.merging import merge, with_parents, without
+from simulation.apiserver.merge import merge, with_parents, without
 from simulation.apiserver.shape import Shape, of_schema
 
 TEXT = {"type": "string"}

@@ -8,7 +8,7 @@ import pytest
 from support.case_data import own_files
 
 from simulation.cases.form import LEVELS, Case, Kind, Origin, RepairClass
-from simulation.cases.reading import BadCases, read
+from simulation.cases.reader import BadCases, read
 
 CASE: dict[str, Any] = {
     "id": "one",

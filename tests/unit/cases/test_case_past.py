@@ -7,7 +7,7 @@ import pytest
 from kubenode.api.v1alpha1 import JobPhase, NodeRemedier
 from kubenode.cli.library import library
 from remedy.job.model import CloseReason
-from simulation.cases.driving import past_of
+from simulation.cases.driver import past_of
 from simulation.cases.form import Case
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from simulation.cases.form import Case, MustNot, When
-from simulation.cases.scoring import Prediction, broken, first_right, score
+from simulation.cases.scores import Prediction, broken, first_right, score
 from simulation.cases.table import lines
 
 from .test_case_form import CASE

@@ -9,8 +9,8 @@ from support.remedy_engine import a_diagnoser
 from defender.service import Defender
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informers import Informers
 from kubenode.runtime.kube.plain import PlainTransport
-from kubenode.runtime.kube.shared import Informers
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics
 from machine.operator import MachineOperator
 from remedy.operator import RemedyOperator

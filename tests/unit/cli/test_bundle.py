@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from agent.diagnostics.redaction import HIDDEN
+from kubenode.cli.bundle import collection
 from kubenode.cli.bundle import contents as module
-from kubenode.cli.bundle import gathering
 from kubenode.cli.bundle.contents import BundleContents, fitting
 from kubenode.cli.bundle.redaction import clean, without_secrets
 from kubenode.runtime.kube.client import Kube
@@ -105,9 +105,9 @@ class Pages:
 async def test_of_a_list_of_any_length_the_open_ones_stay_and_all_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gathering, "LARGEST_FILE", 2000)
+    monkeypatch.setattr(collection, "LARGEST_FILE", 2000)
     contents = BundleContents({})
-    await gathering.Gathering(cast(Kube, Pages(20_600)), "kubenode-system", contents).all()
+    await collection.Gathering(cast(Kube, Pages(20_600)), "kubenode-system", contents).all()
     name = "resources/remedyoperationjobs.json"
     kept = json.loads(contents.files[name])
     assert kept[0]["metadata"]["name"] == "job-020599"

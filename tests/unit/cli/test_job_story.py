@@ -14,7 +14,7 @@ from support.job_stories import NAME, a_job, a_node, at, stories, told
 from kubenode.api.v1alpha1 import HoldReason, Reason
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.cli.exits import Refusal
-from kubenode.cli.explaining_job import audit_lines
+from kubenode.cli.explain_job import audit_lines
 from kubenode.cli.job_means import holds_until, means
 from kubenode.cli.job_story_text import WIDTH, text
 

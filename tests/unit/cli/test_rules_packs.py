@@ -11,7 +11,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.library import library, packs, rules_from
 from kubenode.cli.options import Listing
 from kubenode.cli.rules_install import manifest, warnings
-from kubenode.cli.rules_listing import of_library
+from kubenode.cli.rules_list import of_library
 from kubenode.cli.rules_packs import DIGEST, PACK, changed, chosen, digest
 from kubenode.cli.tables import table
 

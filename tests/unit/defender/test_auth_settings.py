@@ -8,8 +8,8 @@ from support.clock import FakeClock
 
 from defender.auth.gate import RequestAuthenticator
 from defender.auth.identity import LOOPBACK
-from kubenode.cli.asking import checked_client
-from kubenode.cli.defending import checked, gate_settings
+from kubenode.cli.defender_frontends import checked, gate_settings
+from kubenode.cli.permit_client import checked_client
 from kubenode.cli.settings import DefenderFlags, EverythingFlags, RemedyFlags, local
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.settings import SettingsError, load

@@ -9,7 +9,7 @@ from support.dashboard_world import a_job, a_node
 from defender.census import member_of
 from defender.dashboard.fleet import FleetGrid, Quiet, Tile, columns, zones
 from defender.dashboard.natural import natural
-from defender.dashboard.standing import SOMEBODY, Cell, NodeDisplayState, cell_of, leading
+from defender.dashboard.node_state import SOMEBODY, Cell, NodeDisplayState, cell_of, leading
 from defender.jobs import ObservedJob
 from kubenode.runtime.kube.objects import Node
 

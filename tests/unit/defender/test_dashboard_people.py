@@ -18,7 +18,7 @@ from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import COOKIE, VisitorAuthenticator
 from defender.dashboard.people import Person, Proxy, Rights, Via, rights_of
 from defender.dashboard.posts import inner
-from defender.dashboard.sealing import CookieTooLong, Seal, seal_from
+from defender.dashboard.seals import CookieTooLong, Seal, seal_from
 from defender.dashboard.signouts import SignOuts
 from defender.dashboard.web import from_here
 from kubenode.runtime.process import CannotStart

@@ -22,12 +22,12 @@ from defender.control import RiskControl
 from defender.dashboard.acts import cannot_decide
 from defender.dashboard.fleet import FleetGrid
 from defender.dashboard.forms import ends, wanted_pause
+from defender.dashboard.node_state import cell_of
 from defender.dashboard.pages import PAGES
 from defender.dashboard.render import Renderer, View, seconds
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
 from defender.dashboard.scene import Scene
-from defender.dashboard.standing import cell_of
 from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
 from defender.dashboard.views.attention import AttentionRow, attention, headline
 from defender.dashboard.views.freshness import freshness

@@ -10,7 +10,7 @@ from support.defender_world import World
 from support.defender_world import an_ask as an_ask_of_world
 from support.remedy_hand import NOWHERE
 
-from defender.displacing import (
+from defender.displacement import (
     MIRROR,
     UNRECORDED,
     Displacing,
@@ -123,9 +123,9 @@ async def test_other_nodes_are_granted_while_the_pods_of_one_cannot_be_recorded(
     defender = await world.start()
     assert (await defender.ask(an_ask_of_world("n0"))).allowed
     world.step(minutes=2)
-    pending: Any = defender.displacing.pending
+    pending: Any = defender.displacement.pending
     pending.current()
-    defender.displacing.count()
+    defender.displacement.count()
     assert (await defender.ask(an_ask_of_world("n1"))).allowed
 
 

@@ -10,7 +10,7 @@ from support.defender_objects import instant, permit_object
 from support.defender_world import PERMITS, World, a_policy, an_ask
 
 from defender.ledger import LedgerPermit, held_from
-from defender.recorded import UNREADABLE, UnreadablePermit, read_permit
+from defender.permit_reader import UNREADABLE, UnreadablePermit, read_permit
 from defender.redis.entry import read, written
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, Rate

@@ -66,7 +66,7 @@ def test_noun_is_a_module_name(module: str) -> None:
 
 
 def test_package_is_checked_as_a_module(tmp_path: Path) -> None:
-    tree = a_tree(tmp_path, {"agent/publishing/__init__.py": "", "agent/publishing/board.py": ""})
+    tree = a_tree(tmp_path, {"agent/publishing/__init__.py": "", "agent/nodestatus/board.py": ""})
     assert scan(tree) == {
         NameFinding("agent/publishing/__init__.py", "participle", "publishing"): 1
     }

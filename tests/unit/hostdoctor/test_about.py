@@ -18,7 +18,7 @@ from remedy.hostdoctor.parsers.about import (
     about,
 )
 from remedy.hostdoctor.parsers.alerts import host_of
-from remedy.hostdoctor.reported import ReportedHost
+from remedy.hostdoctor.report import ReportedHost
 
 EXPORTER = {"job": "node-exporter", "namespace": "monitoring", "pod": "node-exporter-x7k2p"}
 

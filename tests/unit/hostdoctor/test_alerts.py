@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.parsers.alerts import fingerprint
-from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ParseError, ReportedEvents, ReportedHost
 
 
 def sample(n: int) -> ReportedEvents:

@@ -9,7 +9,7 @@ import pytest
 from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventPhase as P
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ParseError, ReportedEvents, ReportedHost
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 INSTANCE = "i-bp1ecr5go2go0001"

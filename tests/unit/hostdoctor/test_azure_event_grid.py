@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventSource as S
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.parsers.azure_event_grid import ANNOTATED, CHANGED, TYPES
-from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ParseError, ReportedEvents, ReportedHost
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 VM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/vm-1"

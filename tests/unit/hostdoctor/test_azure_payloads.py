@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventPhase as P
 from kubenode.api.v1alpha1.noderemedier import Severity
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import ParseError, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import ParseError, ReportedEvents, ReportedHost
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 BASE = "/subscriptions/6f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f9/resourceGroups/MC_x/providers"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kubenode.api.v1alpha1.hostevent import HostEventSpec
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import ParseError, ReportedEvents
+from remedy.hostdoctor.report import ParseError, ReportedEvents
 
 NOW = datetime(2026, 1, 10, 10, 0, tzinfo=UTC)
 SOME = settings(max_examples=settings().max_examples // 4)

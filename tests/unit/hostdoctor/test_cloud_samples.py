@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass as C
 from kubenode.api.v1alpha1.hostevent import HostEventPhase as P
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.parsers.payload import instant
-from remedy.hostdoctor.reported import Reported, ReportedEvents
+from remedy.hostdoctor.report import Reported, ReportedEvents
 
 BEFORE = datetime(2016, 9, 19, 18, 29, tzinfo=UTC)
 """Earlier than every sample: what has no phase of its own is still to come."""

@@ -6,7 +6,7 @@ from support.remedy_hand import HandFed, Hands
 
 from remedy.hostdoctor.machines import MachineView
 from remedy.hostdoctor.nodes import IdentifierKind, NodeIdentifier, ResolutionReason
-from remedy.hostdoctor.reported import ReportedHost
+from remedy.hostdoctor.report import ReportedHost
 
 ADDRESS = ReportedHost(addresses=("10.0.0.7",))
 

@@ -15,7 +15,7 @@ from remedy.hostdoctor.nodes import (
     ResolutionReason,
     instance_of,
 )
-from remedy.hostdoctor.reported import ReportedHost
+from remedy.hostdoctor.report import ReportedHost
 
 VMSS = (
     "azure:///subscriptions/1b7b2e4a-0000-0000-0000-000000000000/resourceGroups/MC_x/providers"

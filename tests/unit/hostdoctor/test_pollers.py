@@ -17,7 +17,7 @@ from remedy.hostdoctor.pollers.metrics import PollerMetrics
 from remedy.hostdoctor.pollers.pace import LONGEST, after_failure
 from remedy.hostdoctor.pollers.poller import ListPoller, QueuePoller
 from remedy.hostdoctor.pollers.schedule import Pollers
-from remedy.hostdoctor.reported import Reported, ReportedEvents
+from remedy.hostdoctor.report import Reported, ReportedEvents
 
 MINUTE = timedelta(minutes=1)
 OURS, OTHERS = "i-0123456789abcdef0", "i-0fedcba9876543210"

@@ -20,7 +20,7 @@ from remedy.hostdoctor.lifecycle import alive, deletable, next_at, settled
 from remedy.hostdoctor.nodes import NodeIndex
 from remedy.hostdoctor.parsers import PARSERS
 from remedy.hostdoctor.record import note_of
-from remedy.hostdoctor.reported import Reported, ReportedEvents, ReportedHost
+from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 
 NODES = index(node("a", ("InternalIP", "10.0.0.1"), provider="aws:///eu-1a/i-0a"))
 P = HostEventPhase

@@ -9,7 +9,7 @@ from support.host_doctor import Shelf, index, node
 from support.remedy_hand import Hands
 
 from remedy.hostdoctor.parsers import PARSERS
-from remedy.hostdoctor.reported import ReportedEvents
+from remedy.hostdoctor.report import ReportedEvents
 
 INSTANCE = "i-0123456789abcdef0"
 BEGINS = T0 + timedelta(hours=1)

@@ -9,9 +9,9 @@ import pytest
 from devtools.rule_coverage import main
 from kubenode.api.v1alpha1 import NodeRemedier
 from simulation.coverage import folder_of, wrong
+from simulation.coverage.matches import serve
 from simulation.coverage.page import page
 from simulation.coverage.rows import NoData, Row, Signal, rows
-from simulation.coverage.serving import serve
 
 DEADLOCK = Signal(condition=("KernelDeadlock", "True", "DockerHung"))
 HUNG = Signal(event=("TaskHung", "task x blocked", "kernel-monitor"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.machine_requests import a_request, as_pem, signed_by_another
 
-from machine.certificates.asked import NoRequest, claims_an_agent, read
+from machine.certificates.requests import NoRequest, claims_an_agent, read
 from machine.names import agent_user
 
 NAME = agent_user("sh-113")

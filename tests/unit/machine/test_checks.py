@@ -9,7 +9,6 @@ from support.clock import T0
 from support.machine_requests import a_request
 
 from kubenode.runtime.kube.objects import ObjectMeta
-from machine.certificates.asked import RequestedCertificate
 from machine.certificates.case import (
     BootstrapToken,
     CertificateCase,
@@ -24,7 +23,8 @@ from machine.certificates.checks import (
     limit_requests,
 )
 from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, LONGEST, SERVING, CertificateKind
-from machine.certificates.whose import machine_of, nodes_of, ours
+from machine.certificates.requester import machine_of, nodes_of, ours
+from machine.certificates.requests import RequestedCertificate
 from machine.certificates.wire import RequestSpec, SigningRequest
 from machine.names import AGENT_GROUP, NODE_GROUP, NODE_USER, TOKEN_GROUP, agent_user
 

@@ -9,8 +9,8 @@ from support.clock import T0
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.kube.objects import ObjectMeta
-from machine.certificates.granted import node_of, owner_of, remembered, reserved_for
 from machine.certificates.kinds import AGENT, KUBELET, SERVING, CertificateKind
+from machine.certificates.records import node_of, owner_of, remembered, reserved_for
 from machine.certificates.wire import (
     APPROVED,
     FAILED,

@@ -6,7 +6,7 @@ from support.clock import T0
 
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine
-from kubenode.cli.machine_showing import row
+from kubenode.cli.machine_show import row
 
 
 def test_ends_of_both_certificates_are_shown() -> None:

@@ -15,7 +15,7 @@ from support.remedy_builders import a_job
 from defender.metrics import DefenderMetrics as DefenderMetrics
 from devtools import metrics_reference
 from devtools.metrics_reference.bounds import bound_of, most_series
-from devtools.metrics_reference.registered import BOUND, Metric, registered
+from devtools.metrics_reference.registry import BOUND, Metric, registered
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.remedyoperationjob import Hold
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.providing import CLASSES, MAKERS, built, configured, made_by, maker, provided
+from kubenode.cli.providers_file import CLASSES, MAKERS, built, configured, made_by, maker, provided
 from kubenode.providers.instances import InstanceError, On, next_try
 from kubenode.providers.port import ProviderMachine
 from kubenode.providers.settings import MODELS, AwsSettings, RedfishSettings, StopInGroup

@@ -12,7 +12,7 @@ from support.clock import T0
 from support.remedy_hand import RULE, Hands
 from support.size_limit import bounded
 
-from kubenode.cli.rules_waiting import waits_of
+from kubenode.cli.rules_outlook import waits_of
 from remedy.registry.status import is_crowded, status_of
 from remedy.remedier.decide import RuleWait, WaitReason
 

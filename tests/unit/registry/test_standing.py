@@ -351,7 +351,7 @@ async def test_a_new_version_that_closes_a_cycle_leaves_the_good_version() -> No
 async def test_more_rules_than_there_is_room_for_push_out_no_good_one_and_are_told_in_bounds(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("rules.loading.MOST_RULES", 3)
+    monkeypatch.setattr("rules.load_limits.MOST_RULES", 3)
     hands = Hands()
     for name in ("x", "y", "z"):
         write(hands, name, {**RULE})

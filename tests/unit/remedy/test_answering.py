@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.clock import T0
 
-from remedy.hostprobes.answering import ready
+from remedy.hostprobes.answer_writer import ready
 from remedy.hostprobes.gangs import APART, GANG_MARKS, in_gang
 from rules.probes import PROBES
 

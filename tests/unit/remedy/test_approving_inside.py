@@ -22,8 +22,8 @@ from kubenode.api.v1alpha1 import HostEvent, JobPhase, RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import AgentAnswers, StepBy
 from remedy.job.model import Job, JobAct
 from remedy.job.step import step
-from remedy.noticing import JobMapper
-from remedy.planned.access import shared
+from remedy.mappers import JobMapper
+from remedy.plannedevents.access import shared
 
 STEPS: list[dict[str, Any]] = [{"cordon": {}}, {"migrate": {}}, {"approveEvent": {}}]
 LADDER = {"name": "evacuate", "steps": STEPS, "verify": {"for": "1m", "timeout": "5m"}}

@@ -21,8 +21,8 @@ from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import MERGE_PATCH, Kube, as_dict
 from kubenode.runtime.kube.objects import Node, structs
-from remedy import noticing
-from remedy.assignments.wanted import LATER, MOST_OLD_PROBES, due, wanted
+from remedy import mappers
+from remedy.assignments.content import LATER, MOST_OLD_PROBES, due, wanted
 from remedy.assignments.writer import CREATED_AT_ONCE, AssignmentWriter
 from remedy.remedier.leases import AGENT_LEASES, Renewal, decode_renewal
 
@@ -162,7 +162,7 @@ class Fleet:
         self.probes: HandFed[HostProbe] = fed(HostProbe)
         self.assignments: HandFed[AgentAssignment] = fed(AgentAssignment)
         self.api.assignments = self.assignments
-        noticing.index(self.jobs)
+        mappers.index(self.jobs)
         self.writer = AssignmentWriter(
             self.api,
             self.nodes,

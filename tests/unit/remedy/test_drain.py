@@ -10,9 +10,9 @@ from support.remedy_builders import a_job, a_record, running
 
 from kubenode.api.v1alpha1.steps import MigrateStep
 from kubenode.runtime.drain.gangs import CheckpointAnswer, GangState
+from kubenode.runtime.drain.observation import Pods
 from kubenode.runtime.drain.plan import DrainState, plan
 from kubenode.runtime.drain.policy import MIRROR, Protection
-from kubenode.runtime.drain.words import Pods
 from kubenode.runtime.kube.objects import Pod
 from remedy.job.migration.absence import add, note, read_notes, waited
 

@@ -6,7 +6,7 @@ from support.clock import T0
 
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
-from remedy.noticing import latest_first
+from remedy.mappers import latest_first
 
 
 def node(name: str, *minutes_ago: float, off: timedelta = timedelta(0)) -> Node:

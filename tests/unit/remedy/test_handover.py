@@ -10,13 +10,13 @@ from support.remedy_world import FakeWorld, closed
 
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.handover.access import state_of
+from remedy.handover.observation import Handed, HandedSeen
 from remedy.handover.render import JOB_LABEL, UID, render, values
-from remedy.handover.seen import Handed, HandedSeen
 from remedy.handover.settings import ObjectTemplate
 from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
 from remedy.job.step import step
 from remedy.notify.texts import BadTemplate
-from remedy.power.seen import RequestOutcome
+from remedy.power.observation import RequestOutcome
 
 CREATE: dict[str, Any] = {"createObject": {"template": "repair", "timeout": "10m"}}
 CALL: dict[str, Any] = {"webhook": {"receiver": "remediator", "timeout": "5m"}}

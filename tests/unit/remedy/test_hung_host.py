@@ -16,8 +16,8 @@ from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.objects import Node
 from remedy.hostprobes import witnesses
-from remedy.hostprobes.asking import unanswered
 from remedy.hostprobes.desk import LAST_WORDS, ProbeResult, ProbeService
+from remedy.hostprobes.schedule import unanswered
 from remedy.hostprobes.witnesses import Witness, WitnessAddress, choose, order, verdict
 
 SECOND = timedelta(seconds=1)

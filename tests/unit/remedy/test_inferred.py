@@ -6,7 +6,7 @@ from typing import Any
 from support.clock import T0
 from support.remedy_facts import RACK, Facts
 
-from remedy.remedier.inferred import MOST_WITNESSES
+from remedy.remedier.inference import MOST_WITNESSES
 from rules.truth import Truth
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)

@@ -28,7 +28,7 @@ from remedy.job.initialwait import DOUBTED, unbegun, waits_for, waits_until
 from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, JobObservation
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
-from remedy.job.superseding import may_be_superseded
+from remedy.job.supersession import may_be_superseded
 from remedy.job.wake import look_again_at
 from remedy.remedier.past import Past
 from rules.truth import Truth

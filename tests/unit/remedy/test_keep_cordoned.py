@@ -9,7 +9,7 @@ from support.defender_world import NODES, MemoryApi
 from support.remedy_builders import a_job
 
 from kubenode.api.cordon import KEEP_CORDONED
-from kubenode.cli.explaining import _of_node
+from kubenode.cli.explain_node import _of_node
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.job.model import CORDONED_BY, Job
 from remedy.job.nodes import NodeAccess

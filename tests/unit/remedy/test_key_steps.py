@@ -11,7 +11,7 @@ from support.remedy_world import FakeWorld, closed
 
 from remedy.job.cluster import ClusterEffects
 from remedy.job.model import JobAct
-from remedy.power.seen import RequestOutcome
+from remedy.power.observation import RequestOutcome
 from rules.nodekeys import NodeKeys
 
 MARK: dict[str, Any] = {

@@ -16,14 +16,14 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
 from remedy.job.model import JobAct, JobActResult, NodeSeen
-from remedy.job.noted import to_note
+from remedy.job.request_notes import to_note
 from remedy.job.step import step
-from remedy.job.steps.asking import asks_power, asks_replacing
-from remedy.job.superseding import may_be_superseded
-from remedy.job.unasked import Unasked
+from remedy.job.steps.provider_request import asks_power, asks_replacing
+from remedy.job.supersession import may_be_superseded
+from remedy.job.unsent_requests import Unasked
 from remedy.power.access import machine_of
 from remedy.power.leave import request_of
-from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
 
 VERIFY = {"for": "1m", "timeout": "5m"}
 RUNGS: dict[str, dict[str, Any]] = {

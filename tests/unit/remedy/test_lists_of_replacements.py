@@ -13,7 +13,7 @@ from kubenode.runtime.kube.client import JSON, Kube, as_dict
 from kubenode.runtime.kube.errors import NotFound
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.karpenter import Karpenter
-from remedy.power.ways import RECENT_SECONDS, ObjectReplacement, ReplacementRequest
+from remedy.power.methods import RECENT_SECONDS, ObjectReplacement, ReplacementRequest
 
 NOWHERE: Any = None
 JOBS = 50

@@ -26,15 +26,15 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import Can, Power, PowerState
 from kubenode.runtime.drain import gangs
 from kubenode.runtime.drain.gangs import CheckpointAnswer
-from kubenode.runtime.drain.words import Blocked, Going, Pods, Surge, Surges
+from kubenode.runtime.drain.observation import Blocked, Going, Pods, Surge, Surges
 from remedy.job.marks import MARKS, PROTECTED_BY, added, removed
-from remedy.job.migration import surging
+from remedy.job.migration import surge_replicas
 from remedy.job.migration.force import deletion
-from remedy.job.migration.surging import SurgeDeployment, lowered, places, refusal
+from remedy.job.migration.surge_replicas import SurgeDeployment, lowered, places, refusal
 from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
-from remedy.power.seen import PowerSeen
+from remedy.power.observation import PowerSeen
 
 MINUTE = timedelta(minutes=1)
 RESTART = {"agent": {"action": "RestartUnit", "unit": "kubelet.service", "timeout": "2m"}}
@@ -300,7 +300,7 @@ def test_surge_is_written_down_before_it_is_done() -> None:
     status = running(1, CORDONED, a_record(1, "migrate"))
     job = _with_finalizer(a_job(rung(surge="First"), status=status))
     written, act = moved(job, pods=new)
-    assert act is JobAct.NONE and surging.owned(written) == [SURGE]
+    assert act is JobAct.NONE and surge_replicas.owned(written) == [SURGE]
     assert moved(written, pods=Pods(left=1, surges=Surges(up=(SURGE,))))[1] is JobAct.SURGE
 
 
@@ -312,18 +312,18 @@ def test_a_reason_against_surge_is_written_and_the_pods_move_without() -> None:
     job = draining(surge="First")
     pods = Pods(left=1, due=("shop/web",), surges=Surges(plain={"rs": "its rollout is paused"}))
     after, _ = moved(job, pods=pods)
-    assert surging.plain(record(after).output) == {"rs": "its rollout is paused"}
+    assert surge_replicas.plain(record(after).output) == {"rs": "its rollout is paused"}
     assert moved(after, pods=pods)[1] is JobAct.EVICT
 
 
 def test_the_record_of_surges_survives_reading_and_keeps_its_bounds() -> None:
     many = [Surge(f"shop/{'x' * 50}-{i}", f"{i:036}", 1, T0) for i in range(40)]
-    output = surging.write({}, many)
+    output = surge_replicas.write({}, many)
     assert len(output["surge"]) <= 1024
-    kept = surging.read(output)
+    kept = surge_replicas.read(output)
     assert kept == many[: len(kept)] and kept
-    plain = surging.write_plain({}, {f"{i:08}-uid": "why" * 99 for i in range(60)})
-    assert len(plain["unsurged"]) <= 1024 and len(surging.plain(plain)) == 60
+    plain = surge_replicas.write_plain({}, {f"{i:08}-uid": "why" * 99 for i in range(60)})
+    assert len(plain["unsurged"]) <= 1024 and len(surge_replicas.plain(plain)) == 60
 
 
 async def test_replicas_are_raised_before_and_lowered_after_the_pods_moved() -> None:
@@ -372,7 +372,7 @@ async def test_what_was_raised_is_lowered_whoever_ends_the_job(phase: str) -> No
         world.unschedulable = False
     await world.run(closed)
     assert (pods.raised, world.obj.status.phase) == (0, JobPhase.CANCELLED)
-    assert surging.owned(world.job) == []
+    assert surge_replicas.owned(world.job) == []
 
 
 async def test_a_drain_that_yields_holds_no_replicas_meanwhile() -> None:
@@ -380,7 +380,7 @@ async def test_a_drain_that_yields_holds_no_replicas_meanwhile() -> None:
     world = FakeWorld(an_object(rung(RESTART, surge="First", timeout="2m")), moving=pods)
     await world.run(lambda w: w.moving.raised == 1)
     await world.run(lambda w: w.obj.status.phase is JobPhase.AWAITING_PERMIT)
-    assert (pods.raised, surging.owned(world.job)) == (0, [])
+    assert (pods.raised, surge_replicas.owned(world.job)) == (0, [])
 
 
 # -- gangs -----------------------------------------------------------------------------------------

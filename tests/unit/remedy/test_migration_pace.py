@@ -13,10 +13,10 @@ from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.runtime.drain.budgets import of_budget, selects
 from kubenode.runtime.drain.gate import AT_ONCE, AT_ONCE_OF_NODE, DrainGate
 from kubenode.runtime.drain.memory import SEEN_SOON, DrainMemory
-from kubenode.runtime.drain.words import Blocked
+from kubenode.runtime.drain.observation import Blocked
 from kubenode.runtime.kube.errors import KubeError, Throttled
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget
-from remedy.job.migration.cordoning import CORDONING, cordoning
+from remedy.job.migration.cordon_index import CORDONING, cordoning
 
 SECOND = timedelta(seconds=1)
 

@@ -30,16 +30,16 @@ from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
 from kubenode.runtime.term import NEXT_REPORT
-from remedy.handover.seen import Handed, HandedSeen
-from remedy.job.hearing import Hearing
+from remedy.handover.observation import Handed, HandedSeen
+from remedy.job.continuity import Hearing
 from remedy.job.marks import MARKS
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeSeen, Pods
 from remedy.job.records import FIRST_CHECK
 from remedy.job.step import step
 from remedy.job.wake import look_again_at
-from remedy.planned.seen import EventSeen
-from remedy.power.seen import PowerSeen, ReplaceSeen
-from remedy.rollback.seen import Back, RollbackSeen
+from remedy.plannedevents.observation import EventSeen
+from remedy.power.observation import PowerSeen, ReplaceSeen
+from remedy.rollback.observation import Back, RollbackSeen
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 GRACE = 5 * SECOND

@@ -11,8 +11,8 @@ from support.remedy_hand import Hands
 from kubenode.api.meta import ObjectMeta, format_time
 from kubenode.api.v1alpha1 import JobPhase, NodeRecord
 from kubenode.api.v1alpha1.noderecord import MOST_JOBS, MOST_RECENT, NodeRecordSpec
-from kubenode.cli.explaining import _of_dry_runs
-from remedy import noticing
+from kubenode.cli.explain_node import _of_dry_runs
+from remedy import mappers
 from remedy.job.model import CloseReason, Job
 from remedy.job.moves import close
 from remedy.job.store import MOST_CLOSED, NODE_INDEX, JobStore, beyond
@@ -272,7 +272,7 @@ async def test_only_the_newest_closed_jobs_of_a_node_stay_when_its_evidence_flap
     old = [n for n in names if store.outnumbered(Job.of(hands.jobs.cache[n]))]
     assert old == names[:3]
     record = hands.records.cache["n1"]
-    woken = noticing.JobMapper(hands.jobs).record("n1", record, record)
+    woken = mappers.JobMapper(hands.jobs).record("n1", record, record)
     assert set(old) <= set(woken), "they are looked at again once the record is written"
     assert beyond(hands.jobs.by(NODE_INDEX, "n2")) == frozenset(), "each node has its own"
 

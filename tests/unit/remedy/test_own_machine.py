@@ -14,8 +14,8 @@ from kubenode.runtime.kube.errors import BadRequest
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
 from remedy.machines import MACHINES
 from remedy.power.machines import OwnMachine
-from remedy.power.seen import ReplaceSeen, RequestOutcome
-from remedy.power.ways import RECENT_SECONDS, ReplacementRequest, ReplacementTarget
+from remedy.power.methods import RECENT_SECONDS, ReplacementRequest, ReplacementTarget
+from remedy.power.observation import ReplaceSeen, RequestOutcome
 
 NODE = Node(ObjectMeta(name="n1", uid="node-uid"))
 SET = meta.ObjectMeta(name="web", uid="s")

@@ -30,11 +30,11 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.act import ask_for
 from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, JobActResult, JobObservation
 from remedy.job.observe import observe
-from remedy.job.planned import holding
+from remedy.job.planned_events import holding
 from remedy.job.step import step
-from remedy.planned.access import event_seen
-from remedy.planned.seen import Ending, EventSeen, due_at, ending, evacuation
-from remedy.power.seen import RequestOutcome
+from remedy.plannedevents.access import event_seen
+from remedy.plannedevents.observation import Ending, EventSeen, due_at, ending, evacuation
+from remedy.power.observation import RequestOutcome
 from rules.truth import Truth
 
 MINUTE = timedelta(minutes=1)

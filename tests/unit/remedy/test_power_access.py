@@ -40,9 +40,9 @@ from remedy.job.model import JobAct, NodeSeen
 from remedy.power.access import PATIENT, PowerAccess
 from remedy.power.instancegroup import InstanceGroup, group_of
 from remedy.power.leave import WORDS
-from remedy.power.replacing import Replacing
-from remedy.power.seen import RequestOutcome
-from remedy.power.ways import BootOf, ReplacementRequest, ReplacementTarget, outcome_of
+from remedy.power.methods import BootOf, ReplacementRequest, ReplacementTarget, outcome_of
+from remedy.power.observation import RequestOutcome
+from remedy.power.replacer import Replacing
 
 NODE = NodeSeen(provider_id="memory:///n1", ready="Unknown")
 

@@ -19,9 +19,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen, Requested
-from remedy.job.noted import to_note
+from remedy.job.request_notes import to_note
 from remedy.job.step import step
-from remedy.power.seen import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
 from rules.truth import Truth
 
 AGAIN = timedelta(minutes=2)

@@ -18,7 +18,7 @@ from support.remedy_world import FakeWorld, closed, needs_human
 from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from kubenode.providers.port import Can, PowerState
 from remedy.job.controller import JobController, never_busy
-from remedy.power.seen import RequestOutcome
+from remedy.power.observation import RequestOutcome
 
 VERIFY = {"for": "1m", "timeout": "5m"}
 CYCLE: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 from support.clock import T0
 from support.remedy_facts import Facts
 
-from remedy.hostprobes.asking import OF_AGENTS, UNANSWERED, Wait, plan
+from remedy.hostprobes.schedule import OF_AGENTS, UNANSWERED, Wait, plan
 from remedy.hostprobes.shares import MOST_IN_ALL, OpenQuestions, Shares, shares_of
 from remedy.remedier.choice import probe_rules
 from remedy.remedier.facts import FactStore

@@ -11,13 +11,13 @@ from support.remedy_hand import Hands
 
 from kubenode.runtime.kube.errors import Forbidden
 from remedy.hostprobes.answers import facts_of
-from remedy.hostprobes.asking import (
+from remedy.hostprobes.metrics import OUTCOMES, ProbeMetrics
+from remedy.hostprobes.schedule import (
     MOST_OF_NODE,
     Wait,
     plan,
     probe_name,
 )
-from remedy.hostprobes.metrics import OUTCOMES, ProbeMetrics
 from remedy.hostprobes.shares import MOST_IN_ALL
 from rules.facts import ProbeFact
 from rules.probes import PROBES

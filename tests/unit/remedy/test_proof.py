@@ -9,8 +9,8 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import Expression
 from remedy.remedier.proof import Since, gone, settled
+from rules.condition_clock import SETTLE
 from rules.facts import ConditionFact, FactSet
-from rules.held import SETTLE
 from rules.truth import Truth
 
 ACTED = T0

@@ -16,9 +16,9 @@ from kubenode.runtime.kube.objects import Node, NodeCondition, NodeSpec, NodeSta
 from remedy.job.model import Job
 from remedy.power.claims import REPLACES, ReplacementClaims
 from remedy.power.instancegroup import InstanceGroup
-from remedy.power.replacing import Replacing
-from remedy.power.seen import ReplaceSeen
-from remedy.power.ways import MOST_UIDS, ReplacementRequest, ReplacementTarget, newest_of
+from remedy.power.methods import MOST_UIDS, ReplacementRequest, ReplacementTarget, newest_of
+from remedy.power.observation import ReplaceSeen
+from remedy.power.replacer import Replacing
 
 POOL = {"kubenode.io/pool": "online"}
 

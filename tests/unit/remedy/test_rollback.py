@@ -16,9 +16,9 @@ from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
 from remedy.job.step import step
 from remedy.machines import MACHINES
-from remedy.power.seen import RequestOutcome
+from remedy.power.observation import RequestOutcome
 from remedy.rollback.access import SETS, Rollbacks, far
-from remedy.rollback.seen import Back, RollbackSeen
+from remedy.rollback.observation import Back, RollbackSeen
 from rules.truth import Truth
 
 A, B, C = "1-000000000a", "1-000000000b", "1-000000000c"

@@ -27,10 +27,10 @@ from support.remedy_world import FakeWorld, closed
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.ladder import AgentAction
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
+from remedy.job.early_end import SPARED, WHOLE_ACTIONS
 from remedy.job.marks import MARKS
 from remedy.job.model import SUPPORTED, FaultAssessment, Job, JobAct, NodeSeen
 from remedy.job.moves import SETTLES
-from remedy.job.sparing import SPARED, WHOLE_ACTIONS
 from remedy.job.step import step
 from rules.truth import Truth
 

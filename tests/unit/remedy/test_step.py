@@ -33,6 +33,7 @@ from support.remedy_builders import (
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
+from remedy.job.decisions import approved
 from remedy.job.marks import MARKS
 from remedy.job.model import (
     HARMFUL,
@@ -49,7 +50,6 @@ from remedy.job.model import (
 from remedy.job.moves import SETTLES
 from remedy.job.step import EDGES, step
 from remedy.job.wake import look_again_at
-from remedy.job.words import approved
 from rules.truth import Truth
 
 LATER = T0 + timedelta(minutes=30)

@@ -26,7 +26,7 @@ from support.remedy_world import Crash, FakeWorld, closed
 from kubenode.api.v1alpha1 import JobPhase, NodeRemedier, RemedyOperationJob
 from remedy.job.model import CORDONED_BY, CloseReason, Job
 from remedy.job.step import step
-from remedy.job.superseding import HAND_OVER, may_be_superseded
+from remedy.job.supersession import HAND_OVER, may_be_superseded
 from remedy.remedier.decide import Candidate, Decision, Subject, WaitReason, decide
 from remedy.remedier.past import Past
 from rules.truth import Truth

@@ -11,7 +11,7 @@ from support.clock import T0
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.runtime.kube.objects import Node
 from remedy.remedier.fleet import NodeGroups
-from remedy.remedier.kept import NodeMemory
+from remedy.remedier.node_memory import NodeMemory
 from remedy.remedier.past import Past
 from remedy.remedier.values import GATHERED, OF_THE_FLEET, OF_TIME, values
 from rules.builtin import BUILTIN, SAME_FAULT

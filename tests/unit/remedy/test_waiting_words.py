@@ -10,8 +10,8 @@ from kubenode.api.v1alpha1 import HoldReason
 from kubenode.api.waits import WAITS, sentence
 from kubenode.cli.job_means import holds_until, means
 from remedy.remedier.decide import RuleWait, WaitReason
-from remedy.remedier.words import TIMED, WORDS
-from remedy.remedier.words import sentence as waits_for
+from remedy.remedier.messages import TIMED, WORDS
+from remedy.remedier.messages import sentence as waits_for
 
 SAME = {
     WaitReason.GROUP_WAIT: HoldReason.GROUP_WAIT,

@@ -15,7 +15,7 @@ from support.remedy_builders import (
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.api.v1alpha1.remedyoperationjob import RemedyOperationJobStatus
-from remedy.noticing import NodeMapper
+from remedy.mappers import NodeMapper
 
 NO_FACTS: Any = None
 """Facts hear nothing of jobs."""

@@ -14,9 +14,9 @@ from kubenode.api.decisions import CANCELLED_BY, STARTED_BY, hears, unheard
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.admission.review import BadReview
 from remedy.webhook.approvals import ApprovalCaller, signed
+from remedy.webhook.decision_signer import Signer
 from remedy.webhook.metrics import SigningMetrics
-from remedy.webhook.signing import Signer
-from simulation.apiserver.patching import json_patch
+from simulation.apiserver.patches import json_patch
 
 ALICE, BOT = ApprovalCaller("alice"), ApprovalCaller("bot", speaks=True)
 APPROVED = {"decision": "Approve", "by": "bob", "at": "2026-01-01T00:00:00.000Z", "note": ""}

@@ -9,7 +9,7 @@ from support.rules_builders import a_node, seconds
 from kubenode.api.v1alpha1 import Expression
 from kubenode.runtime.hosttime import host_time
 from rules.atoms import read
-from rules.held import LONGEST_BETWEEN
+from rules.condition_clock import LONGEST_BETWEEN
 from rules.history import (
     MOST_CONDITIONS,
     MOST_EVENTS,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubenode.api.v1alpha1 import DefenderPolicy, Disruption, Mode, NodeRemedier
-from rules.importing import CannotImport, Imported, imported
+from rules.converters import CannotImport, Imported, imported
 from rules.lint import LintSeverity, lint
 
 SNR = {

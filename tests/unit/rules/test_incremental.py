@@ -53,7 +53,7 @@ COMPARED = {
     "alerts", "alerts_heard", "probes", "values", "inferred", "same_fault", "fresh", "watched",
     "changed", "unchanged_since", "sources_heard", "unheard", "stale",
 }  # fmt: skip
-"""A new field belongs into rules.touched, and into the lives of support.rules_timelines."""
+"""A new field belongs into rules.invalidation, and into the lives of support.rules_timelines."""
 
 
 def said(found: Diagnosis) -> list[Any]:

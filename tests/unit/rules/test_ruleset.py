@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from support.rules_builders import programs
 
-from rules.engines.packed import terms
+from rules.engines.program_index import terms
 from rules.engines.ruleset import MOST_PROPERTIES, MOST_TERMS, fnv, refusal, rulesets
 from rules.program import RuleVersion, compile_program
 

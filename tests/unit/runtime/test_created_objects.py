@@ -67,7 +67,7 @@ ENDINGS: dict[str, Ending] = {
         "it is deleted ten minutes after it was asked",
         f"{UNIT}/remedy/test_probes.py::test_questions_are_removed_after_ten_minutes_and_counted",
     ),
-    "remedy/hostdoctor/writing.py::HostEventWriter._write": Ending(
+    "remedy/hostdoctor/writer.py::HostEventWriter._write": Ending(
         "HostEvent",
         "it is closed when its Node is gone, and deleted a day later",
         f"{UNIT}/hostdoctor/test_step.py::"
@@ -114,7 +114,7 @@ ENDINGS: dict[str, Ending] = {
         f"{UNIT}/machine/inspection/test_jobs.py::"
         "test_the_job_belongs_to_its_set_ends_in_time_and_is_taken_away",
     ),
-    "agent/identity/asking.py::_ask": Ending(
+    "agent/identity/issuance.py::_ask": Ending(
         "CertificateSigningRequest",
         "Kubernetes deletes it, a day after it was asked for at the latest",
     ),
@@ -134,18 +134,18 @@ ENDINGS: dict[str, Ending] = {
     "kubenode/runtime/tls/keeper.py::CertificateKeeper._shared": Ending(
         "Secret", "one of each webhook"
     ),
-    "defender/pausing.py::_ensure_one": Ending("DefenderPolicy", "one, by the name `default`"),
+    "defender/pause_edits.py::_ensure_one": Ending("DefenderPolicy", "one, by the name `default`"),
     "defender/reporter.py::PolicyReporter.ensure_policy": Ending(
         "DefenderPolicy", "one, by the name `default`"
     ),
     # Kubernetes ends them.
-    "agent/publishing/events.py::EventTeller._write": Ending("Event", SERVER),
+    "agent/nodestatus/events.py::EventTeller._write": Ending("Event", SERVER),
     "remedy/job/notices.py::Notices.send": Ending("Event", SERVER),
     "kubenode/runtime/recorder.py::EventRecorder._create_or_count": Ending("Event", SERVER),
-    "agent/identity/asking.py::works_as": Ending("SelfSubjectReview", NOT_STORED),
+    "agent/identity/issuance.py::works_as": Ending("SelfSubjectReview", NOT_STORED),
     "defender/auth/reviews.py::AccessReviews._ask": Ending("SubjectAccessReview", NOT_STORED),
     "remedy/hostdoctor/reviews.py::TokenReviews._ask": Ending("TokenReview", NOT_STORED),
-    "kubenode/runtime/drain/leaving.py::PodEvictor.evict.evict": Ending("Eviction", NOT_STORED),
+    "kubenode/runtime/drain/evictor.py::PodEvictor.evict.evict": Ending("Eviction", NOT_STORED),
 }
 
 

@@ -28,6 +28,6 @@ def test_what_the_agent_uses_loads_neither_kubernetes_nor_pydantic() -> None:
 
 def test_a_remedy_operator_alone_loads_no_web_server_of_kube_defender() -> None:
     heavy = "{'fastapi', 'sse_starlette', 'defender.dashboard.server'}"
-    code = f"import sys, kubenode.cli.running; print(*({heavy} & set(sys.modules)))"
+    code = f"import sys, kubenode.cli.run; print(*({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

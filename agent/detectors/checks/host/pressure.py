@@ -13,9 +13,9 @@ from pathlib import Path
 
 from agent.detectors import Sink
 from agent.detectors.checks import Finding, Findings
-from agent.detectors.checks.asking import CheckDetector, Reading, Turns
+from agent.detectors.checks.detector import CheckDetector, Reading, Turns
 from agent.detectors.checks.steady import over
-from agent.detectors.checks.waking import Waking
+from agent.detectors.checks.wakeups import Waking
 from kubenode.runtime.clock import wait
 
 log = logging.getLogger(__name__)

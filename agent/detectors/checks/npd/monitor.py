@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.detectors import ConditionReport, EventReport, Severity, Sink
 from agent.detectors.checks import CANNOT_RUN, Finding
-from agent.detectors.checks.asking import Turns
+from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd.builtin import BuiltIns
 from agent.detectors.checks.npd.config import Monitor, Rule, RuleType
 from agent.detectors.checks.npd.protocol import Result, Word, judge, read

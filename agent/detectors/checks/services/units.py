@@ -10,7 +10,7 @@ from typing import Protocol
 
 from agent.detectors import Sink
 from agent.detectors.checks import Findings
-from agent.detectors.checks.asking import CheckDetector, Turns
+from agent.detectors.checks.detector import CheckDetector, Turns
 from agent.detectors.checks.services.restarts import Restarts, condition, judge
 from agent.probes import CannotAnswer
 from kubenode.runtime.clock import wait

@@ -21,11 +21,11 @@ from agent.components.ports import Artefact, CommandRunner, TreeFound
 from agent.disk import RealDisk, replace
 from agent.host import Contraindicated, HostError
 from agent.host.real.components.archive import compression
-from agent.host.real.components.checked import checked
+from agent.host.real.components.backups import Replaced
 from agent.host.real.components.downloads import Blob, Downloads
 from agent.host.real.components.manifest import FileOf, Stamp, changed, manifest, stamp
 from agent.host.real.components.paths import seen
-from agent.host.real.components.replaced import Replaced
+from agent.host.real.components.programs import checked
 from agent.host.real.components.scripts import argv, grouped
 from agent.host.real.components.unpacker import Unpacker, UnpackLimits
 

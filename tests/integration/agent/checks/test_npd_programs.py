@@ -15,7 +15,7 @@ from support.watched import Heard
 
 from agent.detectors import NOT_LOOKED_AT, Severity, Status
 from agent.detectors.checks import CANNOT_RUN
-from agent.detectors.checks.asking import Turns
+from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd import config
 from agent.detectors.checks.npd.builtin import BuiltIns
 from agent.detectors.checks.npd.monitor import PluginMonitor

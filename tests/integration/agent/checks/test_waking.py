@@ -15,8 +15,8 @@ from support.running import until
 from support.watched import Heard
 
 from agent.detectors import Status
-from agent.detectors.checks.asking import Turns
-from agent.detectors.checks.building import MountDetector
+from agent.detectors.checks.assembly import MountDetector
+from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.host.pressure import Pressure, PressureDetector, arm
 
 pytestmark = [

@@ -7,7 +7,7 @@ from support.control_plane import ControlPlane
 from support.machine_world import until
 from support.set_world import condition, set_world
 
-from kubenode.cli.component_holding import hold_command, resume_command
+from kubenode.cli.component_hold import hold_command, resume_command
 from kubenode.cli.exits import Refusal
 from kubenode.runtime.kube.paths import custom
 

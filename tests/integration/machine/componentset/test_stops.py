@@ -12,7 +12,7 @@ from support.remedy_cluster import connected, kubelets
 from support.running import running as in_background
 from support.set_world import QUICK, SetWorld, condition, set_world
 
-from kubenode.cli.component_holding import resume_command
+from kubenode.cli.component_hold import resume_command
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.paths import resource
 from machine.componentset import access, controller

@@ -15,7 +15,7 @@ from support.machine_world import machine_world
 from kubenode.providers.instances import ErrorCode, InstanceError, InstanceProviders
 from kubenode.runtime.kube.paths import custom, resource
 from machine.ground import MachineSettings
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 pytestmark = pytest.mark.integration
 

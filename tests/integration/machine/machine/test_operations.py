@@ -19,7 +19,7 @@ from kubenode.providers.instances import InstanceProviders
 from kubenode.providers.local_instances import LocalInstances
 from kubenode.runtime.kube.paths import custom
 from machine.ground import MachineSettings
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ from support.machine_world import MachineWorld, machine_world, until
 from kubenode.providers.instances import InstanceProviders, InstanceState
 from kubenode.runtime.kube.paths import custom
 from machine.bootstrap.tokens import StoredToken
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 pytestmark = pytest.mark.integration
 

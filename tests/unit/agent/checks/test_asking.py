@@ -12,7 +12,7 @@ from support.watched import Heard
 
 from agent.detectors import NOT_LOOKED_AT, Status
 from agent.detectors.checks import CANNOT_RUN, Finding, Findings
-from agent.detectors.checks.asking import CheckDetector, Turns
+from agent.detectors.checks.detector import CheckDetector, Turns
 from agent.detectors.checks.steady import UNSEEN, Held, Rounds, over, weigh
 from agent.probes import CannotAnswer
 

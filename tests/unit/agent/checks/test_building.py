@@ -13,8 +13,8 @@ from support.watched import Heard
 
 from agent import settings
 from agent.detectors import CONFIG_INVALID
-from agent.detectors.building import Complaints, detectors
-from agent.detectors.checks.asking import CheckDetector
+from agent.detectors.assembly import Complaints, detectors
+from agent.detectors.checks.detector import CheckDetector
 from agent.detectors.settings import Detectors, DiskSettings, PressureSettings, SmartSettings
 from agent.host.systemd import SystemdHost
 from agent.settings import SettingsError

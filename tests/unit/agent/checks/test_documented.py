@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from support.clock import FakeClock
 
-from agent.detectors.building import detectors
+from agent.detectors.assembly import detectors
 from agent.detectors.settings import Detectors, KubeProxySettings, PressureSettings, SmartSettings
 from agent.host.systemd import SystemdHost
 

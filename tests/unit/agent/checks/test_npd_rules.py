@@ -14,7 +14,7 @@ from support.npd_files import a_file, permanent
 from support.watched import Heard
 
 from agent.detectors import Status
-from agent.detectors.checks.asking import Turns
+from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd import config
 from agent.detectors.checks.npd.builtin import BuiltIns, name
 from agent.detectors.checks.npd.monitor import PluginMonitor, program

@@ -11,7 +11,7 @@ from support.watched import Heard
 
 from agent.detectors import NOT_LOOKED_AT, Status
 from agent.detectors.checks import CANNOT_RUN
-from agent.detectors.checks.asking import Turns
+from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd.log_counter import Counter, Tally, argv, read
 from agent.detectors.checks.services import cri, health
 from agent.detectors.checks.services.bus import path

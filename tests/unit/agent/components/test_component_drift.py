@@ -7,8 +7,8 @@ from hosts.component_contract import Given, contract
 
 from agent.components.drift.compare import DriftKind, HostState, drifted
 from agent.components.drift.fight import CORRECTIONS, FRESH, MOST_PATHS, STARTS
-from agent.components.drift.look import look, paths
-from agent.components.files.owned import put, take_away
+from agent.components.drift.observe import look, paths
+from agent.components.files.placement import put, take_away
 from agent.components.ports import Installed, PackageFound, UnitFound
 from agent.components.sources import source_of
 from agent.components.units import let_go, settle

@@ -145,7 +145,7 @@ async def test_killed_while_it_replaces_or_gives_back_nothing_of_others_is_lost(
 async def test_more_than_can_be_kept_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.host.real.components.replaced.MOST_BYTES", 5)
+    monkeypatch.setattr("agent.host.real.components.backups.MOST_BYTES", 5)
     lies_there_before(world)
     artefact = world.artefact(ONE)
     await world.trees().stage(artefact)

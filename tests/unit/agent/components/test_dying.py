@@ -5,7 +5,7 @@ from support.component_world import ENDS, PACKAGE, UNIT, component
 from support.lossy_disk import LossyDisk
 from support.mortal_components import FOLDER, Killed, MortalWorld
 
-from agent.components.keeping import FileRecords
+from agent.components.records import FileRecords
 
 OLD, NEW = ("2.1.3-1", b"pause = '3.10'"), ("2.1.4-1", b"pause = '3.11'")
 MOST = 200

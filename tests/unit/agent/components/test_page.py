@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from agent.components import engine, looking, model, reading, seeing, step
+from agent.components import engine, library, model, observations, observer, step
 from agent.components.model import ComponentApplyState
 from agent.components.step import EDGES
 
@@ -25,7 +25,7 @@ def test_it_draws_every_edge() -> None:
 def test_it_explains_every_reason() -> None:
     told = set(re.findall(r"`([A-Z]\w+)`", PAGE)) | {"NothingToVerify"}
     reasons = set()
-    for module in (engine, looking, model, reading, seeing, step):
+    for module in (engine, observations, model, library, observer, step):
         reasons |= set(_REASON.findall(Path(str(module.__file__)).read_text()))
     states = {state.value for state in ComponentApplyState}
     kinds = {"ConfigMap", "UndoFailed", "RemoveFailed"}

@@ -9,12 +9,12 @@ import pytest
 from support.clock import FakeClock
 
 from agent.detectors.logs import memory
-from agent.detectors.logs.building import build
+from agent.detectors.logs.assembly import build
 from agent.detectors.logs.detector import LogDetector
 from agent.detectors.logs.line import KERNEL, Line
+from agent.detectors.logs.routes import matches
 from agent.detectors.logs.settings import LogSettings
 from agent.detectors.logs.watch import begin, watch
-from agent.detectors.logs.wiring import matches
 
 CLOCK = FakeClock()
 NOW = CLOCK.now()

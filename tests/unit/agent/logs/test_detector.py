@@ -21,8 +21,8 @@ from agent.detectors.logs import memory
 from agent.detectors.logs.detector import LogDetector
 from agent.detectors.logs.line import KERNEL, Line
 from agent.detectors.logs.pack import our_program
+from agent.detectors.logs.routes import hang_on
 from agent.detectors.logs.sources import Hearer
-from agent.detectors.logs.wiring import hang_on
 from agent.patience import AT_ONCE, Waits
 
 PROGRAM = our_program()

@@ -14,7 +14,7 @@ from support.log_sources import Running
 from agent.detectors.logs import files
 from agent.detectors.logs.files import FileSource
 from agent.detectors.logs.line import Line
-from agent.detectors.logs.splitting import Splitter
+from agent.detectors.logs.splitter import Splitter
 
 
 def whole(text: str, now: datetime) -> Sequence[Line]:

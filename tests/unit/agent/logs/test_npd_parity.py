@@ -16,7 +16,7 @@ from support.clock import FakeClock
 from support.npd_logs import NpdModel, npd_files
 
 from agent.detectors import ConditionReport, EventReport, Report, Severity, Status
-from agent.detectors.logs.building import build
+from agent.detectors.logs.assembly import build
 from agent.detectors.logs.line import KERNEL, Line
 from agent.detectors.logs.npd import FILELOG, NpdMonitor, read_npd
 from agent.detectors.logs.program import Program, join, may_span

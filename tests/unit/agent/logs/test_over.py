@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.detectors.logs.over import (
+from agent.detectors.logs.pack import our_program
+from agent.detectors.logs.recovery_checks import (
     CHECKS,
     filesystem_unmounted,
     filesystem_writable,
     task_goes_on,
 )
-from agent.detectors.logs.pack import our_program
 
 DISK = "sda1"
 

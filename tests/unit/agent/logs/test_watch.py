@@ -7,7 +7,9 @@ import pytest
 from agent.detectors import ConditionReport, EventReport, Report, Severity, Status
 from agent.detectors.logs.line import KERNEL, MANAGER, Line, bare, recorded
 from agent.detectors.logs.pack import our_program
-from agent.detectors.logs.passing import (
+from agent.detectors.logs.program import Program
+from agent.detectors.logs.state import FAULTS, State
+from agent.detectors.logs.timeouts import (
     Question,
     after_boot,
     answered,
@@ -15,8 +17,6 @@ from agent.detectors.logs.passing import (
     pass_time,
     questions,
 )
-from agent.detectors.logs.program import Program
-from agent.detectors.logs.state import FAULTS, State
 from agent.detectors.logs.watch import (
     EVENTS_A_MINUTE,
     KEYS,

@@ -10,9 +10,9 @@ from kubenode.api.v1alpha1.machinecomponentset import SetRevision
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.components.render import KeyText, TemplateError, TextRef
 from kubenode.runtime.components.wire import ComponentSpec, spec_of
-from machine.componentset.aiming import newer_minor
 from machine.componentset.revisions import AssignableRevision, history, kept_name, named
 from machine.componentset.rollout import AssignmentMove
+from machine.componentset.targets import newer_minor
 
 RUNNING = DesiredState.RUNNING
 

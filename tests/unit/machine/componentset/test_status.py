@@ -9,7 +9,7 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus, RolloutPhase
-from machine.componentset import words
+from machine.componentset import messages
 from machine.componentset.events import told
 from machine.componentset.rollout import (
     BatchState,
@@ -97,7 +97,7 @@ def test_a_deleted_set_says_what_cannot_be_removed_and_when_it_can() -> None:
 
 
 def test_a_set_that_waits_until_it_is_known_which_agents_live_says_so_once() -> None:
-    said = words.unsure(120.0)
+    said = messages.unsure(120.0)
     rests = status_after(
         a_set(), RolloutState(phase=RolloutPhase.COMPLETED), RolloutPlan(), [], [], T0
     )

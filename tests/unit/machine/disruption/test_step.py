@@ -11,7 +11,7 @@ from support.clock import T0
 from kubenode.api.v1alpha1 import Reason, Verdict
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
-from kubenode.runtime.drain.words import Blocked, Pods
+from kubenode.runtime.drain.observation import Blocked, Pods
 from machine.disruption.cordon import CORDONED_BY, Cordoned, mark_of
 from machine.disruption.port import (
     UNNEEDED,

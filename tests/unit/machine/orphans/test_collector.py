@@ -28,7 +28,7 @@ from machine.bootstrap.agentready import Lifesign
 from machine.orphans.collector import Orphans
 from machine.orphans.records import KEY, NAME
 from machine.orphans.sightings import Sightings
-from machine.provisioning import Provisioning
+from machine.site_settings import Provisioning
 
 EVERY = 900.0
 STEP = timedelta(seconds=EVERY)

@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1 import JobPhase, KubeNodeRemediation, RemedyOperation
 from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventPhase
 from kubenode.api.v1alpha1.remediation import KubeNodeRemediationStatus, RemediationPhase
 from remedy.hostdoctor.nodes import Resolution, ResolutionReason
-from remedy.hostdoctor.reported import ReportedHost
+from remedy.hostdoctor.report import ReportedHost
 from remedy.hostdoctor.step import step
 from remedy.remediation.step import SCOPE, OwnerMachine, host_of, owner_of, status_of, told
 

@@ -31,7 +31,7 @@ BEHIND = {
     "agent/host/systemd.py::SystemdHost.reboot::reboot": "is the executor",
     # A way of replacement: `Way.ask` is called in `act` of Replacing.ask alone.
     "remedy/power/instancegroup.py::InstanceGroup.ask::replace": "ReplacementMethod.ask",
-    "remedy/power/ways.py::ObjectReplacement.delete::delete": "ReplacementMethod.ask",
+    "remedy/power/methods.py::ObjectReplacement.delete::delete": "ReplacementMethod.ask",
     "remedy/power/karpenter.py::Karpenter.ask::delete": "ReplacementMethod.ask",
     "remedy/power/clusterapi.py::ClusterApi.ask::delete": "ReplacementMethod.ask",
     # No machine goes with these objects.
@@ -132,7 +132,7 @@ def test_the_repair_jobs_stop_reset_and_replace_machines_through_the_guard_alone
     assert {one.place for one in jobs if one.guarded} == {
         "remedy/power/access.py::PowerAccess.switch::off",
         "remedy/power/access.py::PowerAccess.switch::reset",
-        "remedy/power/replacing.py::Replacing.ask::ask",
+        "remedy/power/replacer.py::Replacing.ask::ask",
     }
     bare = {BEHIND.get(one.place, "") for one in jobs if not one.guarded}
     assert bare == {"ReplacementMethod.ask"}

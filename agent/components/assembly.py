@@ -1,0 +1,93 @@
+"""The engine with all it needs beside the host: the watch of the own Machine and its status.
+
+A real agent brings its own watch along. The demo runs hundreds in one process, feeds them from one
+informer and leaves the watch out.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+
+from agent.assignment import RELIST_SPREAD
+from agent.components.engine import ComponentEngine
+from agent.components.health import Reach
+from agent.components.library import Library
+from agent.components.permits import LivePermits, MachineReader
+from agent.components.ports import ComponentPorts
+from agent.components.publisher import PLURAL, StatusPublisher, decode_machine
+from agent.components.records import Records
+from agent.host import Host
+from agent.patience import AT_ONCE, Waits
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.components.wire import Machine, MachineHost
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.paths import custom
+from kubenode.runtime.process import Part
+from kubenode.runtime.rate import Spread
+
+
+class Components:
+    """about     the host, as `status.host` has it
+    conflict  why the node is held under another permit than the named one, "" if it is not
+    others as for Engine
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        agent: str,
+        ports: ComponentPorts,
+        reach: Reach,
+        records: Records,
+        host: Host,
+        about: Mapping[str, str],
+        clock: Clock,
+        hands: asyncio.Lock,
+        busy: Callable[[], str],
+        conflict: Callable[[str], str],
+        *,
+        patience: Waits = AT_ONCE,
+        spread: Spread = random.random,
+    ) -> None:
+        self._kube, self._agent, self._clock = kube, agent, clock
+        self._machine: Machine | None = None
+        self.teller = StatusPublisher(kube, agent, lambda: self._machine, clock, spread=spread)
+        known = {name: about.get(name, "") for name in ("bootID", "os", "kernel", "arch")}
+        self.engine = ComponentEngine(
+            ports,
+            reach,
+            records,
+            Library(kube, MachineHost(*known.values())),
+            host,
+            clock,
+            hands,
+            busy,
+            LivePermits(MachineReader(kube, agent), conflict, clock),
+            self.teller.tell,
+            patience=patience,
+            spread=spread,
+        )
+        self.parts: list[Part] = [self.engine, self.teller]
+
+    def seen(self, machine: Machine | None) -> None:
+        """The newest state of the own Machine; None: it was deleted. Never blocks."""
+        self._machine = machine
+        self.engine.seen(machine)
+        self.teller.look_again()
+
+    def watch(self, watch_seconds: float) -> Informer[Machine]:
+        """Of the own Machine alone; a Part."""
+        informer = Informer(
+            self._kube,
+            custom(PLURAL),
+            decode_machine,
+            field_selector=f"metadata.name={self._agent}",
+            clock=self._clock,
+            name="own machine",
+            watch_seconds=watch_seconds,
+            relist_spread=RELIST_SPREAD,
+            relist_after_loss=True,
+        )
+        informer.add_handler(lambda key, old, new: self.seen(new))
+        return informer

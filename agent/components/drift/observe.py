@@ -1,0 +1,59 @@
+"""Looks at what one component owns on this host; changes nothing."""
+
+from collections.abc import Mapping
+
+from agent.components.drift.compare import HostState
+from agent.components.files.placement import look as look_at_file
+from agent.components.ports import ComponentPorts, FileFound
+from agent.components.sources import source_of
+from agent.components.units import FOLDER, MODE, OWNER, drop_in_files
+from agent.host import Contraindicated
+from kubenode.runtime.components.change import ComponentForm
+from kubenode.runtime.components.render import RenderedFile
+
+DATABASES: Mapping[str, str] = {"apt": "/var/lib/dpkg/status", "dnf": "/var/lib/rpm/rpmdb.sqlite"}
+"""Replaced or written whenever a package or a hold changes."""
+
+
+async def look(form: ComponentForm, ports: ComponentPorts) -> HostState:
+    """Raises HostError when the host does not tell: then nobody knows of a drift."""
+    installed = await source_of(form.version, form.source, ports).found()
+    files = {file.path: await _file(file, ports) for file in form.files}
+    units = {}
+    for unit in form.units:
+        units[unit.name] = await ports.units.found(unit.name)
+        for path, content in drop_in_files(unit).items():
+            meant = FileFound(content.encode(), MODE, OWNER)
+            files[path] = _unlike(await ports.files.read(path), meant)
+    return HostState(installed, files, units)
+
+
+def paths(form: ComponentForm) -> set[str]:
+    """What to watch of it: files, the places of its units' masks, the database of packages."""
+    drop_ins: set[str] = {path for unit in form.units for path in drop_in_files(unit)}
+    masks = {f"{FOLDER}/{unit.name}" for unit in form.units}
+    databases = {DATABASES[form.source.type]} if form.source.type in DATABASES else set()
+    return {file.path for file in form.files} | drop_ins | masks | databases
+
+
+async def _file(file: RenderedFile, ports: ComponentPorts) -> str:
+    try:
+        state = await look_at_file(ports.files, file)
+    except Contraindicated as error:
+        return str(error)  # somebody made of it what no key can be read of
+    if state.same:
+        return ""
+    if state.found is None:
+        return "it is gone"
+    mine: Mapping[str, tuple[str, str]] = {
+        "mode": (state.found.mode, file.mode),
+        "owner": (state.found.owner, file.owner),
+    }
+    other = [f"{what} {is_}" for what, (is_, meant) in mine.items() if is_ != meant]
+    return ", ".join(other) or "its content was changed"
+
+
+def _unlike(found: FileFound | None, meant: FileFound) -> str:
+    if found is None:
+        return "it is gone"
+    return "" if found == meant else "it was changed"

@@ -1,0 +1,137 @@
+"""What the engine knows of the host, component by component: looked at when it may have changed.
+
+A look reads packages, files and units. It stands until something is heard of a path it covers, a
+check says that something is wrong, an act was done, or ten minutes are over.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Literal
+
+from agent.components.drift.compare import Drifted, HostState, drifted
+from agent.components.drift.observe import look, paths
+from agent.components.health import Checker, Reach
+from agent.components.model import ComponentHealth, ComponentRecord, StoredComponent
+from agent.components.ports import ComponentPorts
+from agent.host import HostError
+from kubenode.runtime.clock import Clock
+
+OLDEST_SECONDS = 600.0
+FAR = float("inf")
+FAILED_SECONDS = 30.0
+"""Before the next look at what could not be read."""
+
+Role = Literal["applied", "target"]
+
+
+class _Look:
+    def __init__(self, kept: StoredComponent, found: HostState | None, until: float) -> None:
+        self.kept, self.found, self.until = kept, found, until
+
+
+class Looks:
+    def __init__(self, ports: ComponentPorts, reach: Reach, clock: Clock) -> None:
+        self._ports, self._reach, self._clock = ports, reach, clock
+        self._looks: dict[tuple[str, Role], _Look] = {}
+        self._checkers: dict[str, Checker] = {}
+        self._since: dict[tuple[str, str, str], datetime] = {}
+        self._begun: dict[str, float] = {}
+
+    # -- what is there ----------------------------------------------------------------------------
+
+    async def found(self, name: str, role: Role, kept: StoredComponent) -> HostState | None:
+        """The host as far as `kept` speaks of it. None: the host does not tell."""
+        form = kept.form
+        if form is None:
+            return None
+        known = self._looks.get((name, role))
+        now = self._clock.monotonic()
+        if known is not None and known.kept == kept and now < known.until:
+            return known.found
+        try:
+            found, until = await look(form, self._ports), now + OLDEST_SECONDS
+        except HostError:
+            found, until = None, now + FAILED_SECONDS
+        self._looks[name, role] = _Look(kept, found, until)
+        return found
+
+    def known(self, name: str) -> HostState | None:
+        """Of the last look, however old."""
+        seen = self._looks.get((name, "applied")) or self._looks.get((name, "target"))
+        return seen.found if seen is not None else None
+
+    def stale(self, name: str) -> None:
+        for key in [key for key in self._looks if key[0] == name]:
+            self._looks[key].until = float("-inf")
+
+    def news(self, changed: Collection[str], records: Iterable[ComponentRecord]) -> None:
+        """Something happened at these paths; at none: look at everything."""
+        for record in records:
+            form = record.applied.form if record.applied is not None else None
+            if not changed or (form is not None and paths(form) & set(changed)):
+                self.stale(record.name)
+
+    def follow(self, records: Iterable[ComponentRecord]) -> None:
+        forms = (record.applied.form for record in records if record.applied is not None)
+        self._ports.watch.follow({path for form in forms if form for path in paths(form)})
+
+    def drift(
+        self, name: str, kept: StoredComponent, found: HostState, now: datetime
+    ) -> list[Drifted]:
+        """And remembers since when."""
+        listed = drifted(name, kept.form, found) if kept.form is not None else []
+        for one in listed:
+            self._since.setdefault((name, one.kind.value, one.path), now)
+        there = {(name, one.kind.value, one.path) for one in listed}
+        self._since = {k: at for k, at in self._since.items() if k[0] != name or k in there}
+        return listed
+
+    def since(self, name: str) -> dict[tuple[str, str], datetime]:
+        return {(kind, path): at for (n, kind, path), at in self._since.items() if n == name}
+
+    # -- whether it is well -----------------------------------------------------------------------
+
+    def checker(self, name: str, kept: StoredComponent) -> Checker:
+        """Begun anew when what is checked is another."""
+        known = self._checkers.get(name)
+        if known is None or known.kept != kept:
+            known = self._checkers[name] = Checker(kept, self._ports, self._reach)
+            self._begun[name] = self._clock.monotonic()
+        return known
+
+    def unchecked(self, name: str) -> None:
+        """It is not looked after now; whether it is well is to be seen anew."""
+        self._checkers.pop(name, None)
+
+    def checked_for(self, name: str) -> float:
+        """Seconds since the checks began."""
+        return self._clock.monotonic() - self._begun.get(name, self._clock.monotonic())
+
+    async def check(self, name: str) -> None:
+        """Ask what is due; what is wrong is looked at closely."""
+        known = self._checkers.get(name)
+        if known is None or known.due > self._clock.monotonic():
+            return
+        before = (known.said, known.health)
+        await known.look(self._clock.monotonic())
+        if known.said and (known.said, known.health) != before:
+            self.stale(name)
+
+    def health(self, name: str) -> tuple[ComponentHealth, str]:
+        known = self._checkers.get(name)
+        return (known.health, known.said) if known is not None else (ComponentHealth.UNKNOWN, "")
+
+    def due(self) -> float:
+        """When something is to be looked at again, in seconds of the monotonic clock.
+
+        A look that is stale already is taken when it is asked for.
+        """
+        now = self._clock.monotonic()
+        ahead = [look.until for look in self._looks.values() if look.until > now]
+        return min([checker.due for checker in self._checkers.values()] + ahead, default=FAR)
+
+    def forget(self, name: str) -> None:
+        self._checkers.pop(name, None)
+        self._begun.pop(name, None)
+        self._looks = {key: look for key, look in self._looks.items() if key[0] != name}
+        self._since = {key: at for key, at in self._since.items() if key[0] != name}

@@ -1,0 +1,201 @@
+"""Gathers what one component's next step depends on: Machine, host, checks, turns. Never acts."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from agent.components import turns
+from agent.components.claims import conflicts
+from agent.components.differences import FormDifference, Lapse, lapse, permitted, to_target
+from agent.components.drift.compare import Drifted
+from agent.components.model import (
+    MOVING,
+    ComponentApplyState,
+    ComponentObservation,
+    ComponentRecord,
+    MoveResult,
+    StoredComponent,
+)
+from agent.components.observations import Looks
+from agent.components.step import LIVE
+from kubenode.runtime.components.wire import Assigned, ChangeClass, MachinePermit
+
+UNCHECKED = MOVING | {ComponentApplyState.FAILED, ComponentApplyState.ABSENT}
+"""States in which nothing of ours is wholly there to be looked after."""
+UNKNOWN_HOST = ("HostUnknown", "the host does not tell what is installed")
+
+
+class DesiredComponents:
+    """What the Machine asks for, as far as it could be read.
+
+    assigned  by name; None: the Machine was not read yet
+    kept      what each comes to on this host
+    problems  (reason, message) why some cannot be
+    leaving   it is being deleted
+    """
+
+    def __init__(
+        self,
+        assigned: Mapping[str, Assigned] | None,
+        kept: Mapping[str, StoredComponent],
+        problems: Mapping[str, tuple[str, str]],
+        permit: MachinePermit | None,
+        *,
+        observe: bool,
+        leaving: bool = False,
+    ) -> None:
+        self.assigned, self.kept = assigned, kept
+        self.permit, self.observe, self.leaving = permit, observe, leaving
+        self.order, stuck = turns.in_order(kept)
+        self.problems = dict(problems)
+        shared = conflicts({n: form for n, one in kept.items() if (form := one.form) is not None})
+        for name, one in kept.items():
+            if name in stuck:
+                self.problems[name] = ("DependencyCycle", stuck[name])
+            elif lost := turns.missing(one, assigned or {}):
+                self.problems[name] = ("MissingDependency", lost)
+            elif name in shared:
+                self.problems[name] = ("FileConflict", shared[name])
+
+
+NOTHING_YET = DesiredComponents(None, {}, {}, None, observe=False)
+
+
+class Eyes:
+    def __init__(self, looks: Looks) -> None:
+        self._looks = looks
+        self.lapses: dict[str, Lapse] = {}
+        self.drift: dict[str, list[Drifted]] = {}
+
+    async def see(
+        self,
+        record: ComponentRecord,
+        records: Mapping[str, ComponentRecord],
+        wanted: DesiredComponents,
+        done: MoveResult | None,
+        boot_id: str,
+        now: datetime,
+    ) -> ComponentObservation:
+        name = record.name
+        seen = ComponentObservation(
+            now=now,
+            boot_id=boot_id,
+            known=wanted.assigned is not None,
+            assigned=(wanted.assigned or {}).get(name),
+            target=wanted.kept.get(name),
+            problem=wanted.problems.get(name, ("", "")),
+            observe=wanted.observe,
+            leaving=wanted.leaving,
+            done=done,
+        )
+        if record.state in UNCHECKED:
+            self._looks.unchecked(name)
+        if record.state in MOVING:
+            go_on = permitted(name, record.how, wanted.permit, now, begun=True)
+            return replace(seen, permitted=go_on)
+        if record.state is ComponentApplyState.VERIFYING:
+            return await self._verified(record, seen)
+        if record.applied is not None and record.state not in UNCHECKED:
+            self._looks.checker(name, record.applied)
+            await self._looks.check(name)
+        fallen = await self._fallen(record, now)
+        seen = replace(seen, off=fallen.off, differs=fallen.differs)
+        if record.state in LIVE:
+            return await self._at_rest(record, records, wanted, seen, fallen)
+        return await self._before(record, records, wanted, seen)
+
+    async def _verified(
+        self, record: ComponentRecord, seen: ComponentObservation
+    ) -> ComponentObservation:
+        if record.target is None:
+            return seen
+        checker = self._looks.checker(record.name, record.target)
+        await self._looks.check(record.name)
+        overdue = self._looks.checked_for(record.name) >= record.target.spec.health_seconds
+        return replace(seen, health=checker.health, overdue=overdue, differs=checker.said)
+
+    async def _fallen(self, record: ComponentRecord, now: datetime) -> Lapse:
+        """How the host differs from what is applied."""
+        applied = record.applied
+        if applied is None or record.state in UNCHECKED:
+            self.drift.pop(record.name, None)
+            return Lapse()
+        found = await self._looks.found(record.name, "applied", applied)
+        if found is None:
+            return Lapse()
+        listed = self._looks.drift(record.name, applied, found, now)
+        fallen = lapse(listed, record.fights, now)
+        self.drift[record.name], self.lapses[record.name] = listed, fallen
+        return fallen
+
+    async def _at_rest(
+        self,
+        record: ComponentRecord,
+        records: Mapping[str, ComponentRecord],
+        wanted: DesiredComponents,
+        seen: ComponentObservation,
+        fallen: Lapse,
+    ) -> ComponentObservation:
+        health, said = self._looks.health(record.name)
+        how = fallen.how
+        return replace(
+            seen,
+            how=how,
+            permitted=permitted(record.name, how, wanted.permit, seen.now),
+            waits=self._waits(record.name, how, records, wanted),
+            health=health,
+            differs=fallen.differs or said,
+        )
+
+    async def _before(
+        self,
+        record: ComponentRecord,
+        records: Mapping[str, ComponentRecord],
+        wanted: DesiredComponents,
+        seen: ComponentObservation,
+    ) -> ComponentObservation:
+        target = seen.target
+        if target is None or seen.problem[0] or record.state in UNCHECKED:
+            return seen
+        difference, there = await self._difference(record, target)
+        if difference is None:
+            return replace(seen, problem=UNKNOWN_HOST)
+        return replace(
+            seen,
+            there=there,
+            same=difference.same,
+            how=difference.how,
+            permitted=permitted(record.name, difference.how, wanted.permit, seen.now),
+            waits=self._waits(record.name, difference.how, records, wanted),
+        )
+
+    async def _difference(
+        self, record: ComponentRecord, target: StoredComponent
+    ) -> tuple[FormDifference | None, bool]:
+        """And whether anything of it is on the host."""
+        asked = target if target.form is not None else replace(target, desired_state="Running")
+        found = await self._looks.found(record.name, "target", asked)
+        if found is None:
+            return None, False
+        difference = to_target(record.name, record.applied, target, found)
+        return difference, found.installed.version != ""
+
+    def _waits(
+        self,
+        name: str,
+        how: ChangeClass,
+        records: Mapping[str, ComponentRecord],
+        wanted: DesiredComponents,
+    ) -> str:
+        if name not in wanted.kept:
+            return "the Machine was not read yet"
+        try:
+            return turns.waits(name, how, wanted.kept, wanted.assigned or {}, records)
+        except ValueError as error:
+            return str(error)
+
+    def forget(self, name: str) -> None:
+        self.lapses.pop(name, None)
+        self.drift.pop(name, None)
+        self._looks.forget(name)

@@ -1,0 +1,123 @@
+"""Which detectors an agent runs: those of the monitors that its settings name, those of the agent's
+own pack of log patterns, and the built-in checks.
+
+A condition has one owner. A configured monitor goes before what is built in.
+"""
+
+import glob
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent.detectors import CONFIG_INVALID, Detector, EventReport, Severity, Sink
+from agent.detectors.checks.assembly import builtins, runner
+from agent.detectors.checks.detector import Turns
+from agent.detectors.checks.npd import config
+from agent.detectors.checks.npd.builtin import BuiltIns
+from agent.detectors.checks.npd.monitor import PluginMonitor
+from agent.detectors.logs.assembly import build as build_logs
+from agent.detectors.settings import Detectors
+from agent.host import Host
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.process import forever
+
+LOG_PLUGINS = ("kmsg", "journald", "filelog")
+
+log = logging.getLogger(__name__)
+
+
+def detectors(
+    given: Detectors, host: Host, clock: Clock, root: str = "/", state_dir: str = ""
+) -> list[Detector]:
+    """A file that cannot be used is told as an Event: the rest of the host is watched all the same,
+    and repairs go on.
+
+    state_dir  where what logs said is remembered; "" is nowhere
+    """
+    files, complaints = read(given.npd_configs)
+    looks, programs, run = Turns(clock), Turns(clock), runner(host, root)
+    found: list[Detector] = []
+    owners: dict[str, str] = {}
+    for file, data in files.items():
+        if data.get("plugin") in LOG_PLUGINS:
+            continue
+        try:
+            monitor = config.read(file, data)
+            claim(owners, file, [condition.type for condition in monitor.conditions])
+        except config.ConfigError as error:
+            complaints.append(str(error))
+            continue
+        found.append(PluginMonitor(monitor, programs, BuiltIns(host, clock, root), run))
+    logs = build_logs(
+        {file: data for file, data in files.items() if data.get("plugin") in LOG_PLUGINS},
+        given.logs,
+        clock,
+        boot_id=host.boot_id(),
+        state_dir=state_dir,
+        root=root,
+        taken=owners.keys(),
+    )
+    if logs.conditions or logs.complaints:
+        found.append(logs)
+    taken = owners.keys() | set(logs.conditions)
+    found += builtins(given, host, looks, taken, root)
+    return [*found, Complaints(complaints, clock)] if complaints else found
+
+
+def claim(owners: dict[str, str], file: str, conditions: Sequence[str]) -> None:
+    """Raises ConfigError when one of the conditions has another file for its owner."""
+    for kind in conditions:
+        if (other := owners.get(kind)) is not None:
+            raise config.ConfigError(
+                f"{file}: condition {kind} is kept by {other}: leave one of the files out"
+            )
+    owners.update(dict.fromkeys(conditions, file))
+
+
+def read(patterns: Sequence[str]) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+    """The content of each file that is a monitor's, by path, and what is wrong with the others."""
+    found: dict[str, Mapping[str, Any]] = {}
+    complaints = []
+    for pattern in patterns:
+        paths = sorted(glob.glob(pattern))
+        if not paths and not glob.has_magic(pattern):
+            complaints.append(f"{pattern}: no such file; put it there or take it off npd_configs")
+        for path in paths:
+            try:
+                found[path] = _monitor(path)
+            except OSError as error:
+                complaints.append(f"{path}: {error.strerror}")
+            except ValueError as error:
+                complaints.append(f"{path}: {error}")
+    return found, complaints
+
+
+def _monitor(path: str) -> Mapping[str, Any]:
+    """Raises OSError, ValueError."""
+    try:
+        data = json.loads(Path(path).read_bytes())
+    except ValueError as error:
+        raise ValueError(f"is no JSON: {error}") from error
+    kinds = (config.PLUGIN, *LOG_PLUGINS)
+    if not isinstance(data, dict) or data.get("plugin") not in kinds:
+        raise ValueError(f"no monitor of a known kind: `plugin` must be one of {', '.join(kinds)}")
+    return data
+
+
+class Complaints:
+    """Implements Detector: tells at the start which files are not used, and why."""
+
+    name = "detector-config"
+    conditions: tuple[str, ...] = ()
+
+    def __init__(self, complaints: Sequence[str], clock: Clock) -> None:
+        self.complaints, self._clock = tuple(complaints), clock
+
+    async def run(self, sink: Sink) -> None:
+        for why in self.complaints:
+            log.warning("a detector's file is not used", extra={"why": why})
+            now = self._clock.now()
+            sink.report(EventReport(CONFIG_INVALID, why, Severity.WARNING, now, self.name))
+        await forever()

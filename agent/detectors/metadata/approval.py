@@ -1,0 +1,45 @@
+"""The word that lets one of Azure's scheduled events start."""
+
+import json
+from enum import Enum, auto
+from typing import Any
+
+from agent.detectors.metadata.service import Service, Unreadable
+from agent.detectors.metadata.settings import Metadata
+from agent.detectors.metadata.sources import AZURE_HEADERS, AZURE_PATH, AzureEvents
+
+
+class NotApproved(Exception):
+    """The sentence says why."""
+
+
+class Began(Enum):
+    NOW = auto()
+    ALREADY = auto()
+
+
+async def approve(given: Metadata, event: str, seconds: float) -> Began:
+    """Nothing is said of an event that is not listed. Raises NotApproved."""
+    service = Service(given.address)
+    try:
+        listed = _listed(await AzureEvents(service, 0.0).look(), event)
+        if listed.get("EventStatus") == "Started":
+            return Began.ALREADY
+        body = json.dumps({"StartRequests": [{"EventId": event}]}).encode()
+        headers = {**AZURE_HEADERS, "Content-Type": "application/json"}
+        status, answer = await service.request("POST", AZURE_PATH, headers, seconds, body)
+        if status != 200:
+            raise NotApproved(f"the metadata service answers {status} {answer.text[:100]}")
+        return Began.NOW
+    except Unreadable as error:
+        raise NotApproved(str(error)) from error
+    finally:
+        await service.close()
+
+
+def _listed(document: Any, event: str) -> dict[str, Any]:
+    events = document.get("Events") if isinstance(document, dict) else None
+    for one in events if isinstance(events, list) else ():
+        if isinstance(one, dict) and one.get("EventId") == event:
+            return one
+    raise NotApproved(f"event {event} is not among the machine's scheduled events any more")

@@ -1,0 +1,70 @@
+"""The detector: looks at each document as often as its cloud wants, and tells what has changed."""
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import Any
+
+from agent.detectors import Sink
+from agent.detectors.metadata.delivery import HostDoctor, Teller
+from agent.detectors.metadata.service import Service, Unreadable
+from agent.detectors.metadata.settings import Metadata
+from agent.detectors.metadata.sources import Source, sources
+from kubenode.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+REMIND = timedelta(minutes=5).total_seconds()
+"""What stands is told again after this: an event is a level, and an operator may have missed it."""
+LONGEST = 60.0
+"""Seconds between two looks at a service that does not answer."""
+NEVER = object()
+
+
+class MetadataWatcher:
+    """A Detector that owns no condition: what it sees is Host Doctor's to judge."""
+
+    name = "metadata"
+    conditions: tuple[str, ...] = ()
+
+    def __init__(self, given: Metadata, doctor: HostDoctor, clock: Clock) -> None:
+        self._clock = clock
+        self._service = Service(given.address)
+        self._sources = sources(given, self._service)
+        self._teller = Teller(doctor, clock)
+
+    async def run(self, sink: Sink) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._teller.run(), name="teller")
+                for source in self._sources:
+                    tasks.create_task(self._watch(source), name=source.transport)
+        finally:
+            await self._service.close()
+
+    async def _watch(self, source: Source) -> None:
+        told: Any = NEVER
+        told_at, failures = 0.0, 0
+        while True:
+            try:
+                document = await source.look()
+            except Unreadable as error:
+                failures += 1
+                if failures == 1:
+                    extra = {"document": source.transport, "error": str(error)}
+                    log.warning("the metadata service cannot be read", extra=extra)
+                await self._clock.sleep(min(2.0**failures, LONGEST))
+                continue
+            failures = 0
+            now = self._clock.monotonic()
+            if document != told or (_tells(document) and now - told_at >= REMIND):
+                self._teller.tell(source.transport, document)
+                told, told_at = document, now
+            await self._clock.sleep(source.every)
+
+
+def _tells(document: Any) -> bool:
+    """Whether it has an event: that there is none is told when it becomes so, and no more."""
+    if isinstance(document, dict) and "Events" in document:
+        return bool(document["Events"])
+    return document not in (None, "", [], {}, "NONE", "FALSE")

@@ -1,0 +1,110 @@
+"""Writes the Tally as Events: each at once, then as a count, within a bound on all of them."""
+
+import asyncio
+import logging
+import random
+
+from agent.nodestatus import form
+from agent.nodestatus.conditions import RETRY_HIGH, RETRY_LOW, NodeStatusWriter
+from agent.nodestatus.tally import EventEntry, EventTally
+from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
+from kubenode.runtime.rate import Backoff, Spread, TokenBucket
+
+log = logging.getLogger(__name__)
+
+RATE, BURST = 1 / 20, 25.0
+COUNT_SECONDS = 5.0
+"""Between two writes of one Event's count."""
+SELF = "kubenode-agent"
+
+
+class EventTeller:
+    """A Part. `heard` after every change of the tally."""
+
+    name = "events"
+
+    def __init__(
+        self,
+        tally: EventTally,
+        kube: Kube,
+        status: NodeStatusWriter,
+        agent: str,
+        clock: Clock,
+        *,
+        rate: float = RATE,
+        burst: float = BURST,
+        spread: Spread = random.random,
+    ) -> None:
+        self._tally, self._kube, self._status = tally, kube, status
+        self._agent, self._clock = agent, clock
+        self._bucket = TokenBucket(rate, burst, clock)
+        self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
+        self._woken = asyncio.Event()
+        self._told_at: dict[str, float] = {}
+        self._trouble = ""
+
+    def heard(self) -> None:
+        self._woken.set()
+
+    async def run(self) -> None:
+        while True:
+            entry, seconds = self._next()
+            if entry is None:
+                self._woken.clear()
+                await wait(self._clock, self._woken, seconds)
+                continue
+            await self._bucket.take()
+            if not await self.tell(entry):
+                await self._clock.sleep(self._backoff.next())
+
+    def _next(self) -> tuple[EventEntry | None, float | None]:
+        """The entry that may be told now, or the seconds until one may be."""
+        now, soonest = self._clock.monotonic(), None
+        self._told_at = {k: at for k, at in self._told_at.items() if now - at < COUNT_SECONDS}
+        for entry in self._tally.waiting():
+            if (at := self._told_at.get(entry.name)) is None:
+                return entry, None
+            left = at + COUNT_SECONDS - now
+            soonest = left if soonest is None else min(soonest, left)
+        return None, soonest
+
+    async def tell(self, entry: EventEntry) -> bool:
+        """Whether the API server has it, or never will."""
+        count = entry.count
+        try:
+            if not self._status.uid:
+                await self._status.patch({})
+            await self._write(entry)
+        except Invalid as error:
+            log.error("the API server refuses an event for ever", extra={"error": str(error)})
+        except KubeError as error:
+            self._note(str(error))
+            return False
+        self._tally.told(entry, count)
+        self._told_at[entry.name] = self._clock.monotonic()
+        self._tally.own_up(SELF)
+        self._backoff.reset()
+        self._note("")
+        return True
+
+    async def _write(self, entry: EventEntry) -> None:
+        body = form.event(entry, self._status.name, self._agent, self._status.uid)
+        known = paths.event(form.NAMESPACE, form.event_name(entry, self._agent))
+        if not entry.told:
+            try:
+                await self._kube.create(paths.events(form.NAMESPACE), body)
+                return
+            except AlreadyExists:
+                pass  # made by an earlier request whose answer was lost
+        try:
+            await self._kube.patch(known, form.counted(entry))
+        except NotFound:  # an hour old: the server forgets Events
+            await self._kube.create(paths.events(form.NAMESPACE), body)
+
+    def _note(self, trouble: str) -> None:
+        if trouble and trouble != self._trouble:
+            log.warning("events wait for the API server", extra={"error": trouble})
+        self._trouble = trouble

@@ -1,0 +1,174 @@
+"""The one Sink of all detectors.
+
+    report ──► board or tally (memory, at once) ──► outbox (disk) ──► API server
+
+A condition is on disk before it is told, so that a process killed in between does not come back
+with an older truth; a disk that hangs delays the telling by no more than `outbox.PATIENCE`.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterable
+
+from agent.detectors import NOT_LOOKED_AT, ConditionReport, Detector, EventReport, Report
+from agent.nodestatus import form
+from agent.nodestatus.board import FOREIGN, MOST, ConditionBoard, ReportNews
+from agent.nodestatus.conditions import BURST, RATE, ConditionTeller, NodeStatusWriter
+from agent.nodestatus.events import EventTeller
+from agent.nodestatus.tally import EventTally
+from agent.outbox import Outbox
+from agent.outbox.contents import OutboxContents
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.process import CannotStart
+from kubenode.runtime.rate import Spread
+
+log = logging.getLogger(__name__)
+
+SAVE_SECONDS = 1.0
+"""Between two writes of the outbox; the first is at once."""
+
+
+def owners(detectors: Iterable[Detector]) -> dict[str, str]:
+    """Condition type to the detector that owns it. Raises CannotStart."""
+    found: dict[str, str] = {}
+    for detector in detectors:
+        for type_ in detector.conditions:
+            if type_ in FOREIGN:
+                raise CannotStart(
+                    f"detector {detector.name}: condition {type_} is kubelet's; take it out"
+                )
+            if (other := found.setdefault(type_, detector.name)) != detector.name:
+                raise CannotStart(
+                    f"condition {type_}: detectors {other} and {detector.name} both report it; "
+                    "take it out of one of them"
+                )
+    if len(found) > MOST:
+        raise CannotStart(f"detectors report {len(found)} conditions, at most {MOST} are kept")
+    return found
+
+
+class SinkOf:
+    """Implements agent.detectors.Sink for one detector."""
+
+    def __init__(self, publisher: "Publisher", detector: str) -> None:
+        self._publisher, self._detector = publisher, detector
+
+    def report(self, report: Report) -> None:
+        self._publisher.hear(self._detector, report)
+
+
+class Publisher:
+    """A Part, and the Sink. Not for threads: `report` belongs to the event loop.
+
+    node, agent  the Node's name and the agent's; boot_id of the host, "" if it is unknown
+    refused      reports that were not a detector's to make
+    """
+
+    name = "publisher"
+
+    def __init__(
+        self,
+        kube: Kube,
+        node: str,
+        agent: str,
+        boot_id: str,
+        detectors: Iterable[Detector],
+        outbox: Outbox,
+        clock: Clock,
+        *,
+        rate: float = RATE,
+        burst: float = BURST,
+        spread: Spread = random.random,
+    ) -> None:
+        self._outbox, self._clock, self._boot_id = outbox, clock, boot_id
+        left = outbox.load(boot_id)
+        self.board = ConditionBoard(owners(detectors), left.conditions)
+        self.board.begin(clock.now())
+        self.tally = EventTally(left.events, left.left_out)
+        self.status = NodeStatusWriter(kube, node)
+        self.conditions = ConditionTeller(
+            self.board,
+            self.status,
+            clock,
+            self.save,
+            rate=rate,
+            burst=burst,
+            spread=spread,
+        )
+        self.events = EventTeller(self.tally, kube, self.status, agent, clock, spread=spread)
+        self._unsaved = asyncio.Event()
+        self.refused = 0
+
+    def report(self, report: Report) -> None:
+        self.hear(report.detector, report)
+
+    def sink(self, detector: str) -> "SinkOf":
+        """The sink of one detector. What it reports may name parts of it (one of the monitors that
+        it runs): readers see these, and whose condition it is goes by the detector.
+        """
+        return SinkOf(self, detector)
+
+    def hear(self, detector: str, report: Report) -> None:
+        now = self._clock.now()
+        if isinstance(report, EventReport):
+            self.tally.put(report, now)
+            self.events.heard()
+            self._unsaved.set()
+            return
+        before = self.board.status(report.type)
+        try:
+            news = self.board.put(detector, report, now)
+        except ValueError as error:
+            self.refused += 1
+            if self.refused == 1:
+                log.error("a report was refused", extra={"error": str(error)})
+            return
+        self.conditions.heard(news)
+        if news in (ReportNews.STATE, ReportNews.UNSEEN):
+            self._unsaved.set()
+        if news is ReportNews.STATE and not self._first_look(report, before):
+            self.tally.put(form.changed(report), now)
+            self.events.heard()
+
+    def _first_look(self, report: ConditionReport, before: str | None) -> bool:
+        """Nothing happened: it was looked at, and found well."""
+        unseen = before is None or before == "Unknown"
+        return report.reason == NOT_LOOKED_AT or (unseen and report.status == "False")
+
+    def started(self, detector: str) -> None:
+        """Its conditions are renewed from now on."""
+        self.board.started(detector)
+
+    def failed(self, detector: str) -> None:
+        """Its conditions are not renewed any more and grow stale."""
+        self.board.failed(detector)
+
+    async def save(self) -> None:
+        await self._outbox.save(
+            OutboxContents(
+                boot_id=self._boot_id,
+                conditions=self.board.all(),
+                events=self.tally.waiting(),
+                left_out=self.tally.left_out,
+            )
+        )
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.conditions.run(), name="conditions")
+                tasks.create_task(self.events.run(), name="events")
+                tasks.create_task(self._save(), name="outbox")
+        finally:
+            await self.save()
+
+    async def _save(self) -> None:
+        while True:
+            await self._unsaved.wait()
+            self._unsaved.clear()
+            await self.save()
+            if self._outbox.behind:
+                self._unsaved.set()
+            await self._clock.sleep(SAVE_SECONDS)

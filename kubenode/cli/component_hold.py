@@ -1,0 +1,127 @@
+"""`kubenode component pause`, `resume` and `freeze`: a person holds a rollout, or lets it go on."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from kubenode.api.v1alpha1 import MachineComponentSet
+from kubenode.api.v1alpha1.machinecomponentset import ComponentSetConditionType
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Refusal, say
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Forbidden, NotFound
+from kubenode.runtime.kube.paths import custom
+from machine.componentset.messages import named
+from machine.componentset.rollout import STICKY, ConditionMessage, RolloutReason
+
+PLURAL = MachineComponentSet.resource.plural
+NOTED_SECONDS = 150.0
+"""The operator takes note within a second; just started, not before it knows which agents live."""
+LOOK_SECONDS = 0.3
+TELL_SECONDS, AGAIN_SECONDS = 3.0, 15.0
+WAITS_FOR = (
+    f"waits until the Machine operator has seen the pause, {NOTED_SECONDS:.0f} s at most; one that"
+    " has just started learns first which agents live"
+)
+
+
+async def hold_command(
+    name: str, spec: Mapping[str, bool], kubeconfig: str | None, context: str | None
+) -> None:
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube, {PLURAL})
+        with refusals(name):
+            await _write(kube, name, spec)
+    _say(name, ", ".join(f"{key} {str(value).lower()}" for key, value in spec.items()))
+
+
+async def resume_command(name: str, kubeconfig: str | None, context: str | None) -> None:
+    """What stopped by itself goes on once the operator has seen a person's pause: that is made
+    here, waited for, and ended. Killed in between it leaves a pause; run again it goes on."""
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube, {PLURAL})
+        with refusals(name):
+            before = await _read(kube, name)
+            if (stop := stopped(before)) is not None:
+                _say(name, f"it stopped by itself, {stop.reason}: {stop.message}")
+                await _write(kube, name, {"paused": True})
+                await noted(kube, name)
+            await _write(kube, name, {"paused": False, "frozen": False})
+            _say(name, resumed(before, stop))
+
+
+def stopped(set_: MachineComponentSet) -> ConditionMessage | None:
+    """Why it stopped by itself; None where it did not."""
+    said = _paused(set_)
+    return said if said is not None and said.reason in STICKY else None
+
+
+def resumed(before: MachineComponentSet, stop: ConditionMessage | None) -> str:
+    """What becomes of it now, by how it was."""
+    status, batch = before.status, before.status.batch
+    if status.rejected_revision and status.rejected_revision == status.update_revision:
+        return (
+            f"paused false, frozen false; revision {status.rejected_revision} was rolled back and"
+            " is not tried again: ask for another component or other values"
+        )
+    said = _paused(before)
+    if said is not None and said.reason == RolloutReason.MELTDOWN:
+        return f"paused false, frozen false; it still waits, {said.reason}: {said.message}"
+    if stop is None:
+        held = [field for field in ("paused", "frozen") if getattr(before.spec, field)]
+        return f"goes on: {' and '.join(held)} no more" if held else "was not held: nothing changes"
+    if batch is not None and batch.failed:
+        return f"goes on: batch {batch.index} tries {named(batch.failed)} once more"
+    return f"goes on with batch {batch.index}" if batch is not None else "goes on"
+
+
+def _paused(set_: MachineComponentSet) -> ConditionMessage | None:
+    found = set_.status.conditions
+    paused = next((c for c in found if c.type == ComponentSetConditionType.PAUSED), None)
+    if paused is None or paused.status != "True":
+        return None
+    return ConditionMessage(paused.reason, paused.message)
+
+
+async def noted(kube: Kube, name: str) -> None:
+    """Wait until the operator has seen the pause, and say how long. Raises Refusal."""
+    clock, began = kube.clock, kube.clock.monotonic()
+    tell = TELL_SECONDS
+    while stopped(await _read(kube, name)) is not None:
+        waited = clock.monotonic() - began
+        if waited >= NOTED_SECONDS:
+            raise Refusal(
+                f"the Machine operator took no note of {name} in {NOTED_SECONDS:.0f} s: does"
+                " `kubenode run machine` run and lead, and what do its logs say? The set stays"
+                f" paused; then say `kubenode component resume {name}` again"
+            )
+        if waited >= tell:
+            first = tell == TELL_SECONDS
+            _say(name, f"{WAITS_FOR}, {waited:.0f} s" if first else f"still waits, {waited:.0f} s")
+            tell += AGAIN_SECONDS
+        await clock.sleep(LOOK_SECONDS)
+
+
+async def _read(kube: Kube, name: str) -> MachineComponentSet:
+    return await kube.get(custom(PLURAL, name), MachineComponentSet.from_server)
+
+
+async def _write(kube: Kube, name: str, spec: Mapping[str, bool]) -> None:
+    await kube.patch(custom(PLURAL, name), {"spec": dict(spec)})
+
+
+def _say(name: str, text: str) -> None:
+    say(f"MachineComponentSet {name}: {text}")
+
+
+@contextmanager
+def refusals(name: str) -> Iterator[None]:
+    """Turn what the API server refuses into a sentence with what to do."""
+    try:
+        yield
+    except NotFound as error:
+        known = "`kubenode component sets` lists those that are"
+        raise Refusal(f"there is no MachineComponentSet {name}; {known}") from error
+    except Forbidden as error:
+        raise Refusal(
+            f"a right is missing: {error.message}; charts/kubenode/people.yaml has the roles"
+        ) from error

@@ -1,0 +1,152 @@
+"""`kubenode approve|deny` and `kubenode job next|retry|close|cancel`: a person's word to a job.
+
+Who said it is set by admission; where there is no webhook it is what the API server says of the
+caller. A word is written only if nobody else has said one since we looked.
+"""
+
+from typing import Any
+
+import typer
+
+from kubenode.api.decisions import CANCELLED_BY, MOST_DECISIONS, Decision, hears, phase_of, unheard
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.job_access import PLURAL, Unsigned, read_job, refusals
+from kubenode.cli.pause import caller
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Conflict
+
+TRIES = 8
+LONGEST_NOTE = 1024
+SAID = {
+    "Approve": ("approved", "it asks for a permit and acts within the limits"),
+    "Deny": ("denied", "it is cancelled, and what it holds is given back"),
+    "Next": ("sent to the next rung", "it asks for a permit and acts within the limits"),
+    "Retry": ("sent to the same rung again", "it asks for a permit and acts within the limits"),
+    "Close": ("closed", "what it holds is given back, and it ends as Failed"),
+}
+INSTEAD: dict[Decision, str] = {
+    "Approve": "kubenode approve",
+    "Deny": "kubenode deny",
+    "Next": "kubenode job next",
+    "Retry": "kubenode job retry",
+    "Close": "kubenode job close",
+}
+
+
+async def say(
+    kubeconfig: str | None,
+    context: str | None,
+    name: str,
+    decision: Decision,
+    note: str,
+    rung: str = "",
+) -> Exit:
+    """`rung` is its name or its number, "" for none. Raises Refusal."""
+    if len(note) > LONGEST_NOTE:
+        raise Refusal(f"--note: longer than {LONGEST_NOTE} characters: cut it", Exit.USAGE)
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube)
+        by = await caller(kube)
+        job = await _say(kube, name, decision, note, rung, by)
+    word = job["spec"]["approvals"][-1]
+    done, then = SAID[decision]
+    typer.echo(f"job {name} is {done}, by {word.get('by') or 'nobody'}: {then}")
+    return Exit.FINE
+
+
+async def _say(
+    kube: Kube, name: str, decision: Decision, note: str, rung: str, by: str
+) -> dict[str, Any]:
+    """The job as it is stored then."""
+    seen: int | None = None
+    for _ in range(TRIES):
+        job = await read_job(kube, name)
+        said = list(job["spec"].get("approvals") or ())
+        if seen is not None and len(said) > seen:
+            raise Refusal(_somebody_was_faster(name, said[-1]))
+        seen = len(said)
+        word: dict[str, Any] = {"decision": decision, "by": by[:256], "note": note}
+        if rung:
+            word["rung"] = rung_number(job, rung)
+        _require(job, decision, word.get("rung"))
+        word["at"] = format_time(kube.clock.now())
+        body = {
+            "metadata": {"resourceVersion": job["metadata"]["resourceVersion"]},
+            "spec": {"approvals": [*said, word]},
+        }
+        try:
+            with refusals("patch", name):
+                stored: dict[str, Any] = await kube.patch(paths.custom(PLURAL, name), body)
+                return stored
+        except Refusal as refusal:
+            if not isinstance(refusal.__cause__, Conflict):
+                raise
+            # Its controller writes often: what counts is looked at again.
+    raise Refusal(f"job {name} is being written all the time: try again")
+
+
+def _somebody_was_faster(name: str, word: dict[str, Any]) -> str:
+    who = word.get("by") or "somebody"
+    return f"{who} said {word.get('decision')} to job {name} meanwhile: nothing was written"
+
+
+def _require(job: dict[str, Any], decision: Decision, rung: int | None) -> None:
+    name = job["metadata"]["name"]
+    if why := unheard(job, decision, rung):
+        heard = hears(job)
+        could = " or ".join(f"`{INSTEAD[word]} {name}`" for word in heard)
+        if not heard and not phase_of(job).closed:
+            could = f"`kubenode job cancel {name}`"
+        hint = f"; what it would hear: {could}" if could else ""
+        raise Refusal(f"job {name}: {why}{hint}; `kubenode explain job {name}` says more")
+    if len(job["spec"].get("approvals") or ()) >= MOST_DECISIONS:
+        text = f"job {name} has heard {MOST_DECISIONS} words, and more it cannot hold"
+        raise Refusal(f"{text}: `kubenode job cancel {name}` ends it")
+
+
+def rung_number(job: dict[str, Any], text: str) -> int:
+    """Raises Refusal."""
+    names = [str(rung.get("name", "")) for rung in job["spec"]["ladder"]]
+    if text in names:
+        return names.index(text)
+    if text.isdecimal() and int(text) < len(names):
+        return int(text)
+    there = ", ".join(f"{name} ({n})" for n, name in enumerate(names))
+    raise Refusal(f"--rung: {text!r} is no rung of this job; there are: {there}", Exit.USAGE)
+
+
+async def cancel(kubeconfig: str | None, context: str | None, name: str) -> Exit:
+    """Raises Refusal."""
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube)
+        job = await read_job(kube, name)
+        phase = phase_of(job)
+        if phase.closed:
+            raise Refusal(f"job {name} is over already: {phase}")
+        if job["spec"].get("cancel"):
+            typer.echo(f"job {name} is being cancelled already")
+            return Exit.FINE
+        by, noted = await caller(kube), True
+        try:
+            await _cancel(kube, name, {"annotations": {CANCELLED_BY: by[:256]}})
+        except Unsigned:
+            # To stop must always be possible, if need be without a name.
+            await _cancel(kube, name, {})
+            noted = False
+    waits = "; what was asked of the host is awaited first" if phase is JobPhase.RUNNING else ""
+    typer.echo(f"job {name} is cancelled: what it holds is given back{waits}")
+    if not noted:
+        typer.echo("who cancelled it is not noted: the webhook that does so did not answer")
+    return Exit.FINE
+
+
+async def _cancel(kube: Kube, name: str, metadata: dict[str, Any]) -> None:
+    body: dict[str, Any] = {"spec": {"cancel": True}}
+    if metadata:
+        body["metadata"] = metadata
+    with refusals("patch", name):
+        await kube.patch(paths.custom(PLURAL, name), body)

@@ -1,0 +1,217 @@
+"""One host on its way to Running: looked at, let in, and followed.
+
+Nothing is remembered between two runs. What is to be done next is read from the Machine and the
+host each time, so that a run that was killed anywhere is continued by running it again.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kubenode.api.v1alpha1 import Machine
+from kubenode.cli.exits import Refusal
+from kubenode.cli.machine_host import ImportHost
+from kubenode.cli.machine_import_cluster import Cluster, made
+from kubenode.cli.machine_import_package import AgentPackage
+from kubenode.cli.machine_import_rows import ImportRow
+from kubenode.cli.machine_ssh import Remote
+from kubenode.cli.machine_tokens import live_token, refusals
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.kube.paths import custom
+from machine.access import PLURAL
+from machine.bootstrap.controller import need_of
+from machine.bootstrap.step import Need
+from machine.hostimport.join_settings import Download, Joining
+from machine.hostimport.preflight import ImportTarget, Level, findings
+from machine.hostimport.probe import HostFacts
+from machine.hostimport.script import join_script
+from machine.hostimport.steps import ImportStep, Name, StepMark, missing, steps
+
+LOOK_SECONDS = 1.0
+TOKEN_SECONDS = 60.0
+"""For a Machine that was just made; many may be made at once."""
+FAILED_SECONDS = 60.0
+"""What needs a person may be of an earlier try: the agent asks again within a minute or so."""
+TOLD = (Name.MACHINE, Name.TOKEN, Name.AGENT)
+"""Steps that are this program's own acts, and told as such."""
+
+Reach = Callable[[ImportRow], AbstractAsyncContextManager[Remote]]
+Tell = Callable[[str], None]
+
+
+class ImportResult(StrEnum):
+    """REFUSED before anything was changed; the others are resumed by running it again."""
+
+    RUNNING = "Running"
+    REFUSED = "Refused"
+    FAILED = "Failed"
+    TIMED_OUT = "TimedOut"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOutcome:
+    """`step` is where it ended, and `why` what is missing there."""
+
+    host: str
+    machine: str
+    result: ImportResult
+    step: str = ""
+    why: str = ""
+    findings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "host": self.host,
+            "machine": self.machine,
+            "result": str(self.result),
+            "step": self.step,
+            "why": self.why,
+            "findings": list(self.findings),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """package   at hand here, sent along; None: the host gets it by `download`
+    seconds   that one host may take from the end of its preflight to Running
+    about     what was found of the cluster
+    """
+
+    kube: Kube
+    cluster: Cluster
+    reach: Reach
+    tell: Tell
+    package: AgentPackage | None = None
+    download: Download = field(default_factory=Download)
+    seconds: float = 1200.0
+
+    async def run(self, row: ImportRow) -> ImportOutcome:
+        """Never raises for what is wrong with this host or its Machine: the outcome says it."""
+        told: list[str] = []
+        try:
+            async with self.reach(row) as remote:
+                return await self._import(row, ImportHost(remote, row.host, self.kube.clock), told)
+        except (Refusal, KubeError) as error:
+            return ImportOutcome(
+                row.host, row.machine_name, ImportResult.FAILED, "", str(error), tuple(told)
+            )
+
+    async def _import(self, row: ImportRow, host: ImportHost, told: list[str]) -> ImportOutcome:
+        name = row.machine_name
+        facts, offset = await host.look(self.cluster.server, self.cluster.ca)
+        found = findings(facts, self._wanted(row), offset)
+        for one in found:
+            told.append(str(one))
+            self._say(name, f"{one.level.lower()}: {one}")
+        if refused := [one for one in found if one.level is Level.REFUSED]:
+            why = "; ".join(map(str, refused))
+            return ImportOutcome(
+                row.host, name, ImportResult.REFUSED, "preflight", why, tuple(told)
+            )
+        self._say(name, "preflight: done")
+        with refusals(name):
+            machine, new = await made(self.kube, row)
+            self._say(name, "Machine: made" if new else "Machine: there already, it goes on")
+            installed = await self._let_in(machine, host, facts)
+            outcome = await self._follow(row, host, installed)
+        return ImportOutcome(row.host, name, outcome.result, outcome.step, outcome.why, tuple(told))
+
+    def _wanted(self, row: ImportRow) -> ImportTarget:
+        package, name = self.package, row.machine_name
+        return ImportTarget(
+            machine=name,
+            node=row.node_name or name,
+            expects_node=row.node == "Expected",
+            server=self.cluster.server,
+            architecture="" if package is None else package.architecture,
+            pythons=None if package is None else package.pythons,
+        )
+
+    async def _let_in(self, machine: Machine, host: ImportHost, facts: HostFacts) -> bool:
+        """Whether the agent was put on the host now: only one that may still join is."""
+        name = machine.metadata.name
+        if need_of(machine, joined=False) is not Need.WANTED:
+            return False
+        kept = await live_token(self.kube, name, self.kube.clock, TOKEN_SECONDS)
+        self._say(name, "token: made")
+        package = self.package
+        if package is not None and facts.package == package.version:
+            package = None
+        script = join_script(self.joining(machine), self.download)
+        said = await host.join(script, kept.text, package)
+        self._say(name, f"agent: {said.removeprefix('kubenode: ')}")
+        return True
+
+    def joining(self, machine: Machine) -> Joining:
+        cluster = self.cluster
+        return Joining(machine.metadata.name, machine.node_name, cluster.server, cluster.ca)
+
+    async def _follow(self, row: ImportRow, host: ImportHost, installed: bool) -> ImportOutcome:
+        name, clock = row.machine_name, self.kube.clock
+        shown: dict[Name, ImportStep] = {}
+        end, bad_since = clock.monotonic() + self.seconds, None
+        while True:
+            machine = await self.kube.get(custom(PLURAL, name), Machine.from_server)
+            found = steps(machine, clock.now(), installed=installed)
+            self._show(name, found, shown)
+            if installed and any(step.name is Name.LEASE and step.over for step in found):
+                installed = False
+                await self._forget_token(name, host)
+            gap, now = missing(found), clock.monotonic()
+            if gap is None:
+                return ImportOutcome(row.host, name, ImportResult.RUNNING)
+            bad_since = (bad_since or now) if gap.mark is StepMark.FAILED else None
+            if bad_since is not None and now - bad_since >= FAILED_SECONDS:
+                return ImportOutcome(row.host, name, ImportResult.FAILED, gap.name, gap.why)
+            if now >= end:
+                return ImportOutcome(row.host, name, ImportResult.TIMED_OUT, gap.name, gap.why)
+            await clock.sleep(LOOK_SECONDS)
+
+    async def _forget_token(self, name: str, host: ImportHost) -> None:
+        """Revoked by now; a file that stays is untidy, and no reason to fail."""
+        try:
+            await host.forget_token()
+        except Refusal as error:
+            self._say(name, f"warning: the used token stays on the host: {error}")
+
+    def _show(self, name: str, found: list[ImportStep], shown: dict[Name, ImportStep]) -> None:
+        """Of each step what is new; of those that wait the first alone."""
+        gap = missing(found)
+        for step in found:
+            turn = step.name not in TOLD and (step.over or step is gap)
+            if turn and step != shown.get(step.name):
+                shown[step.name] = step
+                self._say(name, f"{step.name}: {_words(step)}")
+
+    def _say(self, name: str, text: str) -> None:
+        self.tell(f"{name}: {text}")
+
+
+def _words(step: ImportStep) -> str:
+    match step.mark:
+        case StepMark.DONE:
+            return f"done, {step.why}" if step.why else "done"
+        case StepMark.SKIPPED:
+            return f"none, {step.why}"
+        case StepMark.WAITING:
+            return f"waiting, {step.why}"
+        case StepMark.FAILED:
+            return f"failed, {step.why}"
+
+
+async def import_all(
+    importer: Importer, rows: Sequence[ImportRow], at_once: int
+) -> list[ImportOutcome]:
+    """Some at a time, in the order of `rows`; one that fails does not hold the others."""
+    gate = asyncio.Semaphore(at_once)
+
+    async def one(row: ImportRow) -> ImportOutcome:
+        async with gate:
+            return await importer.run(row)
+
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(one(row)) for row in rows]
+    return [task.result() for task in running]

@@ -1,0 +1,148 @@
+"""`kubenode machine show` and `kubenode machine list`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machinestatus import ComponentStatus, MachineConditionType
+from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.exits import Exit
+from kubenode.cli.lengths import length
+from kubenode.cli.machine_tokens import refusals
+from kubenode.cli.options import Listing
+from kubenode.cli.tables import show, table
+from kubenode.runtime.kube.paths import custom
+from machine.access import PLURAL
+from machine.hostimport.steps import missing, steps
+from machine.machine.success import status_of
+
+COLUMNS = {
+    "NAME": "name",
+    "PHASE": "phase",
+    "NODE": "node",
+    "AGENT": "agent",
+    "AVAILABLE": "available",
+    "UPTODATE": "upToDate",
+    "CERT": "certificate",
+    "AGE": "age",
+}
+WIDE = {
+    "ZONE": "zone",
+    "COMPONENTS": "components",
+    "KUBELET": "kubelet",
+    "HOST": "host",
+    "TOKEN": "token",
+    "WHY": "why",
+}
+CONDITION_COLUMNS = ("CONDITION", "STATUS", "REASON", "FOR", "MESSAGE")
+COMPONENT_COLUMNS = ("COMPONENT", "WANTED", "VERSION", "STATE", "NEEDS", "REASON")
+
+
+async def shown(name: str, output: Listing, kubeconfig: str | None, context: str | None) -> Exit:
+    """Ends with FINDING for one Machine whose agent does not live."""
+    async with connected(kubeconfig, context) as kube:
+        await require_crds(kube, {PLURAL})
+        with refusals(name):
+            if name:
+                machines = [await kube.get(custom(PLURAL, name), Machine.from_server)]
+            else:
+                answer: Mapping[str, Any] = await kube.get(custom(PLURAL))
+                machines = [Machine.model_validate(m, extra="ignore") for m in answer["items"]]
+        now = kube.clock.now()
+    rows = [row(machine, now) for machine in machines]
+    plain = output in (Listing.TABLE, Listing.WIDE)
+    if not rows and plain:
+        typer.echo("no Machines")
+        return Exit.FINE
+    if name and not plain:
+        rows = [{**rows[0], **details(machines[0])}]
+    show(rows, COLUMNS, WIDE, output)
+    if name and plain:
+        for line in _more(machines[0], now):
+            typer.echo(line)
+    return Exit.FINDING if name and rows[0]["agent"] != "Ready" else Exit.FINE
+
+
+def row(machine: Machine, now: datetime) -> dict[str, Any]:
+    status, made = machine.status, machine.metadata.creation_timestamp
+    bootstrap, host = status.bootstrap, status.host
+    ready = status.condition(MachineConditionType.AGENT_READY)
+    ends = None if bootstrap is None else bootstrap.certificate_expires_at
+    kubelet = None if bootstrap is None else bootstrap.kubelet
+    live = ready is not None and ready.status == "True"
+    return {
+        "name": machine.metadata.name,
+        "phase": status.phase or "",
+        "node": "" if machine.spec.node == "None" else machine.node_name,
+        "agent": "Ready" if live else ("Unknown" if ready is None else ready.reason),
+        "available": _status(machine, MachineConditionType.AVAILABLE),
+        "upToDate": _status(machine, MachineConditionType.UP_TO_DATE),
+        "certificate": _left(ends, now),
+        "age": "" if made is None else length(now - made),
+        "zone": machine.spec.failure_domain,
+        "components": " ".join(f"{c.name}={c.version or c.state}" for c in status.components),
+        "kubelet": "" if kubelet is None else _left(kubelet.certificate_expires_at, now),
+        "host": "" if host is None else f"{host.os} {host.arch} {host.agent}".strip(),
+        "token": "" if bootstrap is None else bootstrap.token_id,
+        "why": "" if ready is None or live else ready.message,
+    }
+
+
+def details(machine: Machine) -> dict[str, Any]:
+    """Of one Machine, for programs: as its status has them."""
+    return {
+        "conditions": [c.to_dict() for c in machine.status.conditions],
+        "componentsWanted": [c.to_dict() for c in machine.spec.components],
+        "components": [c.to_dict() for c in machine.status.components],
+    }
+
+
+def _more(machine: Machine, now: datetime) -> list[str]:
+    """Conditions, components, and what keeps it from Running."""
+    lines: list[str] = []
+    if conditions := _conditions(machine, now):
+        lines += ["", *table(CONDITION_COLUMNS, conditions)]
+    if components := _components(machine):
+        lines += ["", *table(COMPONENT_COLUMNS, components)]
+    if (gap := missing(steps(machine, now))) is not None:
+        lines += ["", f"waits for {gap.name}: {gap.why}"]
+    return lines
+
+
+def _conditions(machine: Machine, now: datetime) -> Sequence[Sequence[object]]:
+    return [
+        [c.type, c.status, c.reason, length(now - c.last_transition_time), c.message]
+        for c in machine.status.conditions
+    ]
+
+
+def _components(machine: Machine) -> Sequence[Sequence[object]]:
+    """Those that are wanted, then what else its agent reports."""
+    found: list[list[object]] = []
+    for one in machine.spec.components:
+        reported = status_of(machine, one.name)
+        found.append([one.name, one.component, *_reported(reported)])
+    wanted = {one.name for one in machine.spec.components}
+    rest = (c for c in machine.status.components if c.name not in wanted)
+    return [*found, *([c.name, "", *_reported(c)] for c in rest)]
+
+
+def _reported(one: ComponentStatus | None) -> list[object]:
+    if one is None:
+        return ["", "", "", ""]
+    return [one.version, one.state, one.needs, f"{one.reason} {one.message}".strip()]
+
+
+def _status(machine: Machine, type_: MachineConditionType) -> str:
+    said = machine.status.condition(type_)
+    return "" if said is None else str(said.status)
+
+
+def _left(ends: datetime | None, now: datetime) -> str:
+    if ends is None:
+        return ""
+    return length(ends - now) if ends > now else f"ended {format_time(ends)}"

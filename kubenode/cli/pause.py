@@ -1,0 +1,237 @@
+"""`kubenode pause` and `kubenode resume`: a person's stop, and its end.
+
+Both write to DefenderPolicy.spec.pauses, where the dashboard writes too and Kube Defender reads, so
+they work while Kube Defender is down. A pause stops new acts; recovery is never stopped.
+"""
+
+import getpass
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import typer
+
+from defender.pause_edits import PauseEdit, pause, resume
+from defender.pauses import PausedScope, PauseOutcome, lasting, read_scope, scope_of
+from kubenode.api.duration import parse_duration
+from kubenode.api.v1alpha1.defenderpolicy import Pause
+from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.cli.cluster import connected
+from kubenode.cli.defender_objects import DefenderObjects, read_objects
+from kubenode.cli.exits import Exit, Refusal, say
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Forbidden, NotFound
+
+SHOWN = 5
+LONGEST_WHY = 1024
+REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRequest:
+    """until  None: until resumed"""
+
+    scope: PausedScope
+    until: datetime | None
+    why: str
+    now: bool
+    policy: str | None
+    allow_empty: bool
+
+
+def scope_from(text: str) -> PausedScope:
+    try:
+        return read_scope(text)
+    except ValueError as error:
+        raise Refusal(f"--scope: {error}", Exit.USAGE) from error
+
+
+def end_from(lasts: str | None, until: str | None, now: datetime) -> datetime | None:
+    """When a pause ends, None for never. Raises Refusal for what is no time, or is over."""
+    if lasts is not None and until is not None:
+        raise Refusal("--for and --until both say when it ends: write one of them", Exit.USAGE)
+    try:
+        if lasts is not None:
+            end = now + parse_duration(lasts)
+        elif until is not None:
+            end = read_instant(until, now)
+        else:
+            return None
+    except ValueError as error:
+        flag = "--for" if lasts is not None else "--until"
+        raise Refusal(f"{flag}: {error}", Exit.USAGE) from error
+    if end <= now:
+        raise Refusal(
+            f"it would end at {shown(end)}, which is over: write a later time", Exit.USAGE
+        )
+    return end.replace(microsecond=0) + timedelta(seconds=end.microsecond > 0)
+
+
+def read_instant(text: str, now: datetime) -> datetime:
+    """ISO 8601, by the local clock where it names no zone; `16:00` is the next 16:00 here."""
+    local = now.astimezone()
+    try:
+        if len(text) <= len("16:00") and ":" in text:
+            at = datetime.strptime(text, "%H:%M")  # noqa: DTZ007  the zone comes below
+            then = local.replace(hour=at.hour, minute=at.minute, second=0, microsecond=0)
+            return then if then > local else then + timedelta(days=1)
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{text!r} is no time: write 2026-11-21T16:00Z, 2026-11-21 16:00 or 16:00"
+        ) from error
+
+
+def shown(at: datetime | None) -> str:
+    return "resumed" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+async def pause_command(kubeconfig: str | None, context: str | None, asked: PauseRequest) -> Exit:
+    if len(asked.why) > LONGEST_WHY:
+        raise Refusal(f"--why: longer than {LONGEST_WHY} characters: cut it", Exit.USAGE)
+    async with connected(kubeconfig, context) as kube:
+        seen = await read_objects(kube)
+        if not asked.allow_empty:
+            require_nodes(seen, asked.scope)
+        now = kube.clock.now()
+        by = await caller(kube)
+        wanted = asked.scope.pause(until=asked.until, by=by, why=asked.why, now=asked.now)
+        try:
+            written = await pause(kube, wanted, now, asked.policy)
+        except NotFound as error:
+            raise _no_such_policy(asked.policy, seen) from error
+        failed = tell(written, asked.scope)
+        for line in reach(seen, asked):
+            typer.echo(line)
+    only = f" --policy {asked.policy}" if asked.policy else ""
+    typer.echo(f"to undo: kubenode resume --scope {asked.scope}{only}")
+    return Exit.FINDING if failed else Exit.FINE
+
+
+async def resume_command(
+    kubeconfig: str | None, context: str | None, scope: PausedScope | None, policy: str | None
+) -> Exit:
+    """scope  None: every pause"""
+    async with connected(kubeconfig, context) as kube:
+        seen = await read_objects(kube)
+        now = kube.clock.now()
+        try:
+            written = await resume(kube, scope, now, policy)
+        except NotFound as error:
+            raise _no_such_policy(policy, seen) from error
+        failed = tell(written, scope)
+    left = [(w.policy, pause) for w in written if w.edit for pause in lasting(w.edit.pauses, now)]
+    for name, one in left:
+        typer.echo(f"still paused: policy {name}: {said(one)}")
+    return Exit.FINDING if failed else Exit.FINE
+
+
+def _no_such_policy(name: str | None, seen: DefenderObjects) -> Refusal:
+    there = ", ".join(policy.name for policy in seen.policies) or "none"
+    return Refusal(f"--policy: there is no DefenderPolicy {name}; there are: {there}")
+
+
+async def caller(kube: Kube) -> str:
+    """Who the API server says we are; where it does not say, who the machine says."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = await kube.create(REVIEWS, body)
+        return str(answer["status"]["userInfo"]["username"])
+    except (NotFound, Forbidden, KeyError, TypeError):
+        return f"{getpass.getuser()}@{socket.gethostname()} (as the machine says)"
+
+
+def require_nodes(seen: DefenderObjects, scope: PausedScope) -> None:
+    """Raises Refusal if the scope is of no node: a person who mistypes believes it is paused."""
+    if scope.kind == "Cluster" or _inside(seen, scope):
+        return
+    anyway = "; for nodes that are to come write --allow-empty"
+    if scope.kind == "Node":
+        text = f"--scope: node {scope.value} is not in the cluster"
+        raise Refusal(f"{text}; `kubectl get nodes` lists those that are{anyway}")
+    values = Counter(
+        node.metadata.labels[scope.label]
+        for node in seen.nodes.values()
+        if scope.label in node.metadata.labels
+    )
+    there = ", ".join(sorted(values)[:SHOWN]) + (", …" if len(values) > SHOWN else "")
+    has = f"there are: {there}" if values else f"and no node has the label {scope.label}"
+    raise Refusal(f"--scope: no node has {scope}; {has}{anyway}")
+
+
+def _inside(seen: DefenderObjects, scope: PausedScope) -> list[str]:
+    return [name for name, node in seen.nodes.items() if scope.has(name, node.metadata.labels)]
+
+
+def tell(written: Sequence[PauseEdit], scope: PausedScope | None) -> bool:
+    """Say what was done to each policy. Whether something could not be."""
+    if not written:
+        typer.echo("nothing is paused: there is no DefenderPolicy")
+    for one in written:
+        if one.created:
+            typer.echo(f"policy {one.policy}: created, as there was none")
+        if one.edit is None:
+            say(f"policy {one.policy}: {one.problem}")
+        else:
+            for line in _told(one, scope):
+                typer.echo(f"policy {one.policy}: {line}")
+    return any(one.edit is None for one in written)
+
+
+def _told(one: PauseEdit, scope: PausedScope | None) -> list[str]:
+    edit = one.edit
+    assert edit is not None
+    held = next((pause for pause in edit.pauses if scope_of(pause) == scope), None)
+    match edit.outcome:
+        case PauseOutcome.PAUSED if held is not None:
+            return [f"paused {said(held)}"]
+        case PauseOutcome.PROLONGED if held is not None:
+            return [f"prolonged: {said(held)}; it was {said(edit.before[0])}"]
+        case PauseOutcome.SHARPENED if held is not None:
+            return [f"already paused, and permits are taken back now: {said(held)}"]
+        case PauseOutcome.RESUMED:
+            return [f"resumed; it was {said(pause)}" for pause in edit.before]
+        case _ if edit.before:
+            text = f"unchanged: already paused for as long: {said(edit.before[0])}"
+            return [f"{text}; to end it earlier resume it first"]
+        case _:
+            return [f"{scope or 'nothing'} was not paused"]
+
+
+def said(pause: Pause) -> str:
+    """A pause in a line, its scope first."""
+    by = f" by {pause.by}" if pause.by else ""
+    why = f": {pause.why}" if pause.why else ""
+    return f"{scope_of(pause)} until {shown(pause.until)}{by}{why}"
+
+
+def reach(seen: DefenderObjects, asked: PauseRequest) -> list[str]:
+    """How many nodes it is about, and which permits are open there."""
+    inside = set(_inside(seen, asked.scope))
+    covered = inside
+    if asked.policy is not None:
+        policy = next(p for p in seen.policies if p.name == asked.policy)
+        covered = {n for n in inside if policy.covers(dict(seen.nodes[n].metadata.labels))}
+    open_ = [
+        permit
+        for permit in seen.permits
+        if permit.status.state is not PermitState.RELEASED and permit.spec.node_name in covered
+    ]
+    lines = [f"{len(covered)} of {len(seen.nodes)} nodes: no new act starts there"]
+    if asked.policy is not None and len(covered) < len(inside):
+        lines.append(f"the other {len(inside) - len(covered)} of {asked.scope} it does not cover")
+    if open_:
+        names = ", ".join(
+            f"{permit.spec.node_name} ({permit.spec.holder.kind} {permit.spec.holder.name})"
+            for permit in sorted(open_, key=lambda p: p.spec.node_name)[:SHOWN]
+        )
+        more = ", …" if len(open_) > SHOWN else ""
+        goes = "what holds one goes on; --now takes back where nothing irreversible was done yet"
+        if asked.now:
+            goes = "Kube Defender takes back where nothing irreversible was done yet"
+        lines.append(f"open permits there: {len(open_)}: {names}{more}; {goes}")
+    else:
+        lines.append("no permit is open there")
+    return lines

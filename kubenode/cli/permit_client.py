@@ -1,0 +1,33 @@
+"""The settings of a program that asks Kube Defender over HTTP, checked.
+
+Apart from kubenode.cli.defender_frontends, whose web servers such a program would hold for nothing.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from kubenode.cli.settings import AskerFlags
+from kubenode.runtime.process import CannotStart
+
+
+def checked_client(settings: AskerFlags) -> None:
+    """Raises CannotStart for settings that do not go together, and files that are not there."""
+    if (settings.defender_cert_file is None) is not (settings.defender_key_file is None):
+        raise CannotStart(
+            "--defender-cert-file and --defender-key-file belong together: give both, or none"
+        )
+    files = ("defender_token_file", "defender_ca_file", "defender_cert_file", "defender_key_file")
+    require_files(settings, files)
+
+
+def require_files(settings: object, fields: Iterable[str]) -> None:
+    """Raises CannotStart for a file that cannot be read; `fields` are settings that name one."""
+    for name in fields:
+        path = getattr(settings, name)
+        if path is None:
+            continue
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            flag = f"--{name.replace('_', '-')}"
+            raise CannotStart(f"{flag} {path}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,103 @@
+"""`kubenode rules import`: other systems' health checks as rules, on standard output.
+
+The YAML begins with what has no equivalent, as comments. Nothing is applied.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import typer
+from pydantic import ValidationError
+
+from kubenode.api.problems import problems
+from kubenode.api.v1alpha1 import DefenderPolicy, NodeRemedier
+from kubenode.cli.documents import UnreadableDocument, YamlDocument, files, read
+from kubenode.cli.exits import Exit, Refusal
+from kubenode.cli.lint import parts
+from kubenode.cli.tables import as_yaml
+from rules.converters import CannotImport, Imported, imported
+from rules.lint import LintSeverity, lint
+
+WIDTH = 100
+
+
+def command(given: Sequence[Path]) -> Exit:
+    """FINDING: something could not be imported, or lint would refuse what was."""
+    try:
+        documents = [document for path in files(given) for document in read(path)]
+    except UnreadableDocument as error:
+        raise Refusal(str(error), Exit.USAGE) from error
+    code, written = Exit.FINE, 0
+    for document in documents:
+        for data, where in _objects(document):
+            try:
+                found = imported(data)
+                rule = _checked(found)
+            except CannotImport as error:
+                typer.echo(f"{where(error.path)}: {error}", err=True)
+                code = Exit.FINDING
+                continue
+            typer.echo(("---\n" if written else "") + text(found), nl=False)
+            written += 1
+            code = max(code, _linted(rule))
+    typer.echo(f"kubenode: {written} imported, in mode DryRun unless they were paused", err=True)
+    return code
+
+
+def _objects(document: YamlDocument) -> Iterator[tuple[object, "Where"]]:
+    """The object, or the items of a List as `kubectl get -o yaml` writes it."""
+    data = document.data
+    if isinstance(data, dict) and data.get("kind", "").endswith("List") and "items" in data:
+        for number, item in enumerate(data["items"]):
+            yield item, Where(document, f"items[{number}]")
+    else:
+        yield data, Where(document)
+
+
+class Where:
+    """Place of a field of one object, as `file:line:col`."""
+
+    def __init__(self, document: YamlDocument, prefix: str = "") -> None:
+        self._document, self._prefix = document, prefix
+
+    def __call__(self, path: str) -> str:
+        whole = ".".join(filter(None, (self._prefix, path)))
+        return self._document.where(parts(whole))
+
+
+def text(found: Imported) -> str:
+    """The objects as YAML, the notes before them as comments."""
+    lines = ["# Imported by `kubenode rules import`: look it through, lint it, try it in DryRun."]
+    for note in found.notes:
+        lines += _comment(f"{note.path}: {note.text}")
+    documents = [as_yaml(found.rule)]
+    if found.policy is not None:
+        documents.append(as_yaml(found.policy))
+    return "\n".join(lines) + "\n" + "---\n".join(documents)
+
+
+def _comment(sentence: str) -> Iterator[str]:
+    line = "#"
+    for word in sentence.split():
+        if len(line) + 1 + len(word) > WIDTH:
+            yield line
+            line = "#  "
+        line += f" {word}"
+    yield line
+
+
+def _checked(found: Imported) -> NodeRemedier:
+    """Raises CannotImport for what our own models refuse, such as a name that is too long."""
+    try:
+        if found.policy is not None:
+            DefenderPolicy.from_user(found.policy)
+        return NodeRemedier.from_user(found.rule)
+    except ValidationError as error:
+        raise CannotImport("", f"would be no valid rule: {problems(error)[0]}") from error
+
+
+def _linted(rule: NodeRemedier) -> Exit:
+    errors = [one for one in lint([rule]) if one.severity is LintSeverity.ERROR]
+    for one in errors:
+        typer.echo(f"kubenode: {one.rule}: {one.path}: {one.message} [{one.code}]", err=True)
+    return Exit.FINDING if errors else Exit.FINE

@@ -1,0 +1,172 @@
+"""Pods of a node at the API server: list them, evict or delete them, name what refuses.
+
+Pods are listed per node when they are needed and not watched: a cache of all pods of a large
+cluster would be most of the process's memory. Lists come from the server's own cache, by its index
+of nodes; only "nothing is left" is asked of the store itself.
+
+Whoever drains goes by a name of its own, the same as long as it drains the node: what was asked of
+which pod a moment ago is remembered under it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+import msgspec
+
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.drain import budgets
+from kubenode.runtime.drain.gate import DrainGate
+from kubenode.runtime.drain.memory import DrainMemory
+from kubenode.runtime.drain.observation import Blocked
+from kubenode.runtime.drain.statefulsets import StatefulSets, set_uid
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled
+from kubenode.runtime.kube.objects import Pod, Structs
+
+FROM_CACHE = {"resourceVersion": "0"}
+FINAL = frozenset({400, 403, 422})
+"""Refusals of one pod by the server's rules or an admission webhook."""
+
+
+class PodList(msgspec.Struct):
+    items: list[Pod] = []
+
+
+pod_list: Structs[PodList] = Structs(PodList)
+
+
+class _EvictionAnswer(Enum):
+    """TOLD  it goes
+    GONE  it had gone, or is another one by now
+    LATER the server could not be asked
+    """
+
+    TOLD = 1
+    GONE = 2
+    LATER = 3
+
+
+Answer = _EvictionAnswer | Blocked
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionResult:
+    """What came of asking pods to leave.
+
+    told     those that go now
+    at       when the first was asked
+    blocked  the first that was refused, with the budgets that refuse it
+    error    of the first for which the server could not be asked
+    """
+
+    told: tuple[Pod, ...]
+    at: datetime
+    blocked: Blocked | None = None
+    error: str = ""
+
+
+class PodEvictor:
+    def __init__(self, kube: Kube, clock: Clock, sets: StatefulSets) -> None:
+        self._kube, self._clock, self._sets = kube, clock, sets
+        self._gate, self.memory = DrainGate(clock), DrainMemory()
+
+    @property
+    def calm(self) -> datetime | None:
+        """Until then nobody is evicted; None: now they may be."""
+        return self._gate.calm
+
+    async def on_node(self, node: str, *, cached: bool) -> list[Pod]:
+        query = {"fieldSelector": f"spec.nodeName={node}"}
+        if cached:
+            query |= FROM_CACHE
+        return (await self._kube.get(paths.pods(), pod_list, query)).items
+
+    async def evict(
+        self, name: str, keys: Sequence[str], grace: int | None = None
+    ) -> EvictionResult:
+        """One eviction for each of `keys`, in their order, under the uid that was seen.
+
+        grace  seconds; None: each pod's own
+        """
+
+        async def evict(pod: Pod) -> None:
+            namespace, pod_name = pod.metadata.namespace, pod.metadata.name
+            options: dict[str, object] = {"preconditions": {"uid": pod.metadata.uid}}
+            if grace is not None:
+                options["gracePeriodSeconds"] = grace
+            body = {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": pod_name, "namespace": namespace},
+                "deleteOptions": options,
+            }
+            await self._kube.create(paths.eviction(namespace, pod_name), body)
+
+        now = self._clock.now()
+        found = self.memory.pods(name, keys)
+        pods = [pod for pod in found if not self._sets.taken(set_uid(pod), now)]
+        return await self._each(name, pods, evict)
+
+    async def delete(
+        self, name: str, keys: Sequence[str], grace: int | None = None
+    ) -> EvictionResult:
+        """Past the budgets."""
+
+        async def delete(pod: Pod) -> None:
+            path = paths.pod(pod.metadata.namespace, pod.metadata.name)
+            await self._kube.delete(path, uid=pod.metadata.uid, grace_seconds=grace)
+
+        asked = self.memory.asked(name, self._clock.now())
+        pods = [p for p in self.memory.pods(name, keys) if p.metadata.uid not in asked]
+        return await self._each(name, pods, delete)
+
+    async def _each(
+        self, name: str, pods: Sequence[Pod], tell: Callable[[Pod], Awaitable[None]]
+    ) -> EvictionResult:
+        began = self._clock.now()
+        errors: list[str] = []
+
+        async def one(pod: Pod) -> Answer:
+            try:
+                await tell(pod)
+            except KubeError as error:
+                answer = self._refused(pod, error)
+                if answer is _EvictionAnswer.LATER:
+                    errors.append(str(error))
+                return answer
+            self._gate.served()
+            return _EvictionAnswer.TOLD
+
+        pairs = list(zip(pods, await self._gate.each(pods, one), strict=True))
+        now = self._clock.now()
+        for pod, answer in pairs:
+            if not isinstance(answer, Blocked):
+                self.memory.gone(name, pod.metadata.uid, now)
+        told = [pod for pod, answer in pairs if answer is _EvictionAnswer.TOLD]
+        self._sets.take(told, began)
+        refused = [(pod, b) for pod, b in pairs if isinstance(b, Blocked)]
+        blocked = await self._named(name, refused, now)
+        return EvictionResult(tuple(told), began, blocked, errors[0] if errors else "")
+
+    def _refused(self, pod: Pod, error: KubeError) -> Answer:
+        if isinstance(error, (NotFound, Conflict)):
+            return _EvictionAnswer.GONE
+        if budgets.of_budget(error) or error.status in FINAL:
+            return Blocked(pod.metadata.key, "", error.message)
+        if isinstance(error, Throttled):
+            self._gate.throttled(error.retry_after)
+        return _EvictionAnswer.LATER
+
+    async def _named(
+        self, name: str, refused: Sequence[tuple[Pod, Blocked]], now: datetime
+    ) -> Blocked | None:
+        """The first of them, with what refuses it; all are remembered."""
+        named = await budgets.named(self._kube, refused)
+        told = [
+            self.memory.refused(name, pod.metadata.uid, blocked, now)
+            for (pod, _), blocked in zip(refused, named, strict=True)
+        ]
+        return told[0] if told else None

@@ -1,0 +1,466 @@
+"""How a step sends requests to the provider or owner of the machine, at most once where needed.
+Pure.
+
+The request is recorded first, with the boot of the host that it is meant for; then it is sent, and
+its outcome is recorded. A request for a state (off, on) may be repeated. Any other (reset, replace)
+is repeated only if the provider recognizes a request by its ID, or after a clear answer that it was
+not taken: once it is unknown whether it was sent, it counts as sent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
+from kubenode.api.v1alpha1.ladder import PowerPath
+from kubenode.api.v1alpha1.remedyoperationjob import (
+    AgentRequest,
+    RequestState,
+    StepBy,
+    StepState,
+    StepStatus,
+)
+from kubenode.runtime.disruption.request import WITHOUT_PERMIT
+from kubenode.runtime.patience import patience
+from remedy.job import silence
+from remedy.job.model import FaultAssessment, Job, JobAct, JobObservation, NodeSeen, Requested
+from remedy.job.moves import Move, due, held_for, hold, may, stands, wait
+from remedy.job.power_record import (
+    ASKED,
+    BACK,
+    HEARD,
+    MACHINE,
+    OFF_WORD,
+    ON_WORD,
+    WAS,
+    left_off,
+    switched_off,
+)
+from remedy.job.records import ask, begun, put, unheard
+from remedy.job.request_notes import asked_earlier, to_note
+from remedy.job.silence import by_our_clock
+from remedy.power.observation import PowerSeen, RequestOutcome
+from rules.truth import Truth
+
+TAKEN, UNCLEAR, LATER, GONE = "taken", "unclear", "later", "gone"
+"""Outcomes in the step's output; absent: no outcome yet, so it is unknown whether the request was
+sent.
+"""
+AGAIN = timedelta(minutes=1)
+"""Interval after which a requested state that was not reached is requested again."""
+REFUSED_AGAIN = timedelta(seconds=30)
+"""Interval after which an act that the last check prevented is considered again."""
+LATEST = timedelta(minutes=5)
+"""Upper bound of the delay that a provider asks for."""
+POLLED = frozenset(
+    {
+        "reboot",
+        "powerOff",
+        "powerOn",
+        "powerCycle",
+        "fence",
+        "replace",
+        "rollbackComponent",
+        "createObject",
+    }
+)
+"""Steps that show progress only at the provider, or in another system's object."""
+POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
+"""Steps, besides reboot, powerCycle and migrate, that need the provider's reading of
+the machine.
+"""
+
+OPEN = (JobPhase.AWAITING_PERMIT, JobPhase.RUNNING, JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN)
+"""Phases in which it matters that this job switched the machine off."""
+
+No = Callable[[str], Move]
+"""What follows when a step cannot be done: takes the reason as a sentence, returns the move."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """A kind of request.
+
+    word: its value in the step's output
+    state: whether it asks for a state, so that it may be repeated
+    """
+
+    word: str
+    act: JobAct
+    state: bool
+
+
+OFF = ProviderRequest(OFF_WORD, JobAct.POWER_OFF, state=True)
+ON = ProviderRequest(ON_WORD, JobAct.POWER_ON, state=True)
+RESET = ProviderRequest("reset", JobAct.RESET, state=False)
+REPLACE = ProviderRequest("replace", JobAct.REPLACE, state=False)
+ROLL_BACK = ProviderRequest("rollback", JobAct.ROLL_BACK, state=False)
+GUARDED = (OFF, RESET, REPLACE)
+"""Requests that pass the guard of destructive acts, which refuses a request after its expiry."""
+
+
+def asked(record: StepStatus) -> str:
+    """Return the word of the recorded request; "" if there is none."""
+    open_ = record.by is StepBy.PROVIDER and record.asked_at is not None
+    return record.output.get(ASKED, "") if open_ else ""
+
+
+def deadline(step: Step, record: StepStatus) -> datetime | None:
+    """Return the end of the whole step, whatever was requested in it; None if it has not begun. A
+    machine that was switched off in order to boot, and is switched on only afterwards, gets the
+    step's time again.
+    """
+    if record.started_at is None:
+        return None
+    end = record.started_at + step.body.timeout
+    if asked(record) == ON.word and record.expires_at is not None:
+        return max(end, record.expires_at)
+    return end
+
+
+def over(step: Step, record: StepStatus, seen: JobObservation) -> bool:
+    """Report whether the step's time is over."""
+    end = deadline(step, record)
+    return end is not None and silence.over(seen, record.started_at, end)
+
+
+def ends_at(step: Step, record: StepStatus, seen: JobObservation) -> datetime:
+    """Return the deadline by our clock: a request made now expires then."""
+    end = deadline(step, record) or seen.now
+    return by_our_clock(seen, record.started_at or seen.now, end)
+
+
+def never_shown(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
+    """Fail a step after its timeout, if only others can show its effect; wait while answers may
+    still arrive.
+    """
+    return unheard(job, seen, step, record, deadline(step, record) or seen.now, why)
+
+
+def proven_dark(job: Job, power: PowerSeen | None) -> bool:
+    """Report whether the provider says that the machine is off or gone. A provider that does not
+    know a machine proves that it is gone only if it knew it before in this job: it may have been
+    asked in the wrong place.
+    """
+    if power is None:
+        return False
+    known = any(WAS in record.output for record in job.status.steps)
+    return power.dark or (power.outcome is RequestOutcome.GONE and known)
+
+
+def leave(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
+    """Return None when guards, evidence and permit allow the request; else the hold, the end, or
+    the move that regains the permit.
+    """
+    return may(job, seen, evidence=evidence) or stands(job, seen)
+
+
+def write(
+    job: Job,
+    seen: JobObservation,
+    node: NodeSeen,
+    step: Step,
+    record: StepStatus,
+    wish: ProviderRequest,
+    **noted: str,
+) -> Move:
+    """Record the request in the status; the round after that write sends it. A request sent before
+    the status was removed is recorded as it was, and is not sent again.
+    """
+    output = {k: v for k, v in record.output.items() if k not in (HEARD, BACK)}
+    machine = {MACHINE: node.provider_id} if node.provider_id else {}
+    output |= {ASKED: wish.word, **machine, **noted}
+    noted_record = record.model_copy(update={"output": output})
+    end = ends_at(step, record, seen)
+    if wish is ON and seen.now >= end:
+        end = seen.now + step.body.timeout
+    if (earlier := asked_earlier(job, record, wish.word)) is not None:
+        return _as_before(job, noted_record, earlier, end), JobAct.NONE
+    return ask(job, seen.now, node, noted_record, StepBy.PROVIDER, end), JobAct.NONE
+
+
+def _as_before(job: Job, record: StepStatus, earlier: Requested, end: datetime) -> Job:
+    """Record a request that was sent before the status was removed, with an unclear outcome."""
+    boot_id = "" if earlier.boot_id == "-" else earlier.boot_id
+    asked_before = record.model_copy(
+        update={
+            "by": StepBy.PROVIDER,
+            "request_id": earlier.request_id,
+            "asked_at": record.started_at,
+            "boot_id": boot_id,
+            "expires_at": end,
+            "output": {**record.output, HEARD: UNCLEAR},
+        }
+    )
+    owned = job.status.owned.model_copy(update={"boot_id": boot_id})
+    return put(job, asked_before).having(owned=owned, hold=None)
+
+
+def go_on(
+    job: Job,
+    seen: JobObservation,
+    record: StepStatus,
+    wish: ProviderRequest,
+    no: No,
+    *,
+    check: bool = True,
+    evidence: bool | None = None,
+    repeatable: bool = False,
+) -> Move:
+    """Send the recorded request as often as allowed, and record its outcome.
+
+    no: what follows when the provider refuses
+    check: whether guards, evidence and permit are checked right before it
+    evidence: whether the evidence must be known true; None: unless this rung did something before
+    repeatable: whether the provider recognizes a repeated request by its ID
+    """
+    heard = seen.heard
+    repeats = wish.state or repeatable
+    if heard is not None and heard.act is wish.act and heard.outcome is not None:
+        return _heed(job, seen, record, wish, repeats, no)
+    if wish is OFF and (move := _of_another_boot(job, seen, record)) is not None:
+        return move
+    if _refused_lately(job, seen.now) or not _due(job, seen, record, repeats, wish):
+        return wait(job)
+    if (move := _of_another_time(job, seen, record, wish)) is not None:
+        return move
+    if check:
+        free = withdrawn(job, record) if seen.unasked else job
+        needs = not begun(free) if evidence is None else evidence
+        if (stop := leave(free, seen, evidence=needs)) is not None:
+            after, act = stop
+            return (job, act) if act is not JobAct.NONE else (after, act)
+    if wish in (RESET, REPLACE) and to_note(job) is not None:
+        return job, JobAct.NOTE_REQUEST
+    return job, wish.act
+
+
+def _of_another_boot(job: Job, seen: JobObservation, record: StepStatus) -> Move | None:
+    """Decide again about a host that has booted since the request to switch it off: only a fault
+    that is known true in the current boot lets the request be sent. None: the boot is the recorded
+    one.
+    """
+    boot_id = seen.node.boot_id if seen.node is not None else ""
+    if not boot_id or not record.boot_id or boot_id == record.boot_id:
+        return None
+    decided = put(job, record.model_copy(update={"boot_id": boot_id}))
+    return leave(job, seen, evidence=True) or (decided, JobAct.NONE)
+
+
+def _of_another_time(
+    job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest
+) -> Move | None:
+    """Extend a request with a past recorded expiry while its step has more time by
+    our clock.
+    """
+    end, step = record.expires_at, job.step
+    if wish not in GUARDED or step is None or end is None or seen.now < end:
+        return None
+    later = ends_at(step, record, seen)
+    if later <= seen.now:
+        return wait(job)
+    return put(job, record.model_copy(update={"expires_at": later})), JobAct.NONE
+
+
+def _refused_lately(job: Job, now: datetime) -> bool:
+    return held_for(job, HoldReason.ACT_REFUSED) and not due(job, now)
+
+
+def _due(
+    job: Job, seen: JobObservation, record: StepStatus, repeats: bool, wish: ProviderRequest
+) -> bool:
+    """Report whether the recorded request must be sent now."""
+    if seen.unasked:
+        return True
+    match record.output.get(HEARD, ""):
+        case "taken":
+            return wish.state and seen.now >= (record.asked_at or seen.now) + AGAIN
+        case "":
+            return repeats
+        case _:
+            return repeats and due(job, seen.now)
+
+
+def _heed(
+    job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest, repeats: bool, no: No
+) -> Move:
+    """Record the outcome of the request that the last round sent."""
+    heard, now = seen.heard, seen.now
+    assert heard is not None
+    match heard.outcome:
+        case RequestOutcome.TAKEN:
+            at = {"asked_at": now} if wish.state else {}
+            return put(job, noted(record, TAKEN, **at)).having(hold=None), JobAct.NONE
+        case RequestOutcome.GONE if wish in (OFF, REPLACE):
+            return put(job, noted(record, GONE)).having(hold=None), JobAct.NONE
+        case RequestOutcome.UNCLEAR if not repeats:
+            why = f"{heard.error}; it may have been taken, and is not asked for again"
+            return put(job, noted(record, UNCLEAR, message=why[:1024])).having(
+                hold=None
+            ), JobAct.NONE
+        case RequestOutcome.UNCLEAR:
+            return away(put(job, noted(record, UNCLEAR)), seen, record, heard.error)
+        case RequestOutcome.HELD:
+            return _refused(job, seen, record, wish)
+        case RequestOutcome.LATER:
+            back = put(job, noted(record, LATER)) if wish.state else withdrawn(job, record)
+            return away(back, seen, record, heard.error, heard.after)
+        case _:
+            return no(heard.error)
+
+
+def _refused(job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest) -> Move:
+    """Hold after a check that prevented the request. A request that this process recorded and never
+    sent is decided again, and its step gets its whole time again: such a refusal leads to no other
+    rung. A request that may have been sent stays recorded and is sent again. A reset of a host that
+    has booted meanwhile stays too: the boot ends its step.
+    """
+    heard, now, step = seen.heard, seen.now, job.step
+    assert heard is not None
+    until = now + REFUSED_AGAIN
+    if not seen.unasked or (wish is RESET and heard.booted) or step is None:
+        return hold(job, now, HoldReason.ACT_REFUSED, heard.error, until=until)
+    times = {"started_at": now, "expires_at": now + step.body.timeout}
+    anew = record.model_copy(update=times)
+    after = put(job, anew) if wish.state else withdrawn(job, anew)
+    return hold(after, now, HoldReason.ACT_REFUSED, heard.error, until=until)
+
+
+def lacks_permit(answer: AgentRequest | None) -> bool:
+    """Report whether the agent did nothing because it found no permit that was valid at that
+    moment.
+    """
+    refused = answer is not None and answer.state is RequestState.REFUSED
+    return refused and answer is not None and answer.output.startswith(WITHOUT_PERMIT)
+
+
+def decide_anew(job: Job, seen: JobObservation, record: StepStatus, step: Step, why: str) -> Move:
+    """Decide again after an agent's refusal for want of a permit: nothing was done, and the step
+    gets its whole time again.
+    """
+    now = seen.now
+    times = {"started_at": now, "expires_at": now + step.body.timeout}
+    after = withdrawn(job, record.model_copy(update=times))
+    return hold(after, now, HoldReason.ACT_REFUSED, why, until=now + REFUSED_AGAIN)
+
+
+def noted(record: StepStatus, word: str, **changes: object) -> StepStatus:
+    """Return the record with the outcome `word`."""
+    return record.model_copy(update={"output": {**record.output, HEARD: word}, **changes})
+
+
+def withdrawn(job: Job, record: StepStatus) -> Job:
+    """Remove the request from the record: it was not sent, or not taken. The job is no longer in
+    flight.
+    """
+    output = {k: v for k, v in record.output.items() if k not in (ASKED, HEARD)}
+    changes = {"by": StepBy.OPERATOR, "asked_at": None, "output": output}
+    return put(job, record.model_copy(update=changes))
+
+
+def away(
+    job: Job, seen: JobObservation, record: StepStatus, why: str, after: timedelta | None = None
+) -> Move:
+    """Hold for a provider that does not answer, or not now. `after`: the delay that it asks for."""
+    waited = seen.now - (record.started_at or seen.now)
+    until = seen.now + min(after or patience(waited), LATEST)
+    return hold(job, seen.now, HoldReason.PROVIDER_UNREACHABLE, why, until=until)
+
+
+def waits_for_provider(job: Job, now: datetime) -> bool:
+    """Report whether the time to repeat a request that was not taken, or was prevented, has not
+    come.
+    """
+    reasons = (HoldReason.PROVIDER_UNREACHABLE, HoldReason.ACT_REFUSED)
+    return held_for(job, *reasons) and not due(job, now)
+
+
+def free_to_ask(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
+    """Return None when the provider or agent may be asked for something new."""
+    if waits_for_provider(job, seen.now):
+        return wait(job)
+    return leave(job, seen, evidence=evidence)
+
+
+def unread(job: Job, seen: JobObservation, record: StepStatus, no: No) -> Move:
+    """Wait, or fail, while there is no reading of the machine's power: nothing is done
+    without one.
+    """
+    power = seen.power
+    if power is None:
+        return wait(job)
+    if power.outcome in (RequestOutcome.REFUSED, RequestOutcome.GONE):
+        return no(power.why)
+    if waits_for_provider(job, seen.now):
+        return wait(job)
+    return away(job, seen, record, power.why, power.after)
+
+
+def kept_dark(job: Job, fault: FaultAssessment, power: PowerSeen | None) -> FaultAssessment:
+    """Return the fault, held true for a machine that this job switched off, whatever the evidence
+    says: otherwise the ladder would stop and leave the node cordoned and fenced.
+    """
+    if power is None or not power.dark or not switched_off(job):
+        return fault
+    why = "the machine is dark: this job switched it off"
+    return replace(fault, evidence=Truth.TRUE, gone=Truth.FALSE, agreed=True, why=fault.why or why)
+
+
+def next_path(step: Step, record: StepStatus) -> PowerPath | None:
+    """Return the first path of a reboot that has not failed; a failed one has its reason in the
+    output.
+    """
+    assert step.reboot is not None
+    return next((path for path in step.reboot.via if path not in record.output), None)
+
+
+def fence_failed(job: Job) -> bool:
+    """Report whether the job stopped at a step `fence` that failed."""
+    record = job.record
+    return record is not None and record.name == "fence" and record.state is StepState.FAILED
+
+
+def asks_power(job: Job, node: NodeSeen | None) -> bool:
+    """Report whether the provider's reading of the machine is needed now."""
+    step, record = job.step, job.under_way
+    if job.close_reason is not None:
+        return left_off(job)
+    if switched_off(job) and job.phase in OPEN:
+        return True
+    if job.phase is JobPhase.NEEDS_HUMAN:
+        return fence_failed(job)
+    if job.phase is not JobPhase.RUNNING or step is None or record is None:
+        return False
+    if step.migrate is not None:
+        # A node that is not Ready may be off: then no pod on it has to be waited for.
+        return node is not None and node.ready not in ("True", "")
+    if step.reboot is None and step.power_cycle is None:
+        return step.name in POWER
+    if step.reboot is not None and not asked(record):
+        return record.asked_at is None and next_path(step, record) is PowerPath.PROVIDER
+    # The step then waits for a boot, which the provider's reading cannot prove.
+    return not (asked(record) in (ON.word, RESET.word) and record.output.get(HEARD) == TAKEN)
+
+
+def asks_replacing(job: Job) -> bool:
+    """Report whether the replacement of the machine must be read: who can do it, and
+    its progress.
+    """
+    record = job.under_way
+    return (
+        job.close_reason is None
+        and job.phase is JobPhase.RUNNING
+        and record is not None
+        and record.name == "replace"
+    )
+
+
+def asks_rollback(job: Job) -> bool:
+    """Report whether the progress of a component's rollback must be read."""
+    record = job.under_way
+    return (
+        job.close_reason is None
+        and job.phase is JobPhase.RUNNING
+        and record is not None
+        and record.name == "rollbackComponent"
+    )

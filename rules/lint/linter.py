@@ -1,0 +1,61 @@
+"""All findings of a set of rules."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from kubenode.api.v1alpha1 import Expression, NodeRemedier
+from rules.lint import durations, evidence, patterns, proof, steps, together
+from rules.lint.finding import LintFinding, Remark, finding
+from rules.nodekeys import NodeKeys
+
+DEFAULT_KEYS = NodeKeys()
+
+
+def lint(
+    rules: Sequence[NodeRemedier],
+    known: Sequence[NodeRemedier] = (),
+    *,
+    conditions: Collection[str] = (),
+    node_keys: NodeKeys = DEFAULT_KEYS,
+) -> list[LintFinding]:
+    """What is wrong or unwise with `rules`, in their order. Nothing is compiled here.
+
+    known       rules that are loaded beside them, and are not judged
+    conditions  further condition types that exist, such as those of a live fleet
+    node_keys   labels and annotations that the operator lets rules set
+    """
+    inferred, types = _inferred(rules, known), frozenset(conditions)
+    found: dict[str, list[LintFinding]] = {rule.metadata.name: [] for rule in rules}
+    for rule in rules:
+        name = rule.metadata.name
+        found[name] += (finding(name, r) for r in _of(rule, inferred, types, node_keys))
+    for name, remark in together.remarks(rules, known):
+        found[name].append(finding(name, remark))
+    return [one for several in found.values() for one in several]
+
+
+def _of(
+    rule: NodeRemedier,
+    inferred: proof.Inferred,
+    conditions: frozenset[str],
+    node_keys: NodeKeys,
+) -> Iterator[Remark]:
+    yield from evidence.remarks(rule, inferred, conditions)
+    yield from patterns.remarks(rule)
+    yield from proof.remarks(rule, inferred)
+    yield from steps.remarks(rule, node_keys)
+    yield from durations.remarks(rule)
+
+
+def _inferred(
+    rules: Sequence[NodeRemedier], known: Sequence[NodeRemedier]
+) -> dict[str, Expression]:
+    """Evidence of each derived fact; of several rules that infer one, of all together."""
+    found: dict[str, list[Expression]] = {}
+    judged = {rule.metadata.name for rule in rules}
+    for rule in (*rules, *(other for other in known if other.metadata.name not in judged)):
+        if rule.spec.infer is not None:
+            found.setdefault(rule.spec.infer.fact, []).append(rule.spec.when)
+    return {
+        fact: whens[0] if len(whens) == 1 else Expression.model_construct(any=whens)
+        for fact, whens in found.items()
+    }

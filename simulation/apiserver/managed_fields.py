@@ -1,0 +1,254 @@
+"""metadata.managedFields: who wrote which fields, and what an apply may take or must refuse.
+
+Where a real server notes every writer, this one notes those that give a `fieldManager`, and all
+writers of an object that has such notes: most writes of a demo have no reader for them. Of what
+nobody noted, the first apply says that `before-first-apply` wrote it, as a real server does.
+Source: apimachinery `pkg/util/managedfields/internal`, structured-merge-diff `merge/update.go`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from simulation.apiserver import fields
+from simulation.apiserver.errors import ApiError, Obj
+from simulation.apiserver.fields import Paths
+from simulation.apiserver.merge import merge, with_parents, without
+from simulation.apiserver.registry import Resource
+from simulation.apiserver.shape import Shape, of_schema
+from simulation.apiserver.type_decoder import shape_of
+
+APPLY, UPDATE = "Apply", "Update"
+BEFORE = "before-first-apply"
+ANCIENT = "ancient-changes"
+MOST_UPDATERS = 10
+"""Entries of updates that are kept apart."""
+METADATA = ("f:metadata",)
+NOT_OWNED = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "name",
+        "namespace",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""Metadata that nobody owns."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Manager:
+    """A writer: `operation` is Apply or Update, `subresource` "" for the object itself."""
+
+    operation: str
+    name: str
+    version: str
+    subresource: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a writer owns, and when that last changed."""
+
+    paths: frozenset[fields.Path]
+    time: str
+
+
+Entries = Mapping[Manager, Entry]
+
+
+def decode(managed: Any) -> dict[Manager, Entry]:
+    """The entries of a `managedFields`. Raises ValueError for what is none."""
+    found: dict[Manager, Entry] = {}
+    try:
+        for entry in managed or ():
+            manager = Manager(
+                entry["operation"],
+                entry.get("manager", ""),
+                entry["apiVersion"],
+                entry.get("subresource", ""),
+            )
+            if manager.operation not in (APPLY, UPDATE):
+                raise ValueError(f"managedFields: unknown operation {manager.operation!r}")
+            paths = frozenset(fields.decode(entry.get("fieldsV1") or {}))
+            found[manager] = Entry(paths, entry.get("time") or "")
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("managedFields that cannot be read") from error
+    return found
+
+
+def encode(entries: Entries) -> list[Obj]:
+    """The `managedFields` of entries, in the order of a real server."""
+    order = sorted(
+        entries.items(),
+        key=lambda item: (item[0].operation, item[1].time, item[0].name, item[0].version, item[0]),
+    )
+    return [_written(manager, entry) for manager, entry in order]
+
+
+def _written(manager: Manager, entry: Entry) -> Obj:
+    return {
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": manager.version,
+        **({"time": entry.time} if entry.time else {}),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields.encode(set(entry.paths)),
+        **({"subresource": manager.subresource} if manager.subresource else {}),
+    }
+
+
+@lru_cache(maxsize=256)
+def shape(resource: Resource) -> Shape:
+    """The shape of whole objects of a resource."""
+    if resource.schema is None:
+        return shape_of(resource)
+    custom = of_schema(resource.schema.source)
+    head = shape_of(resource).fields
+    text = Shape("string", whole=True)
+    whole = {**custom.fields, "apiVersion": text, "kind": text, **head}
+    return Shape("object", element=custom.element, load=lambda: whole)
+
+
+def owned_part(obj: Obj) -> Obj:
+    """An object without what nobody owns."""
+    metadata = {k: v for k, v in (obj.get("metadata") or {}).items() if k not in NOT_OWNED}
+    rest = {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata")}
+    return {**rest, "metadata": metadata} if metadata else rest
+
+
+def _nobodys(paths: Paths) -> Paths:
+    return paths - {METADATA}
+
+
+# ---- updates
+
+
+def updated(
+    resource: Resource, old: Obj | None, new: Obj, entries: Entries, who: Manager, now: str
+) -> dict[Manager, Entry]:
+    """The entries after `who` made `new` of `old` (None: created it) other than by an apply."""
+    changes = fields.compare(owned_part(old or {}), owned_part(new), shape(resource))
+    changed = _nobodys(changes.added | changes.modified)
+    left = _taken(entries, who, changed | changes.removed)
+    mine = set(entries[who].paths) - changes.removed if who in entries else set()
+    if changed or (who in entries and mine != entries[who].paths):
+        left[who] = Entry(frozenset(mine | changed), now)
+    elif who in entries:
+        left[who] = entries[who]
+    return _few({manager: entry for manager, entry in left.items() if entry.paths}, now)
+
+
+def _taken(entries: Entries, who: Manager, paths: Paths) -> dict[Manager, Entry]:
+    """The entries of all but `who`, without `paths`."""
+    left = {}
+    for manager, entry in entries.items():
+        if manager != who:
+            rest = entry.paths - paths if not entry.paths.isdisjoint(paths) else entry.paths
+            if rest:
+                left[manager] = replace(entry, paths=rest)
+    return left
+
+
+def _few(entries: dict[Manager, Entry], now: str) -> dict[Manager, Entry]:
+    """At most MOST_UPDATERS updates apart; the oldest become one."""
+    updates = [manager for manager in entries if manager.operation == UPDATE]
+    if len(updates) <= MOST_UPDATERS:
+        return entries
+    updates.sort(key=lambda manager: (entries[manager].time, manager))
+    old = updates[: len(updates) - MOST_UPDATERS + 1]
+    paths = frozenset().union(*(entries[manager].paths for manager in old))
+    time = max(entries[manager].time for manager in old) or now
+    kept = {manager: entry for manager, entry in entries.items() if manager not in old}
+    return {**kept, Manager(UPDATE, ANCIENT, old[-1].version, ""): Entry(paths, time)}
+
+
+# ---- apply
+
+
+def applied(
+    resource: Resource,
+    live: Obj,
+    config: Obj,
+    entries: Entries,
+    who: Manager,
+    free: Paths | None,
+    now: str,
+) -> tuple[Obj, dict[Manager, Entry]]:
+    """What an apply of `config` makes of `live` ({} for none), and who owns what then.
+
+    `free` are fields of others that it may take, None for all of them.
+    Raises ApiError 409 for fields of others, 500 for what the kind cannot hold.
+    """
+    form = shape(resource)
+    mine = _owned_by(resource, config, form)
+    last = entries[who].paths if who in entries else frozenset()
+    after = {**entries, who: Entry(frozenset(mine), now)}
+    merged = merge(live, config, form)
+    if last:
+        paths = {path for entry in after.values() for path in entry.paths}
+        held = with_parents(paths | {METADATA}, form)
+        merged = without(merged, with_parents(last, form) - held, form)
+    changes = fields.compare(owned_part(live), owned_part(merged), form)
+    changed = changes.added | changes.modified
+    if free is not None:
+        _refuse_conflicts(entries, who, changed - free)
+    left = _taken(entries, who, changed | changes.removed)
+    same = who in entries and last == mine and not changed and not changes.removed
+    time = entries[who].time if same else now
+    if mine:
+        left[who] = Entry(frozenset(mine), time)
+    return merged, left
+
+
+def _owned_by(resource: Resource, config: Obj, form: Shape) -> Paths:
+    try:
+        return _nobodys(fields.of(owned_part(config), form))
+    except fields.Undeclared as error:
+        metadata = config["metadata"]
+        place = f"{metadata.get('namespace', '')}/{metadata['name']}"
+        kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+        message = f"failed to create typed patch object ({place}; {kind}): {error}"
+        raise ApiError(500, "", message) from error
+
+
+def _refuse_conflicts(entries: Entries, who: Manager, changed: Paths) -> None:
+    found = [
+        (_named(manager), fields.show(path))
+        for manager, entry in sorted(entries.items(), key=lambda item: _named(item[0]))
+        if manager != who
+        for path in sorted(entry.paths & changed, key=fields.shallow_first)
+    ]
+    if not found:
+        return
+    if len(found) == 1:
+        [(name, path)] = found
+        message = f"Apply failed with 1 conflict: conflict with {name}: {path}"
+    else:
+        lines = []
+        for name in dict.fromkeys(name for name, _ in found):
+            lines += [f"conflicts with {name}:", *(f"- {p}" for n, p in found if n == name)]
+        message = f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": path}
+        for name, path in found
+    ]
+    raise ApiError(409, "Conflict", message, causes=causes)
+
+
+def _named(manager: Manager) -> str:
+    name = f'"{manager.name}"'
+    if manager.subresource:
+        name += f' with subresource "{manager.subresource}"'
+    return f"{name} using {manager.version}" if manager.operation == UPDATE else name
+
+
+def before_first_apply(resource: Resource, live: Obj, now: str) -> dict[Manager, Entry]:
+    """The entries of an object whose writers nobody noted."""
+    return updated(resource, None, live, {}, Manager(UPDATE, BEFORE, resource.gv, ""), now)
