@@ -72,7 +72,7 @@ class Worker:
         self.read_again: Callable[[str], None] = lambda job: None
         """Called with a job that has to be tried again, for who knows how to read it anew."""
 
-    def seen(self, name: str, job: Job | None) -> None:
+    def observe_job(self, name: str, job: Job | None) -> None:
         """The newest state of a job, None when it is gone. Never blocks."""
         if job is None:
             self._jobs.pop(name, None)
@@ -127,22 +127,22 @@ class Worker:
 class Agent:
     """One host's agent, without globals.
 
-    kube     the API server under the agent's own identity
-    node     the node's name, as jobs give it in spec.nodeName
-    agent    the agent's name, spec.agent of jobs and the name of its Lease
-    probes   who answers questions about the host
-    settle   seconds that a unit must stay up to count as started
-    ports    the host besides its units; None: nothing but units is repaired
-    allowed  what the configuration lets repairs touch
-    scripts  what RunScript may run, by name
-    checks   what RunCheck may run, by name
+    kube       the API server under the agent's own identity
+    node       the node's name, as jobs give it in spec.nodeName
+    agent      the agent's name, spec.agent of jobs and the name of its Lease
+    probes     who answers questions about the host
+    settle     seconds that a unit must stay up to count as started
+    ports      the host besides its units; None: nothing but units is repaired
+    allowed    what the configuration lets repairs touch
+    scripts    what RunScript may run, by name
+    checks     what RunCheck may run, by name
     detectors  what watches the host; they are told through `outbox`
-    limit    of what is repaired without asking, if anything is
-    renewed  called once, when the Lease was renewed for the first time
+    limit      of what is repaired without asking, if anything is
+    renewed    called once, when the Lease was renewed for the first time
     host_root  where the host's files are, for what is only read
     collector  of diagnostics
-    metadata  the cloud's metadata service, which ApproveEvent speaks to
-    software  the host as its components need it, and where they are kept; None: none is managed
+    metadata   the cloud's metadata service, which ApproveEvent speaks to
+    software   the host as its components need it, and where they are kept; None: none is managed
     """
 
     name = "agent"

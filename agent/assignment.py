@@ -27,7 +27,7 @@ from kubenode.runtime.rate import Backoff, Spread
 log = logging.getLogger(__name__)
 
 PLURAL = "agentassignments"
-LOOK_SECONDS = 300.0
+CHECK_SECONDS = 300.0
 """Between two looks for an AgentAssignment while there is none, and whether it is still there."""
 RELIST_SPREAD = 10.0
 """Seconds over which the lists of all agents are spread after the API server has lost their place,
@@ -39,17 +39,17 @@ WATCHED = "\0"
 """In place of a request: known from the watches, so to be read anew."""
 HIGHEST_READ_RETRY = 30.0
 
-Asked = TypeVar("Asked", Job, Probe)
+RequestT = TypeVar("RequestT", Job, Probe)
 Item = tuple[str, str]
 """Plural and name of an object to read."""
 
 
 class JobReceiver(Protocol):
-    def seen(self, name: str, job: Job | None) -> None: ...
+    def observe_job(self, name: str, job: Job | None) -> None: ...
 
 
 class ProbeReceiver(Protocol):
-    def seen(self, name: str, probe: Probe | None) -> None: ...
+    def observe_probe(self, name: str, probe: Probe | None) -> None: ...
 
 
 class RequestSource:
@@ -79,9 +79,9 @@ class RequestSource:
         self._lost = asyncio.Event()
         self._queue: WorkQueue[Item] = WorkQueue(clock, high=HIGHEST_READ_RETRY, spread=spread)
         self.jobs = self._watch_of(JOBS, decode_job)
-        self.jobs.add_handler(lambda key, old, new: worker.seen(key, new))
+        self.jobs.add_handler(lambda key, old, new: worker.observe_job(key, new))
         self.questions = self._watch_of(PROBES, decode_probe)
-        self.questions.add_handler(lambda key, old, new: prober.seen(key, new))
+        self.questions.add_handler(lambda key, old, new: prober.observe_probe(key, new))
         self.assignment: Informer[Assignment] = Informer(
             kube,
             custom(PLURAL),
@@ -96,7 +96,7 @@ class RequestSource:
         )
         self.assignment.add_handler(lambda key, old, new: self._changed(new))
 
-    def _watch_of(self, plural: str, decode: Callable[[bytes], Asked]) -> Informer[Asked]:
+    def _watch_of(self, plural: str, decode: Callable[[bytes], RequestT]) -> Informer[RequestT]:
         return Informer(
             self._kube,
             custom(plural),
@@ -125,7 +125,7 @@ class RequestSource:
         backoff = Backoff(RETRY_LOW, RETRY_HIGH, self._spread)
         path = custom(PLURAL, self._agent)
         while True:
-            over = self._kube.outage.over
+            outage_ended = self._kube.outage.ended
             try:
                 await self._kube.get(path, decode_assignment)
             except (NotFound, Forbidden):
@@ -133,7 +133,7 @@ class RequestSource:
             except KubeError as error:
                 extra = {"agent": self._agent, "why": str(error)}
                 log.warning("the agent cannot read its assignment", extra=extra)
-                await wait(self._clock, over, max(backoff.next(), error.retry_after or 0.0))
+                await wait(self._clock, outage_ended, max(backoff.next(), error.retry_after or 0.0))
             else:
                 return True
 
@@ -142,22 +142,22 @@ class RequestSource:
     async def _watch_all(self) -> None:
         """Watch by `spec.agent` until there is an assignment."""
         for item in self._assigned:
-            self._hand_over(item, None)
+            self._deliver(item, None)
         self._assigned = {}
         for name, job in [*self.jobs.cache.items()]:  # from before an assignment was followed
-            self._worker.seen(name, job)
+            self._worker.observe_job(name, job)
         for name, probe in [*self.questions.cache.items()]:
-            self._prober.seen(name, probe)
+            self._prober.observe_probe(name, probe)
         async with asyncio.TaskGroup() as tasks:
             watches = [tasks.create_task(each.run()) for each in (self.jobs, self.questions)]
-            await self._pause_between_looks()
+            await self._pause_between_checks()
             while not await self._exists():
-                await self._pause_between_looks()
+                await self._pause_between_checks()
             for watch in watches:
                 watch.cancel()
 
-    async def _pause_between_looks(self) -> None:
-        await self._clock.sleep(LOOK_SECONDS * (0.5 + self._spread()))
+    async def _pause_between_checks(self) -> None:
+        await self._clock.sleep(CHECK_SECONDS * (0.5 + self._spread()))
 
     # -- with an assignment ---------------------------------------------------------------------
 
@@ -180,10 +180,10 @@ class RequestSource:
     async def _until_lost(self) -> None:
         """A deleted object is told by the watch, a deleted kind by nobody."""
         while True:
-            seconds = LOOK_SECONDS * (0.5 + self._spread())
+            seconds = CHECK_SECONDS * (0.5 + self._spread())
             if await wait(self._clock, self._lost, seconds):
                 return
-            fresh = self.assignment.fresh(self._watch_seconds + LOOK_SECONDS)
+            fresh = self.assignment.fresh(self._watch_seconds + CHECK_SECONDS)
             if not fresh and not await self._exists():
                 return
 
@@ -194,7 +194,7 @@ class RequestSource:
             return
         wanted = assignment.items(JOBS, PROBES)
         for item in self._assigned.keys() - wanted.keys():
-            self._hand_over(item, None)
+            self._deliver(item, None)
         for item, request in wanted.items():
             if self._assigned.get(item) != request:
                 self._queue.add(item)
@@ -221,22 +221,22 @@ class RequestSource:
 
     async def _read(self, item: Item) -> None:
         plural, name = item
-        found: Job | Probe | None
+        request: Job | Probe | None
         try:
             if plural == JOBS:
-                found = await self._kube.get(custom(plural, name), decode_job)
+                request = await self._kube.get(custom(plural, name), decode_job)
             else:
-                found = await self._kube.get(custom(plural, name), decode_probe)
+                request = await self._kube.get(custom(plural, name), decode_probe)
         except NotFound:
-            found = None
+            request = None
         if item in self._assigned:
-            self._hand_over(item, found)
+            self._deliver(item, request)
 
-    def _hand_over(self, item: Item, found: Job | Probe | None) -> None:
+    def _deliver(self, item: Item, request: Job | Probe | None) -> None:
         plural, name = item
         if plural == JOBS:
-            assert not isinstance(found, Probe)
-            self._worker.seen(name, found)
+            assert not isinstance(request, Probe)
+            self._worker.observe_job(name, request)
         else:
-            assert not isinstance(found, Job)
-            self._prober.seen(name, found)
+            assert not isinstance(request, Job)
+            self._prober.observe_probe(name, request)

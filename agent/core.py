@@ -48,11 +48,11 @@ class JobClient(Protocol):
         ...
 
     async def answer(
-        self, job: str, request_id: str, answer: Answer, over: Collection[str] = ()
+        self, job: str, request_id: str, answer: Answer, obsolete: Collection[str] = ()
     ) -> str:
         """Write one answer; the job's new resourceVersion, "" if the job is gone.
 
-        over  requests whose answers nobody reads any more: they are taken away
+        obsolete  requests whose answers nobody reads any more: they are taken away
         """
         ...
 
@@ -106,17 +106,17 @@ class AgentCore:
         """Bring every request of `job` to its answer. Raises KubeError: try again."""
         if job.spec.agent != self._agent:
             return  # another's to answer; the API server would refuse ours
-        asked = list(requests.open_requests(job))
-        if not asked:
+        pending = list(requests.open_requests(job))
+        if not pending:
             self._written.pop(job.metadata.uid, None)
             return
         if self._behind(job):
             return  # an older state than our own answer; the newer one is on its way
-        for request_id, step in asked:
-            answer = await self._one(job, step)
+        for request_id, step in pending:
+            answer = await self._answer_request(job, step)
             if answer is not None:
                 version = await self._jobs.answer(
-                    job.metadata.name, request_id, answer, requests.over(job)
+                    job.metadata.name, request_id, answer, requests.list_obsolete(job)
                 )
                 self._written[job.metadata.uid] = _number(version)
                 log.info(
@@ -132,7 +132,7 @@ class AgentCore:
     def _behind(self, job: Job) -> bool:
         return _number(job.metadata.resource_version) < self._written.get(job.metadata.uid, 0)
 
-    async def _one(self, job: Job, step: StepStatus) -> Answer | None:
+    async def _answer_request(self, job: Job, step: StepStatus) -> Answer | None:
         """The answer to one request; None if it is not asked any more."""
         try:
             request = requests.read(job, step)
@@ -184,7 +184,7 @@ class AgentCore:
         now, permitted = clock.now(), clock.monotonic()
         limit = min(request.timeout, self._until(request.expires_at))
         try:
-            before = await action.look(request, self._bench)
+            before = await action.read_before(request, self._bench)
         except Contraindicated as error:
             return self._refuse(str(error))
         except HostError as error:
@@ -238,7 +238,9 @@ class AgentCore:
             extra={"job": entry.job, "request": request.key.request_id, "action": entry.action},
         )
         try:
-            return await action.act(request, entry.before, self._left(request, entry), self._bench)
+            return await action.act(
+                request, entry.before, self._remaining_seconds(request, entry), self._bench
+            )
         except HostUnreachable as error:
             # Repairing the message bus itself looks like this.
             proven = await self._settling.proof(action, entry)
@@ -248,7 +250,7 @@ class AgentCore:
         except CannotAnswer as error:
             return failed(f"{error}; what came of it is unknown")
 
-    def _left(self, request: StepRequest, entry: JournalEntry) -> float:
+    def _remaining_seconds(self, request: StepRequest, entry: JournalEntry) -> float:
         """Seconds for the act: the operator gives up at the expiry, and would be surprised by an
         act that ends later.
         """

@@ -88,8 +88,8 @@ class Heartbeat:
         try:
             await self._kube.patch(lease(NAMESPACE, self._agent), fresh)
         except NotFound:
-            said = {key: value for key, value in annotations.items() if value is not None}
-            fresh["metadata"] = {"name": self._agent, "annotations": said}
+            present = {key: value for key, value in annotations.items() if value is not None}
+            fresh["metadata"] = {"name": self._agent, "annotations": present}
             try:
                 await self._kube.create(leases(NAMESPACE), fresh)
             except AlreadyExists:
@@ -98,8 +98,8 @@ class Heartbeat:
     def _annotations(self) -> dict[str, str | None]:
         """None takes an annotation away."""
         offset = self._offset()
-        told = None if offset is None else str(round(offset))
-        return {BOOT_ID_ANNOTATION: self._host.boot_id(), CLOCK_OFFSET_ANNOTATION: told}
+        offset_text = None if offset is None else str(round(offset))
+        return {BOOT_ID_ANNOTATION: self._host.boot_id(), CLOCK_OFFSET_ANNOTATION: offset_text}
 
     def _lease(self, annotations: dict[str, str | None]) -> dict[str, dict[str, object]]:
         return {

@@ -41,7 +41,7 @@ class JobPermits:
         if not class_:
             return ""
         assert request.step is not None
-        asked = ActRequest(
+        act_request = ActRequest(
             DisruptiveAct.REBOOT if request.step.action == REBOOT else DisruptiveAct.RESET,
             target=request.agent,
             node=request.node,
@@ -51,5 +51,5 @@ class JobPermits:
             holder_uid=request.key.job_uid,
             class_=class_,
         )
-        why = invalid(asked, await self._permits.read(request.permit))
+        why = invalid(act_request, await self._permits.read(request.permit))
         return str(ActRefused(RefusalReason.NO_PERMIT, why)) if why else ""

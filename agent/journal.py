@@ -40,9 +40,9 @@ class JournalError(Exception):
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One request. `outcome` None: begun, and never seen to end.
 
-    boot_id  of the host when it began
-    before   what the action saw before it acted
-    limit    seconds that the act was given
+    boot_id   of the host when it began
+    before    what the action saw before it acted
+    limit     seconds that the act was given
     ended_on  boot ID of the host when the outcome was seen
     """
 
@@ -158,7 +158,7 @@ class FileJournal:
             raise JournalError(f"journal folder {self._folder}: {error.strerror}") from error
 
     def _drop_old(self, names: list[str], now: datetime) -> list[str]:
-        kept = []
+        remaining = []
         for name in names:
             try:
                 entry = self.read(Key(*name.split(".", 1)))
@@ -166,8 +166,8 @@ class FileJournal:
                 entry = None
             old = entry is not None and now > entry.expires_at + KEEP
             if not (old and self._removed(name)):
-                kept.append(name)
-        return kept
+                remaining.append(name)
+        return remaining
 
     def _removed(self, name: str) -> bool:
         """What a disk that is full or read-only does not let go takes its room on."""

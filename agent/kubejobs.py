@@ -23,10 +23,10 @@ class KubeJobs:
             return None
 
     async def answer(
-        self, job: str, request_id: str, answer: Answer, over: Collection[str] = ()
+        self, job: str, request_id: str, answer: Answer, obsolete: Collection[str] = ()
     ) -> str:
         """A merge patch touches these keys alone, whatever the operator writes meanwhile."""
-        requests: dict[str, object] = {**dict.fromkeys(over), request_id: _plain(answer)}
+        requests: dict[str, object] = {**dict.fromkeys(obsolete), request_id: _plain(answer)}
         body = {"status": {"agent": {"requests": requests}}}
         try:
             written = await self._kube.patch(custom(PLURAL, job, "status"), body, decode=decode_job)

@@ -29,14 +29,14 @@ _ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
 
 def host(boot_id: str, agent: str, root: str = "/") -> Mapping[str, str]:
     """`status.host`. root: where the host's files are, `/host` in a DaemonSet."""
-    found = {
+    fields = {
         "bootID": boot_id,
         "os": _os(Path(root) / OS_RELEASE.lstrip("/")),
         "kernel": platform.release(),
         "arch": arch(),
         "agent": agent,
     }
-    return {name: value[:LONGEST] for name, value in found.items() if value}
+    return {name: value[:LONGEST] for name, value in fields.items() if value}
 
 
 def arch() -> str:
@@ -51,8 +51,8 @@ def _os(path: Path) -> str:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return ""
-    said = dict(line.split("=", 1) for line in lines if "=" in line)
-    parts = (said.get(name, "").strip("\"'") for name in ("ID", "VERSION_ID"))
+    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    parts = (values.get(name, "").strip("\"'") for name in ("ID", "VERSION_ID"))
     return "-".join(part for part in parts if part)
 
 

@@ -55,15 +55,15 @@ The node agent: does on this host what jobs ask of it. CONFIG is a TOML file
   ca_file, cert_file, key_file, token_file
   bootstrap_token_file  for the first certificate, where the agent keeps its own
   certificate_life      of those that it asks for, default 720h
-  state_dir          default /var/lib/kubenode-agent
-  host_root          where the host's files are, default /
-  log_level          debug, info, warning, error
-  checks             what RunCheck may run; in the file alone: [checks.NAME] argv, sha256
-  detectors          what is watched, and its limits; in the file alone: [detectors.NAME]
-  local              what is repaired without asking; in the file alone: [local.units."NAME"]
-  operator           https://HOST:PORT of the remedy operator; operator_ca_file checks it
-  operator_token_file  bearer token for the operator, default: token_file
-  metadata           whose metadata service is watched; in the file alone: [metadata] cloud
+  state_dir             default /var/lib/kubenode-agent
+  host_root             where the host's files are, default /
+  log_level             debug, info, warning, error
+  checks                what RunCheck may run; in the file alone: [checks.NAME] argv, sha256
+  detectors             what is watched, and its limits; in the file alone: [detectors.NAME]
+  local                 what is repaired without asking; in the file alone: [local.units."NAME"]
+  operator              https://HOST:PORT of the remedy operator; operator_ca_file checks it
+  operator_token_file   bearer token for the operator, default: token_file
+  metadata              whose metadata service is watched; in the file alone: [metadata] cloud
 """
 
 
@@ -104,12 +104,14 @@ async def run(loaded: Settings) -> None:
         records = FileRecords(state / COMPONENTS)
         limit = RestartLimit(state, loaded.local.units)
         identity = IdentityStore(state / IDENTITY) if loaded.managed else None
-        kept = str(identity.current) if identity is not None else ""
-        transport = _way(loaded, loaded.server, loaded.ca_file, loaded.token_file, kept)
+        identity_file = str(identity.current) if identity is not None else ""
+        transport = _make_transport(
+            loaded, loaded.server, loaded.ca_file, loaded.token_file, identity_file
+        )
         operator_ca = loaded.operator_ca_file or loaded.ca_file
         operator_token = loaded.operator_token_file or loaded.token_file
         operator = (
-            _way(loaded, loaded.operator, operator_ca, operator_token, kept)
+            _make_transport(loaded, loaded.operator, operator_ca, operator_token, identity_file)
             if loaded.operator
             else None
         )
@@ -188,16 +190,18 @@ def _agent(
     )
 
 
-def _way(loaded: Settings, server: str, ca_file: str, token_file: str, kept: str) -> PlainTransport:
-    """The way to a server, under one identity: of the file `kept`, or as the settings say.
+def _make_transport(
+    loaded: Settings, server: str, ca_file: str, token_file: str, identity_file: str
+) -> PlainTransport:
+    """The way to a server, under one identity: of the file `identity_file`, or as the settings say.
 
     Raises OSError, ValueError.
     """
     return PlainTransport(
         server,
         ca_file or None,
-        kept or loaded.cert_file or None,
-        kept or loaded.key_file or None,
+        identity_file or loaded.cert_file or None,
+        identity_file or loaded.key_file or None,
         token_file or None,
         user_agent=f"kubenode-agent/{version()}",
     )

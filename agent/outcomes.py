@@ -43,8 +43,8 @@ class Settling:
         end = self._bench.clock.monotonic() + limit
         while True:
             try:
-                left = max(0.0, end - self._bench.clock.monotonic())
-                return await action.prove(entry.before, left, self._bench)
+                remaining = max(0.0, end - self._bench.clock.monotonic())
+                return await action.prove(entry.before, remaining, self._bench)
             except HostUnreachable:  # the bus may be about to come back
                 if self._bench.clock.monotonic() + 1.0 > end:
                     return None

@@ -39,7 +39,7 @@ MOST_FIELDS = 64
 
 
 class Prober:
-    """A Part. `seen` takes the newest state of each HostProbe that names the agent."""
+    """A Part. `observe_probe` takes the newest state of each HostProbe that names the agent."""
 
     name = "prober"
 
@@ -54,15 +54,15 @@ class Prober:
         """server_now: what time it is at the API server, None: not known."""
         self._kube, self._probes, self._agent, self._clock = kube, probes, agent, clock
         self._server_now = server_now
-        self._asked: dict[str, Probe] = {}
+        self._pending: dict[str, Probe] = {}
         self._queue: WorkQueue[str] = WorkQueue(clock, high=RETRY_HIGH)
 
-    def seen(self, name: str, probe: Probe | None) -> None:
+    def observe_probe(self, name: str, probe: Probe | None) -> None:
         """None when it is gone. Never blocks."""
         if probe is None or not self._open(probe):
-            self._asked.pop(name, None)
+            self._pending.pop(name, None)
             return
-        self._asked[name] = probe
+        self._pending[name] = probe
         self._queue.add(name)
 
     def _open(self, probe: Probe) -> bool:
@@ -83,14 +83,16 @@ class Prober:
             while True:
                 await slots.acquire()
                 name = await self._queue.get()
-                tasks.create_task(self._one(name)).add_done_callback(lambda _: slots.release())
+                tasks.create_task(self._handle_probe(name)).add_done_callback(
+                    lambda _: slots.release()
+                )
 
-    async def _one(self, name: str) -> None:
+    async def _handle_probe(self, name: str) -> None:
         try:
-            probe = self._asked.get(name)
+            probe = self._pending.get(name)
             if probe is not None and self._open(probe):
                 await self._answer(probe)
-            self._asked.pop(name, None)
+            self._pending.pop(name, None)
             self._queue.forget(name)
         except KubeError as error:
             self._queue.retry(name, at_least=error.retry_after or 0.0)
@@ -100,7 +102,7 @@ class Prober:
 
     async def _answer(self, probe: Probe) -> None:
         """Raises KubeError: then it is asked and answered again."""
-        answer, error = await self._found(probe)
+        answer, error = await self._collect_answer(probe)
         status = {
             "answer": bounded(answer),
             "answeredAt": format_time(self._now()),
@@ -117,10 +119,10 @@ class Prober:
             extra={"probe": probe.metadata.name, "about": probe.spec.name, "error": error},
         )
 
-    async def _found(self, probe: Probe) -> tuple[Answer, str]:
-        left = probe.spec.expires_at - self._now()
+    async def _collect_answer(self, probe: Probe) -> tuple[Answer, str]:
+        remaining = probe.spec.expires_at - self._now()
         longest = BUNDLE_SECONDS if probe.spec.name == DIAGNOSTICS else ANSWER_SECONDS
-        seconds = min(left.total_seconds(), longest)
+        seconds = min(remaining.total_seconds(), longest)
         try:
             async with asyncio.timeout(seconds):
                 return await self._probes.answer(probe.spec.name, probe.spec.args or {}), ""

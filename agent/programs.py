@@ -20,7 +20,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG": "C",
 }
-KEPT = 64 * 1024
+OUTPUT_BYTES = 64 * 1024
 """Bytes of output that are kept, from its end: that tells why something failed."""
 DYING_SECONDS = 2.0
 LINE_BYTES = 64 * 1024
@@ -75,26 +75,26 @@ async def started(
 
 
 async def run(
-    argv: Sequence[str], limit: float, kept: int = KEPT, program: int | None = None
+    argv: Sequence[str], limit: float, output_bytes: int = OUTPUT_BYTES, program: int | None = None
 ) -> tuple[int, str]:
     """Exit status (negative: killed by that signal) and the end of what it said.
 
     Raises HostError when it cannot be started, TimeoutError when it takes more than `limit`
     seconds.
     """
-    with Output(kept, end=True) as said:
-        async with started(argv, said.inlet, said.inlet, program=program) as process:
-            said.close_inlet()
+    with Output(output_bytes, end=True) as output:
+        async with started(argv, output.inlet, output.inlet, program=program) as process:
+            output.close_inlet()
             async with asyncio.timeout(limit):
                 code = await process.wait()
-        return code, said.rest()
+        return code, output.rest()
 
 
 class Output:
     """Reads while a program writes, so that it never blocks; keeps the beginning, or the end."""
 
-    def __init__(self, kept: int, *, end: bool = False) -> None:
-        self._kept, self._end, self._said = kept, end, b""
+    def __init__(self, most_bytes: int, *, end: bool = False) -> None:
+        self._most_bytes, self._end, self._content = most_bytes, end, b""
         self._outlet, self.inlet = os.pipe()
         os.set_blocking(self._outlet, False)
 
@@ -109,9 +109,9 @@ class Output:
         except BlockingIOError:
             return False
         if self._end:
-            self._said = (self._said + part)[-self._kept :]
+            self._content = (self._content + part)[-self._most_bytes :]
         else:
-            self._said += part[: self._kept - len(self._said)]
+            self._content += part[: self._most_bytes - len(self._content)]
         if not part:
             asyncio.get_running_loop().remove_reader(self._outlet)
         return bool(part)
@@ -127,7 +127,7 @@ class Output:
         for _ in range(_PARTS):
             if not self._read():
                 break
-        return self._said.decode(errors="replace").strip()
+        return self._content.decode(errors="replace").strip()
 
     def __exit__(
         self,

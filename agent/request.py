@@ -66,7 +66,7 @@ def open_requests(job: Job) -> Iterator[tuple[str, StepStatus]]:
             yield step.request_id, step
 
 
-def over(job: Job) -> list[str]:
+def list_obsolete(job: Job) -> list[str]:
     """Requests that were answered and that no step speaks of any more; the API keeps 128 in all."""
     status = job.status
     if status is None or status.agent is None:
@@ -133,8 +133,8 @@ def refusal(
     if request.expires_at is None:
         return "the request has no expiry"
     if (server_now or now) >= request.expires_at:
-        whose = "the host's" if server_now is None else "the API server's"
-        return f"expired at {format_time(request.expires_at)}, {whose} clock is past it"
+        clock_owner = "the host's" if server_now is None else "the API server's"
+        return f"expired at {format_time(request.expires_at)}, {clock_owner} clock is past it"
     if request.step is None:
         return "the ladder has no agent step at this place"
     return ""

@@ -68,24 +68,25 @@ class SettingsError(CannotStart):
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Files are paths; "" is none.
 
-    node          name of the Node object of this host
-    agent         name in the client certificate (CN kubenode:agent:NAME); "" is the node's
-    server        https://HOST:PORT of the API server
-    token_file    bearer token, where there is no client certificate
+    node                  name of the Node object of this host
+    agent                 name in the client certificate (CN kubenode:agent:NAME); "" is the node's
+    server                https://HOST:PORT of the API server
+    token_file            bearer token, where there is no client certificate
     bootstrap_token_file  holds a token for the agent's first certificate, which it keeps itself
     certificate_life      of the certificates that it asks for then, such as 720h
-    state_dir     where the journal lives; must survive reboots
-    boot_id_file  where the kernel tells the boot ID
-    host_root     where the host's files are, for what is only read; a DaemonSet mounts them
-    checks        what RunCheck may run, by name; in the file alone
-    detectors     what is watched, see agent.detectors.settings; in the file alone
-    local         what is repaired without asking, see agent.local; in the file alone
-    repairs       what repairs may touch, see agent.actions.allowlist; in the file alone
-    scripts       what RunScript may run, by name; in the file alone
-    metadata      whose metadata service is watched; in the file alone
-    operator      https://HOST:PORT of the remedy operator, told of what the cloud says; "" is none
-    operator_ca_file  PEM of its authority; "" is that of the API server
-    operator_token_file  bearer token for the operator; "" is token_file
+    state_dir             where the journal lives; must survive reboots
+    boot_id_file          where the kernel tells the boot ID
+    host_root             where the host's files are, for what is only read; a DaemonSet mounts them
+    checks                what RunCheck may run, by name; in the file alone
+    detectors             what is watched, see agent.detectors.settings; in the file alone
+    local                 what is repaired without asking, see agent.local; in the file alone
+    repairs               what repairs may touch, see agent.actions.allowlist; in the file alone
+    scripts               what RunScript may run, by name; in the file alone
+    metadata              whose metadata service is watched; in the file alone
+    operator              https://HOST:PORT of the remedy operator, told of what the cloud says; ""
+                          is none
+    operator_ca_file      PEM of its authority; "" is that of the API server
+    operator_token_file   bearer token for the operator; "" is token_file
     """
 
     node: str
@@ -161,41 +162,43 @@ def _file(environ: Mapping[str, str], config: str | None) -> dict[str, object]:
 
 
 def _complaints(settings: Settings) -> list[str]:
-    found = []
+    complaints = []
     if not settings.server.startswith(("https://", "http://")):
-        found.append(f"server {settings.server!r}: give it as https://HOST:PORT")
+        complaints.append(f"server {settings.server!r}: give it as https://HOST:PORT")
     if bool(settings.cert_file) != bool(settings.key_file):
-        found.append("cert_file and key_file go together: set both or neither")
-    found += _identity(settings)
-    found += about_repairs(settings.repairs, settings.scripts)
+        complaints.append("cert_file and key_file go together: set both or neither")
+    complaints += _identity(settings)
+    complaints += about_repairs(settings.repairs, settings.scripts)
     if settings.operator and not settings.operator.startswith(("https://", "http://")):
-        found.append(f"operator {settings.operator!r}: give it as https://HOST:PORT")
+        complaints.append(f"operator {settings.operator!r}: give it as https://HOST:PORT")
     if settings.metadata.cloud and not settings.operator:
-        found.append("metadata.cloud is set, and nobody to tell: set operator as well")
+        complaints.append("metadata.cloud is set, and nobody to tell: set operator as well")
     if settings.log_level not in LEVELS:
-        found.append(f"log_level {settings.log_level!r}: one of {', '.join(LEVELS)}")
+        complaints.append(f"log_level {settings.log_level!r}: one of {', '.join(LEVELS)}")
     for name, check in settings.checks.items():
         if not check.argv or not check.argv[0].startswith("/"):
-            found.append(f"checks.{name}.argv: begin with the program's full path")
+            complaints.append(f"checks.{name}.argv: begin with the program's full path")
         if not _DIGEST.fullmatch(check.sha256):
-            found.append(f"checks.{name}.sha256 {check.sha256!r}: give the 64 digits of sha256sum")
-    found += settings.local.complaints()
+            complaints.append(
+                f"checks.{name}.sha256 {check.sha256!r}: give the 64 digits of sha256sum"
+            )
+    complaints += settings.local.complaints()
     for name in FILES:
         path = getattr(settings, name)
         if path and (why := _unreadable(path)):
-            found.append(f"{name} {path}: {why}; put it there or set {_var(name)}")
-    return found
+            complaints.append(f"{name} {path}: {why}; put it there or set {_var(name)}")
+    return complaints
 
 
 def _identity(settings: Settings) -> list[str]:
-    found = []
+    complaints = []
     known = Path(settings.state_dir) / IDENTITY / CURRENT
     if settings.managed and not settings.bootstrap_token_file and not known.exists():
-        found.append(
+        complaints.append(
             "no identity: set cert_file and key_file, or token_file, or bootstrap_token_file"
         )
     if settings.bootstrap_token_file and (settings.cert_file or settings.token_file):
-        found.append(
+        complaints.append(
             "bootstrap_token_file is for agents that keep their certificate themselves: set it or"
             " cert_file and key_file, or token_file, not both"
         )
@@ -204,8 +207,10 @@ def _identity(settings: Settings) -> list[str]:
     except ValueError:
         fits = False
     if not fits:
-        found.append(f"certificate_life {settings.certificate_life!r}: give 10m to 720h, 30 days")
-    return found
+        complaints.append(
+            f"certificate_life {settings.certificate_life!r}: give 10m to 720h, 30 days"
+        )
+    return complaints
 
 
 def _unreadable(path: str) -> str:

@@ -13,7 +13,7 @@ from agent.disk import Disk, RealDisk, replace
 
 log = logging.getLogger(__name__)
 
-RENEWED, REJECTED, TOLD = "renewed", "rejected", "rejected.told"
+RENEWED, REJECTED, REPORTED = "renewed", "rejected", "rejected.told"
 ROLLED_BACK = "AgentRolledBack"
 LONGEST = 1024
 
@@ -35,7 +35,7 @@ class Upgrade:
         path = self._folder / REJECTED
         try:
             text = self._disk.read(path)[:LONGEST].decode(errors="replace").strip()
-            self._disk.rename(path, self._folder / TOLD)
+            self._disk.rename(path, self._folder / REPORTED)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -145,12 +145,12 @@ class Job(Wire, frozen=True):
         if place >= FIRST_CHECK:
             place -= FIRST_CHECK
             steps = (rung.verify.checks if rung.verify is not None else None) or []
-        found = steps[place].action if 0 <= place < len(steps) else None
-        if found is not None and found.action == APPROVE:
+        action = steps[place].action if 0 <= place < len(steps) else None
+        if action is not None and action.action == APPROVE:
             # Which one the operator found out at work, so its record has it and no ladder can.
             event = (step.output or {}).get(EVENT, "")
-            return msgspec.structs.replace(found, params={EVENT: event})
-        return found
+            return msgspec.structs.replace(action, params={EVENT: event})
+        return action
 
     def answer(self, request_id: str) -> Answer | None:
         """What the API server has of our answer to `request_id`."""
@@ -199,8 +199,8 @@ class Assignment(Wire, frozen=True):
 
         jobs, probes: the plurals of both kinds.
         """
-        found = {(jobs, job.name): job.request for job in self.spec.jobs or ()}
-        return found | {(probes, name): "" for name in self.spec.probes or ()}
+        entries = {(jobs, job.name): job.request for job in self.spec.jobs or ()}
+        return entries | {(probes, name): "" for name in self.spec.probes or ()}
 
 
 decode_assignment = msgspec.json.Decoder(Assignment).decode

@@ -24,7 +24,7 @@ class Done(Model):
     """It is done, and nothing more is to be said."""
 
 
-class HeldPermit(Model):
+class OpenPermit(Model):
     """A permit that is not released."""
 
     name: str
@@ -44,7 +44,7 @@ class Status(Model):
     """`yes`, or why no question can be answered now."""
     nodes: dict[str, int]
     """Nodes by health: Healthy, Unhealthy, Starting, Leaving."""
-    permits: list[HeldPermit]
+    permits: list[OpenPermit]
     policies: dict[str, list[str]]
     """By policy what of it cannot be kept; it refuses what it covers."""
 
@@ -103,7 +103,7 @@ class Explanation(Model):
     """Those that cover the node for some operation."""
     ready: str
     """`yes`, or why every question is refused now, whatever the answers say."""
-    permits: list[HeldPermit]
+    permits: list[OpenPermit]
     waiting: list[Waiting]
     """Holders that wait for this node, with their places."""
     answers: list[Answer]

@@ -34,13 +34,13 @@ class Auditing:
             return
         key = (ask.holder.uid, ask.node, str(ask.class_))
         # A repeated request gets the same permit.
-        said = (str(verdict.reason), verdict.permit if verdict.allowed else verdict.scope)
+        answer = (str(verdict.reason), verdict.permit if verdict.allowed else verdict.scope)
         before = self._last.get(key, ("", ""))
-        self._last[key] = said
+        self._last[key] = answer
         self._last.move_to_end(key)
         if len(self._last) > self._most:
             self._last.popitem(last=False)
-        if before == said:
+        if before == answer:
             return
         holder = ask.holder
         self._audit.write(
@@ -54,7 +54,7 @@ class Auditing:
                 job=holder.name if holder.kind == JOB else "",
                 node=ask.node,
                 before=before[0],
-                after=" ".join(said).strip(),
+                after=" ".join(answer).strip(),
             )
         )
 

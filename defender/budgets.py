@@ -85,14 +85,14 @@ class _Reading:
 
     def all(self) -> Iterator[LimitBudget]:
         limit, tally = self.bound.limit, self.control.census.tally(self.bound.group)
-        asked = demand(
+        required = demand(
             limit.max_concurrent, limit.min_healthy, self.spec.small_pool.nodes, tally.members
         )
-        most = asked.most
+        most = required.most
         if most is not None:
             used = self.control.counts.used(self.bound)
             yield self._budget(BudgetKind.CONCURRENCY, used, most, most - used)
-        need = self._healthy_needed(limit, tally, asked)
+        need = self._healthy_needed(limit, tally, required)
         if need is not None:
             yield self._budget(BudgetKind.HEALTHY, tally.free, need, tally.free - need)
         if limit.rate is not None:
@@ -104,12 +104,12 @@ class _Reading:
             policy, index, scope, kind, self.bound.classes, used, limit, max(0, room)
         )
 
-    def _healthy_needed(self, limit: Limit, tally: CensusTally, asked: Demand) -> int | None:
+    def _healthy_needed(self, limit: Limit, tally: CensusTally, required: Demand) -> int | None:
         if limit.others_healthy:
             return max(0, tally.everyone - 1)
-        if asked.small:
+        if required.small:
             return max(0, tally.members - 1)
-        return None if limit.min_healthy is None else asked.stay
+        return None if limit.min_healthy is None else required.stay
 
     def _rate(self, rate: Rate) -> LimitBudget:
         counts = self.control.counts

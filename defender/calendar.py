@@ -23,7 +23,7 @@ from kubenode.runtime.process import forever
 
 log = logging.getLogger(__name__)
 
-LOOK = timedelta(minutes=1)
+RECOMPUTE_INTERVAL = timedelta(minutes=1)
 """Interval at which the times are computed again, because policies and clocks change."""
 NEXT = "next edge"
 """ID of the scheduler's job for the next change."""
@@ -40,9 +40,9 @@ class CalendarEvent:
 
 def next_edges(policies: Iterable[LoadedPolicy], now: datetime) -> list[CalendarEvent]:
     """Return the next changes, all that happen at the same time."""
-    found = [edge for policy in policies for edge in _edges(policy, now)]
-    soonest = min((edge.at for edge in found), default=None)
-    return [edge for edge in found if edge.at == soonest]
+    edges = [edge for policy in policies for edge in _edges(policy, now)]
+    soonest = min((edge.at for edge in edges), default=None)
+    return [edge for edge in edges if edge.at == soonest]
 
 
 def _edges(policy: LoadedPolicy, now: datetime) -> Iterator[CalendarEvent]:
@@ -54,9 +54,9 @@ def _edges(policy: LoadedPolicy, now: datetime) -> Iterator[CalendarEvent]:
                 pause.until, policy.name, f"the pause of {scope_of_pause(pause)} ends"
             )
     for operation in policy.spec.operations if policy.spec.windows else ():
-        found = _window(policy, operation, now)
-        if found is not None:
-            yield found
+        edge = _window(policy, operation, now)
+        if edge is not None:
+            yield edge
 
 
 def _window(policy: LoadedPolicy, operation: Operation, now: datetime) -> CalendarEvent | None:
@@ -85,10 +85,12 @@ class Calendar:
     async def run(self) -> None:
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
         self._scheduler = AsyncIOScheduler(timezone=UTC)
-        self._scheduler.add_job(self._due, IntervalTrigger(seconds=int(LOOK.total_seconds())))
+        self._scheduler.add_job(
+            self._due, IntervalTrigger(seconds=int(RECOMPUTE_INTERVAL.total_seconds()))
+        )
         self._scheduler.start()
         try:
-            self.look()
+            self.reschedule()
             await forever()
         finally:
             self._scheduler.shutdown(wait=False)
@@ -96,9 +98,9 @@ class Calendar:
 
     async def _due(self) -> None:
         """Run `look` in the event loop. APScheduler runs plain functions in a thread."""
-        self.look()
+        self.reschedule()
 
-    def look(self) -> None:
+    def reschedule(self) -> None:
         """Log the changes that have happened and schedule the next one. Also called when policies
         change.
         """

@@ -155,7 +155,7 @@ class CensusTally:
         self.taken += sign * other.taken
 
 
-def _of_one(member: CensusMember, taken: bool) -> CensusTally:
+def _tally_member(member: CensusMember, taken: bool) -> CensusTally:
     healthy = member.health is NodeHealth.HEALTHY
     return CensusTally(1, int(member.counted), int(healthy), int(healthy and taken))
 
@@ -231,7 +231,7 @@ class Census:
         for name, member in self._members.items():
             place = self._places[name] = self.coverage.place(member.labels)
             _, sums = alike.setdefault(id(place), (place, CensusTally()))
-            sums.add(_of_one(member, name in self._taken), +1)
+            sums.add(_tally_member(member, name in self._taken), +1)
         for place, sums in alike.values():
             for group in place.groups:
                 self._add(self._tallies, group, sums, +1)
@@ -263,18 +263,18 @@ class Census:
     def _count_the_dark(self, policy: str) -> None:
         for name, member in self._members.items():
             if self._in_the_dark(member, policy):
-                one = _of_one(member, name in self._taken)
+                tally = _tally_member(member, name in self._taken)
                 for group in self._places[name].groups:
                     if group[0] == policy:
-                        self._add(self._dark_tallies, group, one, +1)
+                        self._add(self._dark_tallies, group, tally, +1)
 
     def _count(self, member: CensusMember, place: PolicyCoverage, sign: int) -> None:
-        one = _of_one(member, member.name in self._taken)
+        tally = _tally_member(member, member.name in self._taken)
         dark = [policy for policy in self._dark if self._in_the_dark(member, policy)]
         for group in place.groups:
-            self._add(self._tallies, group, one, sign)
+            self._add(self._tallies, group, tally, sign)
             if dark and group[0] in dark:
-                self._add(self._dark_tallies, group, one, sign)
+                self._add(self._dark_tallies, group, tally, sign)
 
     def _add(
         self, sums: dict[Group, CensusTally], group: Group, other: CensusTally, sign: int
@@ -322,7 +322,7 @@ class Census:
     def _in_the_dark(self, member: CensusMember, policy: str) -> bool:
         return any(in_scope(scope, member.labels) for scope in self._dark.get(policy, ()))
 
-    def left_out(self, member: CensusMember, group: Group) -> bool:
+    def is_excluded(self, member: CensusMember, group: Group) -> bool:
         """Return whether a node of the group is not counted in its sums."""
         return self._dims(group) and self._in_the_dark(member, group[0])
 
@@ -336,7 +336,7 @@ class Census:
 
     def counts(self) -> dict[NodeHealth, int]:
         """Return the numbers of nodes by health, whether they have permits or not."""
-        found = dict.fromkeys(NodeHealth, 0)
+        totals = dict.fromkeys(NodeHealth, 0)
         for member in self._members.values():
-            found[member.health] += 1
-        return found
+            totals[member.health] += 1
+        return totals

@@ -37,10 +37,10 @@ def _not_enforced(policy: LoadedPolicy, now: datetime) -> Condition:
 def _common_cause(
     policy: LoadedPolicy, causes: Mapping[tuple[str, str], str], now: datetime
 ) -> Condition:
-    found = sorted(causes.items())
-    message = "; ".join(why for _, why in found) or "faults have nothing in common"
-    reason = "".join(f"{cause[0].upper()}{cause[1:]}" for cause in dict(key for key, _ in found))
-    return _condition(policy, COMMON_CAUSE, bool(found), reason or "None", message, now)
+    ordered = sorted(causes.items())
+    message = "; ".join(why for _, why in ordered) or "faults have nothing in common"
+    reason = "".join(f"{cause[0].upper()}{cause[1:]}" for cause in dict(key for key, _ in ordered))
+    return _condition(policy, COMMON_CAUSE, bool(ordered), reason or "None", message, now)
 
 
 def _condition(

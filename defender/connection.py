@@ -20,11 +20,11 @@ SILENCE_SECONDS = 60.0
 """Seconds without data after which a stream counts as dead. The server writes every 15 s."""
 AGAIN, AT_MOST = 0.5, 10.0
 """Least and greatest seconds until a lost stream is opened again."""
-LOOK_SECONDS = 10.0
+FILE_CHECK_SECONDS = 10.0
 """Interval in seconds at which certificate files are checked for changes."""
 LONGEST_LINE = 2**16
 """Greatest length of a line of a stream in bytes."""
-NOT_THIS_ONE = frozenset({502, 503, 504})
+FAILOVER_CODES = frozenset({502, 503, 504})
 """Status codes after which another replica is tried."""
 
 
@@ -83,10 +83,10 @@ class DefenderConnection:
         failures = []
         for _ in self._urls:
             url = self._urls[self._at]
-            left = max(deadline - time.monotonic(), 0.1)
+            remaining = max(deadline - time.monotonic(), 0.1)
             tried = f"{method} {url}{path.partition('?')[0]}"
             try:
-                return await self._once(method, url + path, body, longest, left, tried)
+                return await self._once(method, url + path, body, longest, remaining, tried)
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 failures.append(f"{tried}: {error or type(error).__name__}")
             self.turn_to_next()
@@ -108,10 +108,10 @@ class DefenderConnection:
             raw = await _read(answer, longest)
             if answer.status // 100 == 2:
                 return raw
-            said = f"{answer.status} {_why(raw)}"
-            if answer.status in NOT_THIS_ONE:
-                raise ValueError(said)
-            raise Unanswered(f"{tried}: {said}")
+            problem = f"{answer.status} {_why(raw)}"
+            if answer.status in FAILOVER_CODES:
+                raise ValueError(problem)
+            raise Unanswered(f"{tried}: {problem}")
 
     async def events(self, path: str) -> AsyncIterator[str]:
         """Yield the data of server-sent events without end. A lost stream is opened again."""
@@ -162,16 +162,16 @@ class _Trust:
         self._files = files or ClientTls()
         self._context: ssl.SSLContext | None = None
         self._content: tuple[bytes, ...] = ()
-        self._look_at = 0.0
+        self._check_at = 0.0
 
     def context(self, url: str) -> ssl.SSLContext | bool:
         if not url.startswith("https:"):
             return True
-        if self._context is None or time.monotonic() >= self._look_at:
+        if self._context is None or time.monotonic() >= self._check_at:
             content = self._read()
             if self._context is None or content != self._content:
                 self._context, self._content = self._new(), content
-            self._look_at = time.monotonic() + LOOK_SECONDS
+            self._check_at = time.monotonic() + FILE_CHECK_SECONDS
         return self._context
 
     def _read(self) -> tuple[bytes, ...]:

@@ -18,7 +18,7 @@ from defender.fleet.view import FleetView
 from defender.jobs import ObservedJob
 from defender.ledger import PermitLedger
 from defender.limits.bucket import horizon
-from defender.limits.case import LOOK_AGAIN
+from defender.limits.case import REQUEUE_AFTER
 from defender.pauses import common
 from defender.policies import BUILT_IN, LoadedPolicy
 from defender.queue import PermitQueue
@@ -34,7 +34,7 @@ class RiskControl:
     """State from which verdicts are computed.
 
     grace: time in which a new node need not be ready.
-    look_again: least time to wait if it is unknown when a limit will allow more.
+    requeue_after: least time to wait if it is unknown when a limit will allow more.
     fallback: rules what none of the policies covers, so that there is always a limit.
     pace: times of the breakers that no policy sets.
     displaced: pending pods that our acts displaced, None if unknown.
@@ -44,18 +44,18 @@ class RiskControl:
     def __init__(
         self,
         grace: timedelta = STARTUP_GRACE,
-        look_again: timedelta = LOOK_AGAIN,
+        requeue_after: timedelta = REQUEUE_AFTER,
         fallback: LoadedPolicy = BUILT_IN,
         pace: BreakerTimes = PACE,
     ) -> None:
-        self.look_again = look_again
+        self.requeue_after = requeue_after
         self.fallback = fallback
         self.policies: tuple[LoadedPolicy, ...] = ()
         self.census = Census(grace)
         self.ledger = PermitLedger()
         self.counts = LimitCounts(self.census, self.ledger)
         self.breakers = BreakerRegistry(self.census, self.ledger, pace)
-        self.queue = PermitQueue(self.census, self.ledger, QueueTimes(look_again))
+        self.queue = PermitQueue(self.census, self.ledger, QueueTimes(requeue_after))
         self.deadlines = Deadlines()
         self.displaced: int | None = 0
         self.fleet: FleetView | None = None
@@ -99,8 +99,8 @@ class RiskControl:
 
     def _ruling(self, ask: Ask) -> tuple[str, ...]:
         place = self.census.place(ask.node)
-        found = place.ruling(ask.operation) if place is not None else ()
-        return tuple(ruling.policy.name for ruling in found)
+        rulings = place.ruling(ask.operation) if place is not None else ()
+        return tuple(ruling.policy.name for ruling in rulings)
 
     def scopes_of(self, ask: Ask) -> frozenset[str] | None:
         """Return all scopes in which a permit for this act counts, as its status names them.
@@ -115,8 +115,8 @@ class RiskControl:
         scopes = {CLUSTER} | {bound.scope for ruling in rulings for bound in ruling.bounds}
         policies = [ruling.policy.name for ruling in rulings]
         only_everybodys = all(name in EVERYBODYS for name in policies)
-        found = record(scopes, () if only_everybodys else policies)
-        return found if len(found) <= MOST_SCOPES else None
+        recorded = record(scopes, () if only_everybodys else policies)
+        return recorded if len(recorded) <= MOST_SCOPES else None
 
     def missed(self, policy: str) -> int:
         """Return the evacuations whose deadline passed without a permit, since the start."""
@@ -136,9 +136,9 @@ class RiskControl:
         """Return how long released permits count, in the longest rate and in perNode; at least an
         hour.
         """
-        found = [timedelta(hours=1)]
+        spans = [timedelta(hours=1)]
         for policy in (*self.policies, self.fallback):
             if policy.spec is not None:
-                found.append(policy.spec.per_node.within)
-                found += [horizon(each.rate) for each in policy.spec.limits if each.rate]
-        return max(found)
+                spans.append(policy.spec.per_node.within)
+                spans += [horizon(each.rate) for each in policy.spec.limits if each.rate]
+        return max(spans)

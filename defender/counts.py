@@ -51,7 +51,7 @@ class LimitCounts:
         self._taken_anywhere: dict[Anywhere, set[Taken]] = {}
         census.on_moved = self._node_moved
         ledger.on_changed = self._permit_changed
-        self._permits.update(held.name for held in ledger)
+        self._permits.update(permit.name for permit in ledger)
 
     # -- keeping up ---------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ class LimitCounts:
         if self._coverage is not self._census.coverage:
             self._begin_anew()
         for node in self._nodes:
-            self._permits.update(held.name for held in self._ledger.on_node(node))
+            self._permits.update(permit.name for permit in self._ledger.on_node(node))
         names = list(self._permits)
         self._permits.clear()
         self._nodes.clear()
@@ -79,9 +79,9 @@ class LimitCounts:
             if (entry := self._entries.pop(name, None)) is not None:
                 nodes.add(entry.node)
                 self._leave(entry)
-            if (held := self._ledger.get(name)) is not None:
-                nodes.add(held.node)
-                self._enter(held)
+            if (permit := self._ledger.get(name)) is not None:
+                nodes.add(permit.node)
+                self._enter(permit)
         for node in nodes:
             self._census.take(node, bool(self._ledger.open_on(node)))
 
@@ -93,30 +93,30 @@ class LimitCounts:
         self._buckets.clear()
         self._scopes.clear()
         self._taken_anywhere.clear()
-        self._permits.update(held.name for held in self._ledger)
+        self._permits.update(permit.name for permit in self._ledger)
 
-    def _enter(self, held: LedgerPermit) -> None:
-        entry = self._entries[held.name] = PermitCost(held.node)
-        for bound in self._bounds_of(held):
-            if held.open and held.counts_as(bound.classes):
+    def _enter(self, permit: LedgerPermit) -> None:
+        entry = self._entries[permit.name] = PermitCost(permit.node)
+        for bound in self._bounds_of(permit):
+            if permit.open and permit.counts_as(bound.classes):
                 entry.keys.append(bound.key)
                 self._open[bound.key] += 1
             if bound.limit.rate is not None:
-                for taken in _taken(held, bound.classes):
+                for taken in _taken(permit, bound.classes):
                     entry.taken.append((bound.key, taken))
-                    self._kept_bucket(bound.key, bound.limit.rate).add(taken)
-        if held.scopes is None:
-            self._enter_anywhere(held, entry)
+                    self._ensure_bucket(bound.key, bound.limit.rate).add(taken)
+        if permit.scopes is None:
+            self._enter_anywhere(permit, entry)
 
-    def _enter_anywhere(self, held: LedgerPermit, entry: PermitCost) -> None:
-        for each, limit in self._limits_for(held):
+    def _enter_anywhere(self, permit: LedgerPermit, entry: PermitCost) -> None:
+        for each, limit in self._limits_for(permit):
             classes = classes_of(limit)
-            if held.open and held.counts_as(classes):
+            if permit.open and permit.counts_as(classes):
                 entry.anywhere.append(each)
                 self._open_anywhere[each] += 1
             if limit.rate is None:
                 continue
-            for taken in _taken(held, classes):
+            for taken in _taken(permit, classes):
                 entry.taken_anywhere.append((each, taken))
                 self._taken_anywhere.setdefault(each, set()).add(taken)
                 for scope in self._scopes.get(each, ()):
@@ -135,27 +135,27 @@ class LimitCounts:
         for key, taken in entry.taken:
             self._remove(key, taken)
 
-    def _bounds_of(self, held: LedgerPermit) -> Iterator[ScopedLimit]:
+    def _bounds_of(self, permit: LedgerPermit) -> Iterator[ScopedLimit]:
         """Yield the limits that count the permit, each in its scope."""
-        if held.scopes is None:
+        if permit.scopes is None:
             return
-        place = self._census.place(held.node)
-        found: dict[Key, ScopedLimit] = {}
+        place = self._census.place(permit.node)
+        bounds: dict[Key, ScopedLimit] = {}
         for ruling in (*place.rulings, place.fallback) if place is not None else ():
-            if _rules(ruling.policy, held):
-                found.update((bound.key, bound) for bound in ruling.bounds)
-        for policy, bound in self._coverage.recorded(held.scopes):
-            if _rules(policy, held):
-                found[bound.key] = bound
-        yield from found.values()
+            if _rules(ruling.policy, permit):
+                bounds.update((bound.key, bound) for bound in ruling.bounds)
+        for policy, bound in self._coverage.recorded(permit.scopes):
+            if _rules(policy, permit):
+                bounds[bound.key] = bound
+        yield from bounds.values()
 
-    def _limits_for(self, held: LedgerPermit) -> Iterator[tuple[Anywhere, Limit]]:
+    def _limits_for(self, permit: LedgerPermit) -> Iterator[tuple[Anywhere, Limit]]:
         for policy in self._coverage.everyone:
-            if policy.spec is not None and _rules(policy, held):
+            if policy.spec is not None and _rules(policy, permit):
                 for index, limit in enumerate(policy.spec.limits):
                     yield (policy.name, index), limit
 
-    def _kept_bucket(self, key: Key, rate: Rate) -> RateBucket:
+    def _ensure_bucket(self, key: Key, rate: Rate) -> RateBucket:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = RateBucket(rate)
@@ -189,10 +189,10 @@ class LimitCounts:
 
     def bucket(self, bound: ScopedLimit, rate: Rate) -> RateBucket:
         """Return the token bucket of the limit, which must not be changed."""
-        found = self._buckets.get(bound.key)
-        if found is None and self._taken_anywhere.get(bound.key[:2]):
-            found = self._kept_bucket(bound.key, rate)
-        return found if found is not None else RateBucket(rate)
+        stored = self._buckets.get(bound.key)
+        if stored is None and self._taken_anywhere.get(bound.key[:2]):
+            stored = self._ensure_bucket(bound.key, rate)
+        return stored if stored is not None else RateBucket(rate)
 
     def tokens(
         self, bound: ScopedLimit, rate: Rate, now: datetime, mine: LedgerPermit | None = None
@@ -212,19 +212,19 @@ class LimitCounts:
 
 
 def _taken(
-    held: LedgerPermit, classes: frozenset[Disruption], last: int | None = None
+    permit: LedgerPermit, classes: frozenset[Disruption], last: int | None = None
 ) -> list[Taken]:
     """Return the tokens that the grants of the permit took for these classes.
 
     last: only that many last grants; None: all.
     """
-    first = 0 if last is None else len(held.grants) - last
+    first = 0 if last is None else len(permit.grants) - last
     return [
-        (at, held.name, place)
-        for place, (class_, at) in enumerate(held.grants)
-        if place >= first and (class_ in classes or held.unreadable)
+        (at, permit.name, place)
+        for place, (class_, at) in enumerate(permit.grants)
+        if place >= first and (class_ in classes or permit.unreadable)
     ]
 
 
-def _rules(policy: LoadedPolicy, held: LedgerPermit) -> bool:
-    return bool(held.unreadable) or policy.rules(held.operation)
+def _rules(policy: LoadedPolicy, permit: LedgerPermit) -> bool:
+    return bool(permit.unreadable) or policy.rules(permit.operation)

@@ -113,11 +113,11 @@ class Ruling:
 
     def for_class(self, class_: Disruption) -> tuple[ScopedLimit, ...]:
         """Return the limits that apply to acts of this class."""
-        found = self._for_class.get(class_)
-        if found is None:
-            found = tuple([bound for bound in self.bounds if class_ in bound.classes])
-            self._for_class[class_] = found
-        return found
+        limits = self._for_class.get(class_)
+        if limits is None:
+            limits = tuple([bound for bound in self.bounds if class_ in bound.classes])
+            self._for_class[class_] = limits
+        return limits
 
 
 @dataclass(slots=True)
@@ -138,11 +138,11 @@ class PolicyCoverage:
         """Return the policies that rule the operation, the fallback if there is none. Never
         empty.
         """
-        found = self._ruling.get(operation)
-        if found is None:
-            found = tuple(r for r in self.rulings if r.policy.rules(operation))
-            found = self._ruling[operation] = found or (self.fallback,)
-        return found
+        rulings = self._ruling.get(operation)
+        if rulings is None:
+            rulings = tuple(r for r in self.rulings if r.policy.rules(operation))
+            rulings = self._ruling[operation] = rulings or (self.fallback,)
+        return rulings
 
 
 class Coverage:
@@ -192,17 +192,17 @@ class Coverage:
                         yield policy, bound
 
     def _bounds_at(self, policy: LoadedPolicy, scope: str) -> tuple[ScopedLimit, ...]:
-        found = self._at.get((policy.name, scope))
-        if found is None:
+        bounds = self._at.get((policy.name, scope))
+        if bounds is None:
             if len(self._at) >= MOST_PLACES:
                 self._at.clear()
             limits = policy.spec.limits if policy.spec is not None else ()
-            found = self._at[policy.name, scope] = tuple(
+            bounds = self._at[policy.name, scope] = tuple(
                 self.bound(policy.name, index, limit, scope)
                 for index, limit in enumerate(limits)
                 if about(limit, scope)
             )
-        return found
+        return bounds
 
     def _work_out(self, labels: Mapping[str, str]) -> PolicyCoverage:
         plane = is_control_plane(labels)

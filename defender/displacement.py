@@ -62,14 +62,14 @@ def controllers(pods: Iterable[Pod]) -> dict[str, int]:
     Pods without a controller are not recreated and do not count. At most MOST_CONTROLLERS are
     returned, those with the most pods.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for pod in pods:
         owner = _controller(pod)
         if owner is None or pod.status.phase in ("Succeeded", "Failed"):
             continue
         if owner.kind not in STAYING and MIRROR not in pod.metadata.annotations:
-            found[owner.uid] += 1
-    return dict(found.most_common(MOST_CONTROLLERS))
+            counts[owner.uid] += 1
+    return dict(counts.most_common(MOST_CONTROLLERS))
 
 
 def _controller(pod: Pod) -> OwnerReference | None:
@@ -92,20 +92,20 @@ class Lost:
 
 def lost(permits: Iterable[LedgerPermit], now: datetime) -> Lost:
     """Return the pods lost by acts under these permits."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     unrecorded: list[datetime] = []
-    for held in permits:
-        if held.displaced is None:
-            if held.open and disrupts(held) and held.grants[-1][1] < now - UNRECORDED:
-                unrecorded.append(held.granted_at)
-        elif held.released_at is None or held.released_at > now - REMEMBERED:
-            found.update(held.displaced)
-    return Lost(dict(found), min(unrecorded, default=None))
+    for permit in permits:
+        if permit.displaced is None:
+            if permit.open and disrupts(permit) and permit.grants[-1][1] < now - UNRECORDED:
+                unrecorded.append(permit.granted_at)
+        elif permit.released_at is None or permit.released_at > now - REMEMBERED:
+            counts.update(permit.displaced)
+    return Lost(dict(counts), min(unrecorded, default=None))
 
 
-def disrupts(held: LedgerPermit) -> bool:
+def disrupts(permit: LedgerPermit) -> bool:
     """Return whether the permit may displace pods."""
-    return held.counts_as(BY_DEFAULT)
+    return permit.counts_as(BY_DEFAULT)
 
 
 def displaced(pods: Iterable[Pod], lost: Lost, now: datetime) -> int:
@@ -188,11 +188,11 @@ class Recording:
         A failure is tried again in the next round and does not stop the others.
         """
         trouble = ""
-        for held in self._control.ledger.open():
-            missing = held.displaced is None and bool(held.node) and disrupts(held)
-            if missing and held.status_written:
+        for permit in self._control.ledger.open():
+            missing = permit.displaced is None and bool(permit.node) and disrupts(permit)
+            if missing and permit.status_written:
                 try:
-                    await self._write(held)
+                    await self._write(permit)
                 except NotFound:
                     continue
                 except KubeError as error:
@@ -201,12 +201,14 @@ class Recording:
             log.warning("pods of a node not recorded", extra={"why": trouble})
         self._trouble = trouble
 
-    async def _write(self, held: LedgerPermit) -> None:
+    async def _write(self, permit: LedgerPermit) -> None:
         """Record the pods of the permit's node. Raises KubeError."""
-        query = {"fieldSelector": f"spec.nodeName={held.node}"}
-        found = controllers((await self._kube.get(paths.pods(), _pods, query=query)).items)
+        query = {"fieldSelector": f"spec.nodeName={permit.node}"}
+        displaced_pods = controllers((await self._kube.get(paths.pods(), _pods, query=query)).items)
         self._fence.check()
-        said = [{"controller": uid, "pods": count} for uid, count in sorted(found.items())]
-        path = paths.custom(Permit.resource.plural, held.name, "status")
-        await self._kube.patch(path, {"status": {"displaced": said}})
-        held.displaced = found
+        records = [
+            {"controller": uid, "pods": count} for uid, count in sorted(displaced_pods.items())
+        ]
+        path = paths.custom(Permit.resource.plural, permit.name, "status")
+        await self._kube.patch(path, {"status": {"displaced": records}})
+        permit.displaced = displaced_pods

@@ -20,7 +20,7 @@ MOST_NAMESPACES = 10
 """Number of namespaces above which the budgets of all namespaces are read at once."""
 SECONDS = 3.0
 """Timeout of each request in seconds."""
-OVER = ("Succeeded", "Failed")
+ENDED_PHASES = ("Succeeded", "Failed")
 MIRROR = "kubernetes.io/config.mirror"
 L = TypeVar("L")
 
@@ -69,14 +69,14 @@ def preview(pods: Sequence[Pod], budgets: Iterable[PodDisruptionBudget]) -> Evic
     for budget in budgets:
         by_namespace[budget.metadata.namespace].append(budget)
     moving = [pod for pod in pods if _moves(pod)]
-    found = [_pod(pod, by_namespace[pod.metadata.namespace]) for pod in moving]
-    found.sort(key=lambda each: (not each.blocked, each.budget == "", each.namespace, each.name))
-    running = [pod for pod in pods if pod.status.phase not in OVER]
-    return EvictionPreview(tuple(found), len(running) - len(moving))
+    entries = [_pod(pod, by_namespace[pod.metadata.namespace]) for pod in moving]
+    entries.sort(key=lambda each: (not each.blocked, each.budget == "", each.namespace, each.name))
+    running = [pod for pod in pods if pod.status.phase not in ENDED_PHASES]
+    return EvictionPreview(tuple(entries), len(running) - len(moving))
 
 
 def _moves(pod: Pod) -> bool:
-    if pod.status.phase in OVER or MIRROR in pod.metadata.annotations:
+    if pod.status.phase in ENDED_PHASES or MIRROR in pod.metadata.annotations:
         return False
     return not any(o.controller and o.kind == "DaemonSet" for o in pod.metadata.owner_references)
 
@@ -126,7 +126,7 @@ class BudgetList(msgspec.Struct):
     items: list[PodDisruptionBudget] = []
 
 
-async def look(kube: Kube, node: str) -> EvictionPreview:
+async def read_preview(kube: Kube, node: str) -> EvictionPreview:
     """Read the node's pods and the budgets of their namespaces, within SECONDS for each request."""
     ours: Query = {"fieldSelector": f"spec.nodeName={node}", "limit": MOST_PODS}
     try:

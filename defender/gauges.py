@@ -52,13 +52,15 @@ class Gauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         control, ready = self._control, self._ready()
-        yield _one("ready", "1 while questions can be answered.", ready)
+        yield _single_gauge("ready", "1 while questions can be answered.", ready)
         yield self._up(ready)
         yield self._permits()
         yield self._unreadable()
         yield _by("nodes", "Nodes as limits count them.", "health", control.census.counts())
         pending = nan if control.displaced is None else control.displaced
-        yield _one("displaced_pods", "Pods that we displaced and that are pending.", pending)
+        yield _single_gauge(
+            "displaced_pods", "Pods that we displaced and that are pending.", pending
+        )
         yield from self._budgets()
         yield from self._breakers()
         yield from self._queue()
@@ -77,15 +79,15 @@ class Gauges(Collector):
 
     def _permits(self) -> Metric:
         permits = dict.fromkeys(PermitState, 0)
-        for held in self._control.ledger:
-            permits[held.state] += 1
+        for permit in self._control.ledger:
+            permits[permit.state] += 1
         return _by("permits", "Permits on record.", "state", permits)
 
     def _unreadable(self) -> Metric:
         permits = {"open": 0, "released": 0}
-        for held in self._control.ledger:
-            if held.unreadable:
-                permits["open" if held.open else "released"] += 1
+        for permit in self._control.ledger:
+            if permit.unreadable:
+                permits["open" if permit.open else "released"] += 1
         text = "Permits that cannot be read: an open one refuses its node and counts everywhere."
         return _by("unreadable_permits", text, "state", permits)
 
@@ -96,9 +98,9 @@ class Gauges(Collector):
         limit = _family("budget_limit", "Of a limit what may be used, or must be healthy.", BUDGET)
         room = _family("budget_room", "Acts that a limit still allows now.", BUDGET)
         full = _family("budget_scopes_full", "Scopes of a limit that have no room.", BUDGET)
-        found = budgets(self._control, self._clock.now())
+        all_budgets = budgets(self._control, self._clock.now())
         some = {policy.name for policy in self._shown()}
-        by = sorted((b for b in found if b.policy in some), key=_line)
+        by = sorted((b for b in all_budgets if b.policy in some), key=_line)
         for (policy, index, kind, label), group in groupby(by, _line):
             scopes = list(group)
             known = (policy, str(index))
@@ -144,7 +146,9 @@ class Gauges(Collector):
                     nodes.add_metric([name, scope], watch.group(scope).members)
         yield from (state, faults, nodes, causes)
         frozen = self._control.breakers.control_path.frozen is not None
-        yield _one("frozen", "1 while the control path is down, so that nothing starts.", frozen)
+        yield _single_gauge(
+            "frozen", "1 while the control path is down, so that nothing starts.", frozen
+        )
 
     def _fleet(self) -> Metric:
         labels = ("group", "cluster")
@@ -185,8 +189,8 @@ class Gauges(Collector):
         )
         now = self._clock.now()
         for policy in self._shown():
-            held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
-            pauses.add_metric([policy.name], len(held))
+            active = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
+            pauses.add_metric([policy.name], len(active))
             broken.add_metric([policy.name], len(policy.problems))
             missed.add_metric([policy.name], self._control.missed(policy.name))
         yield from (pauses, broken, missed)
@@ -219,7 +223,7 @@ def _family(what: str, text: str, labels: Iterable[str]) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"kubenode_defender_{what}", text, labels=list(labels))
 
 
-def _one(what: str, text: str, value: float) -> GaugeMetricFamily:
+def _single_gauge(what: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"kubenode_defender_{what}", text, value=float(value))
 
 

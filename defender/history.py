@@ -75,16 +75,15 @@ class PastFault:
 class Doubt:
     """What the reconstruction does not know.
 
-    asked_since: start of the remembered requests. Of earlier ones only grants and waiting holders
-        are
-        known. None if no Kube Defender was asked.
+    remembered_since: start of the remembered requests. Of earlier ones only grants and waiting
+        holders are known. None if no Kube Defender was asked.
     guessed: number of requests with an estimated duration.
     dropped: number of forgotten requests.
     gone: nodes of requests that no longer exist; these requests are left out.
     unseen: number of nodes that are not ready now and have no job.
     """
 
-    asked_since: datetime | None = None
+    remembered_since: datetime | None = None
     guessed: int = 0
     dropped: int = 0
     gone: set[str] = field(default_factory=set)
@@ -147,25 +146,31 @@ class _Rebuilding:
     def all(self) -> History:
         remembered = self._of_requests()
         known = {wish.ask.holder.uid for wish in remembered}
-        told = {r.verdict.permit for r in self._page.requests} if self._page is not None else set()
+        covered = (
+            {r.verdict.permit for r in self._page.requests} if self._page is not None else set()
+        )
         wishes = [
             *remembered,
-            *self._of_permits(told),
-            *self._of_waiting_jobs(known | {held.holder.uid for held in self._permits}),
+            *self._of_permits(covered),
+            *self._of_waiting_jobs(known | {permit.holder.uid for permit in self._permits}),
         ]
         if self._page is not None:
-            self._doubt.asked_since = max(self._start, self._page.began)
+            self._doubt.remembered_since = max(self._start, self._page.began)
             self._doubt.dropped = self._page.dropped
         there = [wish for wish in wishes if self._is_there(wish)]
-        before = [held for held in self._permits if held.granted_at < self._start]
+        before = [permit for permit in self._permits if permit.granted_at < self._start]
         return History(
             self._start,
             self._end,
             list(self._nodes.values()),
             sorted(there, key=lambda wish: (wish.at, wish.ask.node, wish.ask.class_.weight)),
             self._faults(),
-            [_as_at(held, self._start) for held in before],
-            {held.name: held.released_at for held in before if held.released_at is not None},
+            [_as_at(permit, self._start) for permit in before],
+            {
+                permit.name: permit.released_at
+                for permit in before
+                if permit.released_at is not None
+            },
             self._doubt,
         )
 
@@ -180,20 +185,20 @@ class _Rebuilding:
     def _of_requests(self) -> list[RecordedRequest]:
         if self._page is None:
             return []
-        by_name = {held.name: held for held in self._permits}
+        by_name = {permit.name: permit for permit in self._permits}
         return [
             self._of_request(request, by_name.get(request.verdict.permit))
             for request in self._page.requests
             if request.last_asked >= self._start
         ]
 
-    def _of_request(self, request: PastRequest, held: LedgerPermit | None) -> RecordedRequest:
+    def _of_request(self, request: PastRequest, permit: LedgerPermit | None) -> RecordedRequest:
         at = max(request.first_asked, self._start)
         given_up = not request.verdict.allowed and self._asks_no_more(request)
         until = request.last_asked if given_up else None
         was = request.granted_at
         return RecordedRequest(
-            request.ask, at, until, self._lasts(request.ask.class_, held, was), was
+            request.ask, at, until, self._lasts(request.ask.class_, permit, was), was
         )
 
     def _asks_no_more(self, request: PastRequest) -> bool:
@@ -201,16 +206,18 @@ class _Rebuilding:
         again = request.verdict.look_again_at
         return again is not None and again + timedelta(minutes=2) < self._end
 
-    def _of_permits(self, told: set[str]) -> Iterable[RecordedRequest]:
+    def _of_permits(self, covered: set[str]) -> Iterable[RecordedRequest]:
         """Yield the grants for which no request is remembered."""
-        for held in self._permits:
-            if held.name in told:
+        for permit in self._permits:
+            if permit.name in covered:
                 continue
-            for class_, at in held.grants:
+            for class_, at in permit.grants:
                 if self._start <= at <= self._end:
-                    ask = self._ask(held.node, held.holder, held.operation, class_)
-                    first = self._first_ask(held.holder, at) if class_ is held.grants[0][0] else at
-                    yield RecordedRequest(ask, first, None, self._lasts(class_, held, at), at)
+                    ask = self._ask(permit.node, permit.holder, permit.operation, class_)
+                    first = (
+                        self._first_ask(permit.holder, at) if class_ is permit.grants[0][0] else at
+                    )
+                    yield RecordedRequest(ask, first, None, self._lasts(class_, permit, at), at)
 
     def _first_ask(self, holder: Holder, granted: datetime) -> datetime:
         """Return when the holder first asked.
@@ -219,7 +226,7 @@ class _Rebuilding:
         grant is used.
         """
         job = self._jobs.get(holder.uid)
-        mine = [held.granted_at for held in self._permits if held.holder.uid == holder.uid]
+        mine = [permit.granted_at for permit in self._permits if permit.holder.uid == holder.uid]
         if job is None or granted > min(mine) or job.spec.approval.required:
             return granted
         return max(self._start, min(_made(job) or granted, granted))
@@ -256,13 +263,13 @@ class _Rebuilding:
         )
 
     def _lasts(
-        self, class_: Disruption, held: LedgerPermit | None, granted: datetime | None
+        self, class_: Disruption, permit: LedgerPermit | None, granted: datetime | None
     ) -> timedelta | None:
-        if held is None or granted is None:
+        if permit is None or granted is None:
             return self._guess(class_)
-        if held.released_at is None:
+        if permit.released_at is None:
             return None
-        return max(timedelta(), held.released_at - granted)
+        return max(timedelta(), permit.released_at - granted)
 
     def _guess(self, class_: Disruption) -> timedelta:
         self._doubt.guessed += 1
@@ -271,27 +278,31 @@ class _Rebuilding:
     # -- faults -------------------------------------------------------------------------------
 
     def _faults(self) -> list[PastFault]:
-        found = [fault for job in self._jobs.values() if (fault := self._of_job(job)) is not None]
-        told = {fault.node for fault in found}
+        faults = [fault for job in self._jobs.values() if (fault := self._of_job(job)) is not None]
+        faulty_nodes = {fault.node for fault in faults}
         for name, node in self._nodes.items():
             since = not_ready_since(node)
-            if since is not None and name not in told:
+            if since is not None and name not in faulty_nodes:
                 self._doubt.unseen += 1
-                found.append(PastFault(name, max(since, self._start), None, silent=True))
-        return sorted(found, key=lambda fault: (fault.at, fault.node))
+                faults.append(PastFault(name, max(since, self._start), None, silent=True))
+        return sorted(faults, key=lambda fault: (fault.at, fault.node))
 
     def _of_job(self, job: ObservedJob) -> PastFault | None:
         if not job.acts or job.spec.node_name not in self._nodes:
             return None
-        seen = job.spec.trigger.first_true or job.metadata.creation_timestamp
+        began_at = job.spec.trigger.first_true or job.metadata.creation_timestamp
         closed = job.status.timeline.closed
-        if seen is None or seen > self._end or (closed is not None and closed < self._start):
+        if (
+            began_at is None
+            or began_at > self._end
+            or (closed is not None and closed < self._start)
+        ):
             return None
-        helped = any(held.holder.uid == job.metadata.uid for held in self._permits)
+        helped = any(permit.holder.uid == job.metadata.uid for permit in self._permits)
         silent = any(fact.atom.startswith("condition Ready ") for fact in job.spec.trigger.facts)
         until = None if helped or closed is None else closed
         return PastFault(
-            job.spec.node_name, max(seen, self._start), until, silent, job.metadata.uid, job
+            job.spec.node_name, max(began_at, self._start), until, silent, job.metadata.uid, job
         )
 
 
@@ -302,27 +313,27 @@ def _made(job: ObservedJob) -> datetime | None:
 def _durations(permits: Iterable[LedgerPermit]) -> Mapping[Disruption, timedelta]:
     """Return the median duration of each class."""
     seconds: dict[Disruption, list[float]] = {}
-    for held in permits:
-        if held.released_at is not None:
-            lasted = (held.released_at - held.granted_at).total_seconds()
-            seconds.setdefault(held.class_, []).append(lasted)
+    for permit in permits:
+        if permit.released_at is not None:
+            lasted = (permit.released_at - permit.granted_at).total_seconds()
+            seconds.setdefault(permit.class_, []).append(lasted)
     return {class_: timedelta(seconds=median(each)) for class_, each in seconds.items()}
 
 
-def _as_at(held: LedgerPermit, start: datetime) -> LedgerPermit:
+def _as_at(permit: LedgerPermit, start: datetime) -> LedgerPermit:
     """Return an earlier permit as it was at the start."""
-    over = held.released_at is not None and held.released_at < start
+    ended = permit.released_at is not None and permit.released_at < start
     return LedgerPermit(
-        name=held.name,
-        node=held.node,
-        operation=held.operation,
-        holder=held.holder,
-        grants=[grant for grant in held.grants if grant[1] < start],
-        expires_at=held.expires_at,
-        state=PermitState.RELEASED if over else PermitState.GRANTED,
-        scopes=held.scopes,
-        released_at=held.released_at if over else None,
-        uid=held.uid,
+        name=permit.name,
+        node=permit.node,
+        operation=permit.operation,
+        holder=permit.holder,
+        grants=[grant for grant in permit.grants if grant[1] < start],
+        expires_at=permit.expires_at,
+        state=PermitState.RELEASED if ended else PermitState.GRANTED,
+        scopes=permit.scopes,
+        released_at=permit.released_at if ended else None,
+        uid=permit.uid,
     )
 
 

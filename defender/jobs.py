@@ -31,7 +31,7 @@ HARMLESS = frozenset(
 )
 """Keys of steps that need no permit."""
 STARTUP_GRACE = str(HoldReason.STARTUP_GRACE)
-LOOKS = "RunCheck"
+CHECK_ACTION = "RunCheck"
 """The only action of an agent step that needs no permit."""
 
 
@@ -70,7 +70,7 @@ class JobRung(msgspec.Struct, rename="camel", frozen=True):
 
 def _disrupts(step: dict[str, Any]) -> bool:
     if "agent" in step:
-        return (step["agent"] or {}).get("action") != LOOKS
+        return (step["agent"] or {}).get("action") != CHECK_ACTION
     return HARMLESS.isdisjoint(step)
 
 

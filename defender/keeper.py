@@ -22,7 +22,7 @@ from defender.metrics import DefenderMetrics
 from defender.store import NotWritten, PermitStore
 from defender.turns import KeyedLocks
 from defender.webhook.acts import USER
-from defender.webhook.lifetimes import over
+from defender.webhook.lifetimes import explain_release
 from kubenode.api.v1alpha1 import (
     Machine,
     MachineComponentSet,
@@ -42,9 +42,9 @@ from kubenode.runtime.kube.objects import Node, ObjectMeta
 log = logging.getLogger(__name__)
 
 ROUND_SECONDS = 5.0
-LOOK_AGAIN = timedelta(seconds=30)
+RECHECK_INTERVAL = timedelta(seconds=30)
 """Interval of checks of one holder that still exists."""
-LOOK_UNSEEN = timedelta(minutes=2)
+UNWATCHED_INTERVAL = timedelta(minutes=2)
 """Interval of checks of a holder whose kind no informer watches."""
 DELETED_AT_ONCE = 100
 """Greatest number of old permits that one round deletes."""
@@ -86,9 +86,9 @@ _holder = msgspec.json.Decoder(PermitHolderObject).decode
 _resources = msgspec.json.Decoder(_Resources).decode
 
 
-def turn_of(held: LedgerPermit) -> str:
+def turn_of(permit: LedgerPermit) -> str:
     """Return the key of the lock for requests about this permit."""
-    return f"{held.holder.uid}/{held.node}"
+    return f"{permit.holder.uid}/{permit.node}"
 
 
 class PermitReaper:
@@ -119,101 +119,103 @@ class PermitReaper:
     async def round(self) -> None:
         """Check all permits once. What fails is tried again in the next round."""
         self._control.advance(self._clock.now())
-        for held in self._store.ledger:
-            if not self._needs_care(held):
+        for permit in self._store.ledger:
+            if not self._needs_care(permit):
                 continue
-            async with self._turns.of(turn_of(held)):
-                if self._store.ledger.get(held.name) is held and self._needs_care(held):
-                    await self._care(held)
+            async with self._turns.of(turn_of(permit)):
+                if self._store.ledger.get(permit.name) is permit and self._needs_care(permit):
+                    await self._care(permit)
         await self._forget()
 
-    def _needs_care(self, held: LedgerPermit) -> bool:
-        if not held.open:
+    def _needs_care(self, permit: LedgerPermit) -> bool:
+        if not permit.open:
             return False
-        undescribed = not held.status_written and not held.late
-        unfinished = held.releasing or held.unsure or undescribed
-        return bool(unfinished) or self._due(held)
+        undescribed = not permit.status_written and not permit.late
+        unfinished = permit.releasing or permit.unsure or undescribed
+        return bool(unfinished) or self._due(permit)
 
-    def _due(self, held: LedgerPermit) -> bool:
+    def _due(self, permit: LedgerPermit) -> bool:
         """Return whether it is time to check the holder."""
         now = self._clock.now()
-        if held.holder.kind == USER:  # no object stands for a user, and no user renews a permit
-            return self._nodes.fresh() and bool(over(held, self._nodes.get(held.node), now))
-        if held.looked_at is not None and now < held.looked_at + LOOK_AGAIN:
+        if permit.holder.kind == USER:  # no object stands for a user, and no user renews a permit
+            return self._nodes.fresh() and bool(
+                explain_release(permit, self._nodes.get(permit.node), now)
+            )
+        if permit.looked_at is not None and now < permit.looked_at + RECHECK_INTERVAL:
             return False
-        if held.expires_at <= now:
+        if permit.expires_at <= now:
             return True
-        if held.node and self._nodes.fresh() and self._nodes.get(held.node) is None:
+        if permit.node and self._nodes.fresh() and self._nodes.get(permit.node) is None:
             return True
-        if held.holder.kind != JOB:
-            seen_at = held.looked_at or held.renewed_at or held.granted_at
-            return held.holder.kind in PLURALS and now >= seen_at + LOOK_UNSEEN
+        if permit.holder.kind != JOB:
+            checked_at = permit.looked_at or permit.renewed_at or permit.granted_at
+            return permit.holder.kind in PLURALS and now >= checked_at + UNWATCHED_INTERVAL
         if not self._jobs.fresh():
             return False
-        job = self._jobs.get(held.holder.name)
-        return job is None or job.metadata.uid != held.holder.uid or not job.open
+        job = self._jobs.get(permit.holder.name)
+        return job is None or job.metadata.uid != permit.holder.uid or not job.open
 
-    async def _care(self, held: LedgerPermit) -> None:
+    async def _care(self, permit: LedgerPermit) -> None:
         self._fence.check()
         try:
-            if held.releasing:
-                await self._store.release(held)
+            if permit.releasing:
+                await self._store.release(permit)
                 self._metrics.freed.labels("forgotten").inc()
-            elif held.unsure:
-                await self._store.clear_up(held, self._clock.now())
-            elif self._due(held):
-                await self._look(held)
+            elif permit.unsure:
+                await self._store.clear_up(permit, self._clock.now())
+            elif self._due(permit):
+                await self._check_holder(permit)
             else:
-                await self._store.describe(held)
+                await self._store.describe(permit)
         except (KubeError, NotWritten) as error:
-            extra = {"permit": held.name, "why": str(error)}
+            extra = {"permit": permit.name, "why": str(error)}
             log.info("permit could not be looked after, trying again", extra=extra)
-        await self._charge.tell(held)
+        await self._charge.tell(permit)
 
-    async def _look(self, held: LedgerPermit) -> None:
-        why = await self._free(held)
-        held.looked_at = self._clock.now()
+    async def _check_holder(self, permit: LedgerPermit) -> None:
+        why = await self._free(permit)
+        permit.looked_at = self._clock.now()
         if why:
-            held.releasing = True
-            await self._charge.tell(held)  # no replica accepts it as valid from here on
-            await self._store.release(held)
+            permit.releasing = True
+            await self._charge.tell(permit)  # no replica accepts it as valid from here on
+            await self._store.release(permit)
             self._metrics.freed.labels(why).inc()
-            log.info("permit freed", extra={"permit": held.name, "node": held.node, "why": why})
-        elif held.holder.kind != USER and self._overdue(held):
-            await self._store.overdue(held)
-            extra = {"permit": held.name, "node": held.node, "holder": held.holder.name}
+            log.info("permit freed", extra={"permit": permit.name, "node": permit.node, "why": why})
+        elif permit.holder.kind != USER and self._overdue(permit):
+            await self._store.overdue(permit)
+            extra = {"permit": permit.name, "node": permit.node, "holder": permit.holder.name}
             log.warning("permit is overdue: its holder lives and does not renew it", extra=extra)
 
-    def _overdue(self, held: LedgerPermit) -> bool:
-        known = held.state is PermitState.GRANTED and not held.unreadable
-        return known and held.expires_at <= self._clock.now()
+    def _overdue(self, permit: LedgerPermit) -> bool:
+        known = permit.state is PermitState.GRANTED and not permit.unreadable
+        return known and permit.expires_at <= self._clock.now()
 
-    async def _free(self, held: LedgerPermit) -> str:
+    async def _free(self, permit: LedgerPermit) -> str:
         """Return why the slot may be freed, "" if it may not. Raises KubeError if that is
         unknown.
         """
-        if held.node and await self._node_is_gone(held):
+        if permit.node and await self._node_is_gone(permit):
             return "node"
-        if held.holder.kind == USER:
-            node, now = self._nodes.get(held.node), self._clock.now()
-            return "outside" if self._nodes.fresh() and over(held, node, now) else ""
-        plural = PLURALS.get(held.holder.kind)
+        if permit.holder.kind == USER:
+            node, now = self._nodes.get(permit.node), self._clock.now()
+            return "outside" if self._nodes.fresh() and explain_release(permit, node, now) else ""
+        plural = PLURALS.get(permit.holder.kind)
         if plural is None:
             return ""  # assume that a holder of a kind that we cannot read exists
-        path = paths.custom(plural, held.holder.name)
+        path = paths.custom(plural, permit.holder.name)
         try:
             holder = await self._kube.get(path, _holder)
         except NotFound:
-            return "holder" if await self._is_gone(held.holder.kind, path) else ""
-        return "holder" if _over(holder, held) else ""
+            return "holder" if await self._is_gone(permit.holder.kind, path) else ""
+        return "holder" if _has_ended(holder, permit) else ""
 
-    async def _node_is_gone(self, held: LedgerPermit) -> bool:
+    async def _node_is_gone(self, permit: LedgerPermit) -> bool:
         """Return whether the permit's node is gone, or another one has its name."""
         try:
-            seen = await self._kube.get(paths.node(held.node), _holder)
+            node = await self._kube.get(paths.node(permit.node), _holder)
         except NotFound:
             return True
-        return await self._is_younger(seen, held)
+        return await self._is_younger(node, permit)
 
     async def _is_gone(self, kind: str, path: str) -> bool:
         """Return whether the object is gone, and not just its CRD.
@@ -233,12 +235,12 @@ class PermitReaper:
             return True
         return False
 
-    async def _is_younger(self, node: PermitHolderObject, held: LedgerPermit) -> bool:
+    async def _is_younger(self, node: PermitHolderObject, entry: LedgerPermit) -> bool:
         """Return whether the node was created after the permit, so that it is another node.
 
         The API server sets both times, so no two clocks are compared.
         """
-        path = paths.custom(Permit.resource.plural, held.name)
+        path = paths.custom(Permit.resource.plural, entry.name)
         try:
             permit = await self._kube.get(path, _holder)
         except NotFound:
@@ -249,19 +251,19 @@ class PermitReaper:
     async def _forget(self) -> None:
         """Delete released permits that no limit counts any more."""
         past = list(self._store.forgettable(self._clock.now() - self._keep()))
-        for held in past[:DELETED_AT_ONCE]:
+        for permit in past[:DELETED_AT_ONCE]:
             self._fence.check()
             try:
-                await self._store.delete(held)
+                await self._store.delete(permit)
             except KubeError as error:
-                log.info("old permit not deleted", extra={"permit": held.name, "why": str(error)})
+                log.info("old permit not deleted", extra={"permit": permit.name, "why": str(error)})
                 return
 
 
-def _over(holder: PermitHolderObject, held: LedgerPermit) -> bool:
+def _has_ended(holder: PermitHolderObject, permit: LedgerPermit) -> bool:
     """Return whether the holder has ended. An object of the same name with another UID is not the
     holder.
     """
-    if holder.metadata.uid != held.holder.uid:
+    if holder.metadata.uid != permit.holder.uid:
         return True
-    return held.holder.kind == JOB and holder.status.phase in CLOSED
+    return permit.holder.kind == JOB and holder.status.phase in CLOSED

@@ -110,7 +110,7 @@ def permit_name(node: str, holder: Holder, previous: str) -> str:
     return f"{cut}-{sha256(cause.encode()).hexdigest()[:10]}"
 
 
-def held_from(permit: Permit, life_seconds: float) -> LedgerPermit:
+def load_permit(permit: Permit, life_seconds: float) -> LedgerPermit:
     """Return the permit from its object. One without status was granted, but not announced yet.
 
     Raises ValueError if it has neither grants nor a creation time.
@@ -151,8 +151,8 @@ def displaced_in(status: PermitStatus) -> dict[str, int] | None:
     return {each.controller: each.pods for each in status.displaced}
 
 
-def grants_of(held: LedgerPermit) -> list[Grant]:
-    return [Grant(class_=class_, at=at) for class_, at in held.grants]
+def grants_of(permit: LedgerPermit) -> list[Grant]:
+    return [Grant(class_=class_, at=at) for class_, at in permit.grants]
 
 
 @dataclass(slots=True)
@@ -167,54 +167,56 @@ class PermitLedger:
     on_freed: list[Callable[[LedgerPermit], None]] = field(default_factory=list)
     """Called with each permit that no longer counts, or counts for less."""
 
-    def enter(self, held: LedgerPermit) -> None:
-        if held.name in self._all:
-            raise ValueError(f"permit {held.name} is in the ledger already")
-        self._all[held.name] = held
-        self._by_node.setdefault(held.node, {})[held.name] = held
-        if held.open:
-            self._open[held.name] = held
-        held.changed = self._changed
-        self._changed(held.name)
+    def enter(self, permit: LedgerPermit) -> None:
+        if permit.name in self._all:
+            raise ValueError(f"permit {permit.name} is in the ledger already")
+        self._all[permit.name] = permit
+        self._by_node.setdefault(permit.node, {})[permit.name] = permit
+        if permit.open:
+            self._open[permit.name] = permit
+        permit.changed = self._changed
+        self._changed(permit.name)
 
     def forget(self, name: str) -> None:
         """Remove the permit."""
-        held = self._all.pop(name, None)
-        if held is None:
+        permit = self._all.pop(name, None)
+        if permit is None:
             return
         self._open.pop(name, None)
-        on_node = self._by_node[held.node]
+        on_node = self._by_node[permit.node]
         del on_node[name]
         if not on_node:
-            del self._by_node[held.node]
-        held.changed = None
+            del self._by_node[permit.node]
+        permit.changed = None
         self._changed(name)
-        self._freed(held)
+        self._freed(permit)
 
-    def grant(self, held: LedgerPermit, class_: Disruption, at: datetime) -> None:
+    def grant(self, permit: LedgerPermit, class_: Disruption, at: datetime) -> None:
         """Add a stronger class to a permit."""
-        held.grants = [*held.grants, (class_, at)]
+        permit.grants = [*permit.grants, (class_, at)]
 
-    def ungrant(self, held: LedgerPermit) -> None:
+    def ungrant(self, permit: LedgerPermit) -> None:
         """Remove the last grant, which is known not to have been written."""
-        held.grants = held.grants[:-1]
-        self._freed(held)
+        permit.grants = permit.grants[:-1]
+        self._freed(permit)
 
-    def replace_grants(self, held: LedgerPermit, grants: list[tuple[Disruption, datetime]]) -> None:
-        held.grants = list(grants)
+    def replace_grants(
+        self, permit: LedgerPermit, grants: list[tuple[Disruption, datetime]]
+    ) -> None:
+        permit.grants = list(grants)
 
-    def release(self, held: LedgerPermit, at: datetime) -> None:
-        held.state, held.released_at = PermitState.RELEASED, at
-        held.unsure, held.also, held.releasing = 0, frozenset(), False
-        self._open.pop(held.name, None)
-        self._freed(held)
+    def release(self, permit: LedgerPermit, at: datetime) -> None:
+        permit.state, permit.released_at = PermitState.RELEASED, at
+        permit.unsure, permit.also, permit.releasing = 0, frozenset(), False
+        self._open.pop(permit.name, None)
+        self._freed(permit)
 
     def _changed(self, name: str) -> None:
         self.on_changed(name)
 
-    def _freed(self, held: LedgerPermit) -> None:
+    def _freed(self, permit: LedgerPermit) -> None:
         for tell in self.on_freed:
-            tell(held)
+            tell(permit)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -235,7 +237,7 @@ class PermitLedger:
         return list(self._by_node.get(node, {}).values())
 
     def open_on(self, node: str) -> list[LedgerPermit]:
-        return [held for held in self.on_node(node) if held.open]
+        return [permit for permit in self.on_node(node) if permit.open]
 
     def open_of(self, holder: Holder, node: str) -> LedgerPermit | None:
         return next((h for h in self.open_on(node) if h.same_holder(holder)), None)

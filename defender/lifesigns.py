@@ -73,10 +73,10 @@ class LifeSigns:
 
     async def run(self) -> None:
         while True:
-            await self.look()
+            await self.check_hosts()
             await self._clock.sleep(self._every.total_seconds())
 
-    async def look(self) -> None:
+    async def check_hosts(self) -> None:
         """Check once. What cannot be read is checked again the next time."""
         breakers = self._control.breakers
         silent = breakers.suspicious() if self._current() else ()
@@ -98,7 +98,7 @@ class LifeSigns:
             log.warning("hosts' signs of life cannot be read", extra={"why": str(error)})
             return
         now = self._clock.now()
-        breakers.heard(self._signs(renewed, names, now) | answered, now)
+        breakers.evaluate_signs(self._signs(renewed, names, now) | answered, now)
 
     def _signs(
         self, renewed: dict[str, datetime], nodes: Collection[str], now: datetime

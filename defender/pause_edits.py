@@ -42,7 +42,7 @@ async def pause(
 
     Raises KubeError; NotFound if `policy` does not exist.
     """
-    created = policy is None and await _ensure_one(kube)
+    created = policy is None and await _ensure_policy(kube)
     done = await _each(kube, policy, lambda pauses: paused(pauses, wanted, now))
     return [PauseEdit(w.policy, w.edit, w.problem, created) for w in done]
 
@@ -57,7 +57,7 @@ async def resume(
     return await _each(kube, policy, lambda pauses: resumed(pauses, scope, now))
 
 
-async def _ensure_one(kube: Kube) -> bool:
+async def _ensure_policy(kube: Kube) -> bool:
     if (await kube.get(POLICIES))["items"]:
         return False
     try:
@@ -69,12 +69,12 @@ async def _ensure_one(kube: Kube) -> bool:
 
 async def _each(kube: Kube, policy: str | None, change: Change) -> list[PauseEdit]:
     if policy is not None:
-        return [await _one(kube, await kube.get(_path(policy)), change)]
+        return [await _edit_policy(kube, await kube.get(_path(policy)), change)]
     items = (await kube.get(POLICIES))["items"]
-    return [await _one(kube, item, change) for item in items]
+    return [await _edit_policy(kube, item, change) for item in items]
 
 
-async def _one(kube: Kube, item: dict[str, Any], change: Change) -> PauseEdit:
+async def _edit_policy(kube: Kube, item: dict[str, Any], change: Change) -> PauseEdit:
     name = item["metadata"]["name"]
     for _ in range(TRIES):
         try:

@@ -89,14 +89,14 @@ def scope_of(pause: Pause) -> PausedScope:
             return PausedScope("Node", value=pause.value or "")
 
 
-def over(pause: Pause, now: datetime) -> bool:
+def is_expired(pause: Pause, now: datetime) -> bool:
     """Return whether the pause has expired."""
     return pause.until is not None and pause.until <= now
 
 
 def lasting(pauses: Sequence[Pause], now: datetime) -> list[Pause]:
     """Return the pauses that have not expired."""
-    return [pause for pause in pauses if not over(pause, now)]
+    return [pause for pause in pauses if not is_expired(pause, now)]
 
 
 class PauseOutcome(StrEnum):
@@ -141,10 +141,10 @@ class TooManyPauses(ValueError):
 
 def paused(pauses: Sequence[Pause], wanted: Pause, now: datetime) -> Edit:
     """Return the edit that adds the pause. Raises TooManyPauses."""
-    left = lasting(pauses, now)
-    scope, expired = scope_of(wanted), len(pauses) - len(left)
-    before = [pause for pause in left if scope_of(pause) == scope]
-    others = [pause for pause in left if scope_of(pause) != scope]
+    active = lasting(pauses, now)
+    scope, expired = scope_of(wanted), len(pauses) - len(active)
+    before = [pause for pause in active if scope_of(pause) == scope]
+    others = [pause for pause in active if scope_of(pause) != scope]
     if not before:
         if len(others) >= MOST:
             raise TooManyPauses
@@ -152,21 +152,23 @@ def paused(pauses: Sequence[Pause], wanted: Pause, now: datetime) -> Edit:
     longest = max(before, key=_ends)
     sharp = any(pause.now for pause in before)
     if _ends(wanted) > _ends(longest):
-        kept = wanted.model_copy(update={"now": wanted.now or sharp, "why": _why(wanted, longest)})
-        return Edit(PauseOutcome.PROLONGED, [*others, kept], before, expired)
+        merged = wanted.model_copy(
+            update={"now": wanted.now or sharp, "why": _why(wanted, longest)}
+        )
+        return Edit(PauseOutcome.PROLONGED, [*others, merged], before, expired)
     if wanted.now and not sharp:
-        kept = longest.model_copy(update={"now": True})
-        return Edit(PauseOutcome.SHARPENED, [*others, kept], before, expired)
+        merged = longest.model_copy(update={"now": True})
+        return Edit(PauseOutcome.SHARPENED, [*others, merged], before, expired)
     return Edit(PauseOutcome.UNCHANGED, [*others, *before], before, expired)
 
 
 def resumed(pauses: Sequence[Pause], scope: PausedScope | None, now: datetime) -> Edit:
     """Return the edit that removes the pauses of the scope. None: all pauses."""
-    left = lasting(pauses, now)
-    ended = [pause for pause in left if scope is None or scope_of(pause) == scope]
-    kept = [pause for pause in left if pause not in ended]
+    active = lasting(pauses, now)
+    ended = [pause for pause in active if scope is None or scope_of(pause) == scope]
+    remaining = [pause for pause in active if pause not in ended]
     outcome = PauseOutcome.RESUMED if ended else PauseOutcome.UNCHANGED
-    return Edit(outcome, kept, ended, len(pauses) - len(left))
+    return Edit(outcome, remaining, ended, len(pauses) - len(active))
 
 
 def common(lists: Sequence[Sequence[Pause]], now: datetime) -> list[Pause]:
@@ -187,8 +189,8 @@ def _why(wanted: Pause, old: Pause) -> str:
         return wanted.why
     if not wanted.why:
         return old.why
-    said = f"{old.by}: {old.why}" if old.by and old.by != wanted.by else old.why
-    return f"{wanted.why} (before: {said})"[:1024]
+    earlier = f"{old.by}: {old.why}" if old.by and old.by != wanted.by else old.why
+    return f"{wanted.why} (before: {earlier})"[:1024]
 
 
 def _ends(pause: Pause) -> tuple[bool, float]:

@@ -23,7 +23,7 @@ UNREADABLE = "Unreadable"
 """Kind of the holder of a Permit whose holder is unreadable. No such kind exists."""
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 """Bounds of valid times. Beyond them, adding a duration may overflow."""
-MOST_WORDS = 500
+MOST_REASON_CHARS = 500
 """Greatest length of `why`, in characters."""
 E = TypeVar("E", bound=StrEnum)
 _time: TypeAdapter[datetime] = TypeAdapter(Time)
@@ -67,8 +67,8 @@ def _unreadable(raw: bytes, why: str) -> UnreadablePermit:
     head = decode_head(raw).metadata
     if not head.name:
         raise ValueError(f"a Permit without a name: {why}")
-    found = _mapping(msgspec.json.decode(raw))
-    meta, spec, status = (_mapping(found.get(part)) for part in ("metadata", "spec", "status"))
+    content = _mapping(msgspec.json.decode(raw))
+    meta, spec, status = (_mapping(content.get(part)) for part in ("metadata", "spec", "status"))
     version = head.resource_version
     uid = _text(meta.get("uid"))
     created = _instant(meta.get("creationTimestamp"))
@@ -81,14 +81,14 @@ def _unreadable(raw: bytes, why: str) -> UnreadablePermit:
             creation_timestamp=created,
         ),
         spec=PermitSpec.model_construct(
-            operation=_one_of(Operation, spec.get("operation")) or Operation.REPAIR,
-            class_=_one_of(Disruption, spec.get("class")) or Disruption.NODE,
+            operation=_parse_enum(Operation, spec.get("operation")) or Operation.REPAIR,
+            class_=_parse_enum(Disruption, spec.get("class")) or Disruption.NODE,
             node_name=_text(spec.get("nodeName")),
             holder=_holder_in(spec.get("holder"), head.name, uid),
             grants=grants or [Grant(class_=Disruption.NODE, at=created or EARLIEST)],
         ),
         status=_status(status, created or EARLIEST),
-        why=why[:MOST_WORDS] or "it does not fit",
+        why=why[:MOST_REASON_CHARS] or "it does not fit",
     )
 
 
@@ -97,7 +97,7 @@ def _status(status: dict[str, Any], created: datetime) -> PermitStatus:
     known = isinstance(scopes, list) and all(isinstance(each, str) and each for each in scopes)
     return PermitStatus.model_construct(
         # An unknown state, as of a later version, or a missing one counts as open.
-        state=_one_of(PermitState, status.get("state")) or PermitState.GRANTED,
+        state=_parse_enum(PermitState, status.get("state")) or PermitState.GRANTED,
         granted_at=_instant(status.get("grantedAt")),
         expires_at=_instant(status.get("expiresAt")) or created,
         renewed_at=_instant(status.get("renewedAt")),
@@ -111,7 +111,7 @@ def _grants(value: Any) -> Iterator[Grant]:
     for each in value if isinstance(value, list) else ():
         grant = _mapping(each)
         if (at := _instant(grant.get("at"))) is not None:
-            class_ = _one_of(Disruption, grant.get("class")) or Disruption.NODE
+            class_ = _parse_enum(Disruption, grant.get("class")) or Disruption.NODE
             yield Grant(class_=class_, at=at)
 
 
@@ -130,7 +130,7 @@ def _instant(value: Any) -> datetime | None:
     return at if EARLIEST <= at < LATEST else None
 
 
-def _one_of(kind: type[E], value: Any) -> E | None:
+def _parse_enum(kind: type[E], value: Any) -> E | None:
     return next((each for each in kind if each.value == value), None)
 
 

@@ -58,7 +58,7 @@ class Asking:
         turns: KeyedLocks,
         clock: Clock,
         metrics: DefenderMetrics,
-        look_again: timedelta,
+        requeue_after: timedelta,
         restored: Callable[[], str],
     ) -> None:
         self._control, self._ledger = control, control.ledger
@@ -66,7 +66,7 @@ class Asking:
         self._fleet = fleet
         self._waker, self._nodes, self._turns = waker, nodes, turns
         self._clock, self._metrics = clock, metrics
-        self._retry, self._restored = min(RETRY, look_again), restored
+        self._retry, self._restored = min(RETRY, requeue_after), restored
 
     # -- ask ----------------------------------------------------------------------------------
 
@@ -115,24 +115,24 @@ class Asking:
             await self._give_back_if_untold(mine)
         return verdict.model_copy(update={"permit": ""}) if ask.dry_run else verdict
 
-    async def _shared(self, held: LedgerPermit) -> bool:
+    async def _shared(self, permit: LedgerPermit) -> bool:
         """Return whether the permit was also taken with other clusters and replicas. Raises
         NotInCharge.
         """
         try:
-            of_fleet = await self._fleet.take(held)
+            of_fleet = await self._fleet.take(permit)
         except NotInCharge:
-            self._store.leave(held)
+            self._store.leave(permit)
             raise
         if not of_fleet:
-            self._store.leave(held)
+            self._store.leave(permit)
             return False
         taken = False
         try:
-            taken = await self._charge.take(held)
+            taken = await self._charge.take(permit)
         finally:
             if not taken:
-                await self._fleet.drop(held)
+                await self._fleet.drop(permit)
         return taken
 
     async def _bring_up_to_date(self, mine: LedgerPermit) -> None:
@@ -143,7 +143,7 @@ class Asking:
         renewed, because the request shows that the holder is alive. Raises NotWritten and
         NotInCharge.
         """
-        await self._charge.look()
+        await self._charge.sync_ledger()
         if self._ledger.get(mine.name) is not mine or mine.unreadable:
             return
         if mine.releasing or mine.state is PermitState.REVOKED:
@@ -167,19 +167,19 @@ class Asking:
             mine.late = True
             await self._charge.tell(mine)
 
-    async def _write(self, held: LedgerPermit, mark: object) -> Verdict:
+    async def _write(self, permit: LedgerPermit, mark: object) -> Verdict:
         """Write and confirm the permit. Raises NotWritten and NotInCharge."""
         try:
-            if held.unsure:
-                await self._store.write(held)
+            if permit.unsure:
+                await self._store.write(permit)
         except NotWritten:
-            await self._charge.tell(held)
-            if self._ledger.get(held.name) is not held:
-                await self._fleet.drop(held)
+            await self._charge.tell(permit)
+            if self._ledger.get(permit.name) is not permit:
+                await self._fleet.drop(permit)
             raise
-        await self._charge.confirm(held, mark)
-        await self._store.describe(held)
-        return granted(held)
+        await self._charge.confirm(permit, mark)
+        await self._store.describe(permit)
+        return granted(permit)
 
     async def _give_back_if_untold(self, late: LedgerPermit) -> None:
         """Release a late permit without a status. It was never announced, so no act uses it.
@@ -193,35 +193,35 @@ class Asking:
 
     async def check(self, permit: str, seconds_needed: float) -> Verdict:
         try:
-            await self._charge.look()
+            await self._charge.sync_ledger()
         except NotInCharge as error:
             return self.no(Reason.STORE_UNAVAILABLE, str(error))
-        if refusal := self._blind() or self._not_held(permit):
+        if refusal := self._blind() or self._refuse_invalid(permit):
             return refusal
-        held = self._ledger.get(permit)
-        assert held is not None
-        if held.expires_at < self._clock.now() + timedelta(seconds=seconds_needed):
+        entry = self._ledger.get(permit)
+        assert entry is not None
+        if entry.expires_at < self._clock.now() + timedelta(seconds=seconds_needed):
             return self.no(Reason.UNKNOWN, f"permit {permit} ends before the step would: renew it")
-        return granted(held)
+        return granted(entry)
 
     async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
         at_least = min(timedelta(seconds=seconds_needed) + CLOCKS, LONGEST_LIFE)
-        held = self._ledger.get(permit)
-        async with self._turns.of(turn_of(held) if held else f"/{permit}"):
+        entry = self._ledger.get(permit)
+        async with self._turns.of(turn_of(entry) if entry else f"/{permit}"):
             try:
-                await self._charge.look()
-                if refusal := self._blind() or self._not_held(permit):
+                await self._charge.sync_ledger()
+                if refusal := self._blind() or self._refuse_invalid(permit):
                     return refusal
-                held = self._ledger.get(permit)
-                assert held is not None
-                await self._prolong(held, at_least)
+                entry = self._ledger.get(permit)
+                assert entry is not None
+                await self._prolong(entry, at_least)
             except NotWritten as error:
                 return self._unwritten(error)
             except NotInCharge as error:
                 return self.no(Reason.STORE_UNAVAILABLE, str(error))
-            if refusal := self._blind() or self._not_held(permit):
+            if refusal := self._blind() or self._refuse_invalid(permit):
                 return refusal
-        return granted(held)
+        return granted(entry)
 
     async def release(self, permit: str) -> None:
         """Release the permit. Raises DefenderUnreachable: the slot is still taken, and housekeeping
@@ -231,33 +231,33 @@ class Asking:
             raise DefenderUnreachable(why[1])
         try:
             if self._ledger.get(permit) is None:
-                await self._charge.look()
-            held = self._ledger.get(permit)
-            if held is None:
+                await self._charge.sync_ledger()
+            entry = self._ledger.get(permit)
+            if entry is None:
                 return
-            async with self._turns.of(turn_of(held)):
-                if held.open and self._ledger.get(permit) is held:
-                    await self._give_back(held)
+            async with self._turns.of(turn_of(entry)):
+                if entry.open and self._ledger.get(permit) is entry:
+                    await self._give_back(entry)
         except NotInCharge as error:
             raise DefenderUnreachable(str(error)) from error
         except NotWritten as error:
             self._metrics.unclear.inc()
             raise DefenderUnreachable(f"the release could not be written: {error}") from error
 
-    async def _give_back(self, held: LedgerPermit) -> None:
+    async def _give_back(self, permit: LedgerPermit) -> None:
         """Release the permit. First mark it as releasing on all replicas, so that none accepts it
         any more.
 
         Raises NotWritten.
         """
-        held.releasing = True
-        await self._charge.tell(held)
-        await self._store.release(held)
+        permit.releasing = True
+        await self._charge.tell(permit)
+        await self._store.release(permit)
 
-    async def _prolong(self, held: LedgerPermit, at_least: timedelta = timedelta(0)) -> None:
+    async def _prolong(self, permit: LedgerPermit, at_least: timedelta = timedelta(0)) -> None:
         """Renew the permit. Raises NotWritten."""
-        await self._store.renew(held, self._clock.now(), at_least)
-        await self._charge.tell(held)
+        await self._store.renew(permit, self._clock.now(), at_least)
+        await self._charge.tell(permit)
 
     # -- saying no ----------------------------------------------------------------------------
 
@@ -286,20 +286,20 @@ class Asking:
         why: Why | None = self._sight.blind()
         return self.no(*why) if why else None
 
-    def _not_held(self, permit: str) -> Verdict | None:
+    def _refuse_invalid(self, permit: str) -> Verdict | None:
         """Return a refusal if the permit is not valid."""
-        held = self._ledger.get(permit)
-        if held is None:
+        entry = self._ledger.get(permit)
+        if entry is None:
             return self.no(Reason.UNKNOWN, f"no permit {permit} is known")
-        if not held.open or held.releasing:
+        if not entry.open or entry.releasing:
             return self.no(Reason.UNKNOWN, f"permit {permit} was given back")
-        if held.state is PermitState.REVOKED:
+        if entry.state is PermitState.REVOKED:
             return self.no(Reason.UNKNOWN, f"permit {permit} was revoked")
-        if held.unreadable:
+        if entry.unreadable:
             return self.no(Reason.UNKNOWN, f"permit {permit} cannot be read")
-        if held.late:
+        if entry.late:
             return self.no(Reason.UNKNOWN, f"permit {permit} came late: ask for it again")
-        if held.unsure:
+        if entry.unsure:
             return self.no(Reason.STORE_UNAVAILABLE, f"permit {permit} is being changed")
         return None
 

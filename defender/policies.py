@@ -131,5 +131,5 @@ def covering(
     fallback: LoadedPolicy,
 ) -> Sequence[LoadedPolicy]:
     """Return the policies that rule the act, by name; only `fallback` if there is none."""
-    found = [p for p in policies if p.covers(labels) and p.rules(operation)]
-    return sorted(found, key=lambda policy: policy.name) or [fallback]
+    matches = [p for p in policies if p.covers(labels) and p.rules(operation)]
+    return sorted(matches, key=lambda policy: policy.name) or [fallback]

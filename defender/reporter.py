@@ -57,7 +57,7 @@ class PolicyReporter:
         self._before: dict[str, tuple[Decisions, int]] = {}
         self._written_at: datetime | None = None
         self._version = 0
-        self._told: dict[str, BreakerChange] = {}
+        self._last_reported: dict[str, BreakerChange] = {}
         self._unreadable: dict[str, str] = {}
         self._thawed = thawed
         self._lifted: Thaw | None = None
@@ -108,10 +108,12 @@ class PolicyReporter:
     async def _tell(self, policy: LoadedPolicy) -> None:
         """Emit an Event and a log line for each new change of the policy's breakers."""
         history = self._breakers.history(policy.name)
-        last = self._told.get(policy.name) or next(reversed(policy.status.breaker_history), None)
+        last = self._last_reported.get(policy.name) or next(
+            reversed(policy.status.breaker_history), None
+        )
         news = history[history.index(last) + 1 :] if last in history else history
         if history:
-            self._told[policy.name] = history[-1]
+            self._last_reported[policy.name] = history[-1]
         for each in news:
             message = f"{each.scope}: {each.why}"
             extra = {"policy": policy.name, "scope": each.scope, "why": each.why}
@@ -137,19 +139,19 @@ class PolicyReporter:
 
     async def _tell_unreadable(self) -> None:
         """Emit an Event and a log line once for each unreadable permit."""
-        found = {held.name: held for held in self._control.ledger if held.unreadable}
-        for name, held in found.items():
-            if self._unreadable.get(name) == held.unreadable:
+        unreadable = {permit.name: permit for permit in self._control.ledger if permit.unreadable}
+        for name, permit in unreadable.items():
+            if self._unreadable.get(name) == permit.unreadable:
                 continue
-            effect = "its node is refused" if held.open else "it counts in rates"
-            extra = {"permit": name, "node": held.node, "why": held.unreadable}
+            effect = "its node is refused" if permit.open else "it counts in rates"
+            extra = {"permit": name, "node": permit.node, "why": permit.unreadable}
             log.error("permit cannot be read", extra=extra)
             if self._recorder is not None:
                 about = {"kind": "Permit", "api_version": API_VERSION, "name": name}
-                about["uid"] = held.uid
-                message = f"cannot be read, so {effect}: {held.unreadable}"
+                about["uid"] = permit.uid
+                message = f"cannot be read, so {effect}: {permit.unreadable}"
                 await self._recorder.emit(about, "Warning", "PermitUnreadable", message)
-        self._unreadable = {name: held.unreadable for name, held in found.items()}
+        self._unreadable = {name: permit.unreadable for name, permit in unreadable.items()}
 
     def status(self, policy: LoadedPolicy, now: datetime) -> DefenderPolicyStatus:
         """Return the status of the policy."""

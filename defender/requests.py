@@ -18,7 +18,7 @@ from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 
 MOST = 10_000
 """Greatest number of requests to keep, about 1.5 KB each."""
-KEPT = timedelta(hours=24)
+RETENTION = timedelta(hours=24)
 """Time for which a request is kept after its last ask."""
 PAGE = 1000
 """Greatest number of requests in one response."""
@@ -31,7 +31,7 @@ class PermitRequest:
     """One request.
 
     ask: the last ask.
-    held: number of refused asks, by reason.
+    refusals: number of refused asks, by reason.
     granted: when the permit was granted, None if it was not yet.
     """
 
@@ -40,7 +40,7 @@ class PermitRequest:
     last: datetime
     count: int
     verdict: Verdict
-    held: Counter[Reason] = field(default_factory=Counter)
+    refusals: Counter[Reason] = field(default_factory=Counter)
     granted: datetime | None = None
 
 
@@ -72,12 +72,12 @@ class RequestsPage(Model):
 class Requests:
     """Recorder of requests."""
 
-    def __init__(self, began: datetime, most: int = MOST, kept: timedelta = KEPT) -> None:
+    def __init__(self, began: datetime, most: int = MOST, retention: timedelta = RETENTION) -> None:
         self.began, self.dropped = began, 0
-        self._most, self._kept = most, kept
+        self._most, self._retention = most, retention
         self._going: OrderedDict[Key, PermitRequest] = OrderedDict()
         """Requests without a later one of the same key, the least recently asked first."""
-        self._over: OrderedDict[tuple[Key, datetime], PermitRequest] = OrderedDict()
+        self._closed: OrderedDict[tuple[Key, datetime], PermitRequest] = OrderedDict()
 
     def answered(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
         """Record an answer. Dry runs are not recorded."""
@@ -85,8 +85,8 @@ class Requests:
             return
         key = (ask.holder.uid, ask.node, ask.class_.value, ask.operation.value)
         request = self._going.get(key)
-        if request is not None and _is_over(request, verdict):
-            self._over[key, request.first] = self._going.pop(key)
+        if request is not None and _is_closed(request, verdict):
+            self._closed[key, request.first] = self._going.pop(key)
             request = None
         if request is None:
             request = self._going[key] = PermitRequest(ask, now, now, 0, verdict)
@@ -94,26 +94,26 @@ class Requests:
         request.ask, request.last, request.verdict = ask, now, verdict
         request.count += 1
         if not verdict.allowed:
-            request.held[verdict.reason] += 1
+            request.refusals[verdict.reason] += 1
         elif request.granted is None:
             request.granted = now
         self.prune(now)
 
     def prune(self, now: datetime) -> None:
         """Drop requests that are too old, and the oldest of too many."""
-        while self._over and next(iter(self._over.values())).last < now - self._kept:
-            self._over.popitem(last=False)
-        while self._going and next(iter(self._going.values())).last < now - self._kept:
+        while self._closed and next(iter(self._closed.values())).last < now - self._retention:
+            self._closed.popitem(last=False)
+        while self._going and next(iter(self._going.values())).last < now - self._retention:
             self._going.popitem(last=False)
         while len(self) > self._most:
             self.dropped += 1
-            if self._over:
-                self._over.popitem(last=False)
+            if self._closed:
+                self._closed.popitem(last=False)
             else:
                 self._going.popitem(last=False)
 
     def __len__(self) -> int:
-        return len(self._over) + len(self._going)
+        return len(self._closed) + len(self._going)
 
     def page(self, since: datetime | None = None, limit: int = PAGE) -> RequestsPage:
         """Return the first `limit` requests asked since a time: the body of `GET /v1/requests`.
@@ -121,10 +121,10 @@ class Requests:
         For the next page pass the last `lastAsked`. A request that is on both pages is the same
         one.
         """
-        kept = [*self._over.values(), *self._going.values()]
-        found = [r for r in kept if since is None or r.last >= since]
-        found = nsmallest(min(limit, PAGE), found, key=lambda r: (r.last, r.ask.node))
-        shown = [_shown(request) for request in found]
+        stored = [*self._closed.values(), *self._going.values()]
+        selected = [r for r in stored if since is None or r.last >= since]
+        selected = nsmallest(min(limit, PAGE), selected, key=lambda r: (r.last, r.ask.node))
+        shown = [_shown(request) for request in selected]
         return RequestsPage(began=self.began, dropped=self.dropped, requests=shown)
 
 
@@ -134,12 +134,12 @@ def _shown(request: PermitRequest) -> PastRequest:
         first_asked=request.first,
         last_asked=request.last,
         count=request.count,
-        held=dict(request.held),
+        held=dict(request.refusals),
         granted_at=request.granted,
         verdict=request.verdict,
     )
 
 
-def _is_over(request: PermitRequest, verdict: Verdict) -> bool:
+def _is_closed(request: PermitRequest, verdict: Verdict) -> bool:
     """Return whether the request had its permit, and the answer is about another one."""
     return request.granted is not None and verdict.permit != request.verdict.permit

@@ -38,16 +38,16 @@ Stop = tuple[Reason, str]
 """Why a permit is revoked, as reason and message."""
 
 
-def stopped(held: LedgerPermit, control: RiskControl, now: datetime) -> Stop | None:
+def stopped(permit: LedgerPermit, control: RiskControl, now: datetime) -> Stop | None:
     """Return why the permit must be revoked, None if it must not. Pure."""
-    member = control.census.member(held.node)
+    member = control.census.member(permit.node)
     if member is None:
         return None
-    for policy in covering(control.policies, member.labels, held.operation, control.fallback):
+    for policy in covering(control.policies, member.labels, permit.operation, control.fallback):
         for pause in policy.spec.pauses if policy.spec is not None else ():
-            if _holds(pause, now) and scope_of(pause).has(held.node, member.labels):
+            if _holds(pause, now) and scope_of(pause).has(permit.node, member.labels):
                 return Reason.PAUSED, f"{scope_of(pause)} is paused, and what ran is stopped"
-        if why := _opened(held, policy, control):
+        if why := _opened(permit, policy, control):
             return Reason.BREAKER_OPEN, why
     return None
 
@@ -56,17 +56,17 @@ def _holds(pause: Pause, now: datetime) -> bool:
     return pause.now and (pause.until is None or pause.until > now)
 
 
-def _opened(held: LedgerPermit, policy: LoadedPolicy, control: RiskControl) -> str:
+def _opened(permit: LedgerPermit, policy: LoadedPolicy, control: RiskControl) -> str:
     """Return why a breaker that opened after the grant revokes the permit, "" if none does.
 
     A permit that was granted while the breaker was open stays.
     """
-    member = control.census.member(held.node)
-    if member is None or held.operation is Operation.EVACUATE:
+    member = control.census.member(permit.node)
+    if member is None or permit.operation is Operation.EVACUATE:
         return ""
     for status in control.breakers.status(policy.name):
         inside = status.scope == CONTROL_PATH or in_scope(status.scope, member.labels)
-        if status.state is BreakerState.OPEN and inside and held.grants[-1][1] < status.since:
+        if status.state is BreakerState.OPEN and inside and permit.grants[-1][1] < status.since:
             return f"{status.scope}: {status.why}"
     return ""
 
@@ -103,53 +103,53 @@ class Revoking:
         if self._charge.why_not():
             return
         open_ = self._store.ledger.open()
-        self._past &= {held.name for held in open_}
-        for held in open_:
-            if self._stop(held) is None:
+        self._past &= {permit.name for permit in open_}
+        for permit in open_:
+            if self._stop(permit) is None:
                 continue
-            async with self._turns.of(turn_of(held)):
-                stop = self._stop(held)
-                if stop is not None and self._store.ledger.get(held.name) is held:
-                    await self._take_back(held, stop)
+            async with self._turns.of(turn_of(permit)):
+                stop = self._stop(permit)
+                if stop is not None and self._store.ledger.get(permit.name) is permit:
+                    await self._take_back(permit, stop)
 
-    def _stop(self, held: LedgerPermit) -> Stop | None:
-        doubtful = held.unsure or held.late or held.releasing or held.unreadable
-        plain = held.open and not doubtful
-        if not plain or held.state is PermitState.REVOKED or held.name in self._past:
+    def _stop(self, permit: LedgerPermit) -> Stop | None:
+        doubtful = permit.unsure or permit.late or permit.releasing or permit.unreadable
+        plain = permit.open and not doubtful
+        if not plain or permit.state is PermitState.REVOKED or permit.name in self._past:
             return None
-        if held.holder.kind != JOB:
+        if permit.holder.kind != JOB:
             return None
-        return stopped(held, self._control, self._clock.now())
+        return stopped(permit, self._control, self._clock.now())
 
-    async def _take_back(self, held: LedgerPermit, stop: Stop) -> None:
+    async def _take_back(self, permit: LedgerPermit, stop: Stop) -> None:
         reason, message = stop
         try:
-            if await self._is_past(held):
-                self._past.add(held.name)
+            if await self._is_past(permit):
+                self._past.add(permit.name)
                 return
             if why := self._charge.why_not():
-                log.info("permit not revoked", extra={"permit": held.name, "why": why})
+                log.info("permit not revoked", extra={"permit": permit.name, "why": why})
                 return
-            await self._store.revoke(held, reason, message)
-            await self._charge.tell(held)
+            await self._store.revoke(permit, reason, message)
+            await self._charge.tell(permit)
         except (KubeError, ValidationError) as error:
-            extra = {"permit": held.name, "why": str(error)}
+            extra = {"permit": permit.name, "why": str(error)}
             log.info("permit could not be revoked, trying again", extra=extra)
             return
         self._count(CAUSES[reason])
         log.warning(
-            "permit revoked", extra={"permit": held.name, "node": held.node, "why": message}
+            "permit revoked", extra={"permit": permit.name, "node": permit.node, "why": message}
         )
 
-    async def _is_past(self, held: LedgerPermit) -> bool:
+    async def _is_past(self, permit: LedgerPermit) -> bool:
         """Return whether the job has begun something irreversible, by a live read, as caches may
         lag.
 
         True also if the job is gone; housekeeping frees its permit.
         """
-        path = paths.custom(RemedyOperationJob.resource.plural, held.holder.name)
+        path = paths.custom(RemedyOperationJob.resource.plural, permit.holder.name)
         try:
             job = await self._kube.get(path, RemedyOperationJob.from_server)
         except NotFound:
             return True
-        return job.metadata.uid != held.holder.uid or job.began_irreversible
+        return job.metadata.uid != permit.holder.uid or job.began_irreversible

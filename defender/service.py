@@ -34,7 +34,7 @@ from defender.fleet.budget import MakeFleet, NoFleet, Sharing
 from defender.jobs import ObservedJob
 from defender.keeper import ROUND_SECONDS, PermitReaper
 from defender.lifesigns import LifeSigns
-from defender.limits.case import LOOK_AGAIN
+from defender.limits.case import REQUEUE_AFTER
 from defender.metrics import DefenderMetrics
 from defender.permit_reader import read_permit
 from defender.permit_service import Asking
@@ -78,14 +78,14 @@ class DefenderSettings:
     """Settings of Kube Defender.
 
     life: time from the grant or renewal of a permit until its holder is checked.
-    look_again: least time to wait if it is unknown when a limit will allow more.
+    requeue_after: least time to wait if it is unknown when a limit will allow more.
     grace: time in which a new node need not be ready.
     round: seconds between two rounds of housekeeping.
     pace: times of the breakers that no policy sets.
     """
 
     life: timedelta = LIFE
-    look_again: timedelta = LOOK_AGAIN
+    requeue_after: timedelta = REQUEUE_AFTER
     grace: timedelta = STARTUP_GRACE
     round: float = ROUND_SECONDS
     pace: BreakerTimes = PACE
@@ -124,7 +124,7 @@ class Defender:
         self._kube, self._fence, self._clock = kube, fence, clock
         self.informer = informer
         self.control = RiskControl(
-            self.settings.grace, self.settings.look_again, pace=self.settings.pace
+            self.settings.grace, self.settings.requeue_after, pace=self.settings.pace
         )
         self.census, self.ledger = self.control.census, self.control.ledger
         self.store = PermitStore(kube, clock, self.ledger, self.settings.life)
@@ -211,7 +211,7 @@ class Defender:
             self._turns,
             clock,
             self.metrics,
-            self.settings.look_again,
+            self.settings.requeue_after,
             restored,
         )
         if runtime is not None:
@@ -273,7 +273,7 @@ class Defender:
         if self.charge.why_not():
             return
         try:
-            await self.charge.look()
+            await self.charge.sync_ledger()
         except NotInCharge:
             return
         await self.keeper.round()
@@ -313,7 +313,7 @@ class Defender:
             self._thaw(new)
         if old is None or new is None or old.spec != new.spec:
             self.control.govern(list(self.policies.cache.values()), self._clock.now())
-            self.calendar.look()
+            self.calendar.reschedule()
         elif not leads(self._fence):
             self.control.breakers.adopt(new, self._clock.now())
 
@@ -346,13 +346,13 @@ class Defender:
             self.reporter.refused += not verdict.allowed
         self.requests.answered(ask, verdict, self._clock.now())
         self.auditing.answered(ask, verdict, self._clock.now())
-        return self._said("ask", verdict)
+        return self._count_verdict("ask", verdict)
 
     async def check(self, permit: str, seconds_needed: float) -> Verdict:
-        return self._said("check", await self.asking.check(permit, seconds_needed))
+        return self._count_verdict("check", await self.asking.check(permit, seconds_needed))
 
     async def renew(self, permit: str, seconds_needed: float = 0) -> Verdict:
-        return self._said("renew", await self.asking.renew(permit, seconds_needed))
+        return self._count_verdict("renew", await self.asking.renew(permit, seconds_needed))
 
     async def release(self, permit: str) -> None:
         """Release the permit. Raises DefenderUnreachable: the slot is still taken, and housekeeping
@@ -364,7 +364,7 @@ class Defender:
         """Yield holders for which there is a slot and which should ask at once."""
         return self.waker.wakes()
 
-    def _said(self, call: str, verdict: Verdict) -> Verdict:
+    def _count_verdict(self, call: str, verdict: Verdict) -> Verdict:
         self.metrics.verdicts.labels(call, verdict.reason).inc()
         return verdict
 
@@ -376,15 +376,15 @@ class Defender:
             "nodes": {str(health): count for health, count in self.census.counts().items()},
             "permits": [
                 {
-                    "name": held.name,
-                    "node": held.node,
-                    "class": held.class_,
-                    "state": held.state,
-                    "holder": held.holder.to_dict(),
-                    "scopes": sorted(held.scopes or ()),
-                    "expiresAt": held.expires_at.isoformat(),
+                    "name": permit.name,
+                    "node": permit.node,
+                    "class": permit.class_,
+                    "state": permit.state,
+                    "holder": permit.holder.to_dict(),
+                    "scopes": sorted(permit.scopes or ()),
+                    "expiresAt": permit.expires_at.isoformat(),
                 }
-                for held in sorted(open_, key=lambda held: held.granted_at)
+                for permit in sorted(open_, key=lambda permit: permit.granted_at)
             ],
             "policies": {policy.name: policy.problems for policy in self.control.policies},
         }

@@ -42,12 +42,12 @@ Happening = Literal["fault", "heal", "give back", "ask"]
 
 @dataclass(slots=True)
 class RequestFate:
-    """The outcome of one request. `held` counts the refusals by reason and scope."""
+    """The outcome of one request. `refusals` counts the refusals by reason and scope."""
 
     wish: RecordedRequest
     granted: datetime | None = None
     withdrawn: bool = False
-    held: Counter[tuple[Reason, str]] = field(default_factory=Counter)
+    refusals: Counter[tuple[Reason, str]] = field(default_factory=Counter)
 
     @property
     def waited(self) -> timedelta | None:
@@ -96,8 +96,8 @@ class _Play:
         self._nodes = {node.metadata.name: node for node in history.nodes}
         for name, node in self._nodes.items():
             self._control.node_changed(name, ready_node(node, history.start), self._now)
-        for held in history.before:
-            self._control.ledger.enter(replace(held, grants=list(held.grants)))
+        for permit in history.before:
+            self._control.ledger.enter(replace(permit, grants=list(permit.grants)))
         self._control.queue.listen(True)
         self._fates = [RequestFate(wish) for wish in history.wishes]
         self._asking: dict[str, list[int]] = {}
@@ -106,7 +106,7 @@ class _Play:
         self._order = count()
         self._silent: set[str] = set()
         self._ends: dict[str, datetime] = {}
-        self._seen: dict[tuple[str, str, datetime], BreakerStatus] = {}
+        self._openings: dict[tuple[str, str, datetime], BreakerStatus] = {}
         self._worst = (0, history.start)
         self._worst_unhealthy = (0, history.start)
         self._judged = 0
@@ -127,7 +127,7 @@ class _Play:
                     self._ask(index)
             self._advance()
         openings = sorted(
-            ((policy, status) for (policy, _, _), status in self._seen.items()),
+            ((policy, status) for (policy, _, _), status in self._openings.items()),
             key=lambda opening: (opening[1].since, opening[0], opening[1].scope),
         )
         return SimulationOutcome(
@@ -141,9 +141,9 @@ class _Play:
                 self._at(fault.until, "heal", index)
         for index, wish in enumerate(self._history.wishes):
             self._at(wish.at, "ask", index)
-        for index, held in enumerate(self._history.before):
-            end = self._history.ends.get(held.name)
-            if held.open and end is not None:
+        for index, permit in enumerate(self._history.before):
+            end = self._history.ends.get(permit.name)
+            if permit.open and end is not None:
                 self._at(end, "give back", -1 - index)
 
     def _at(self, at: datetime, what: Happening, index: int) -> None:
@@ -174,14 +174,14 @@ class _Play:
         """
         ledger = self._control.ledger
         if index < 0:
-            held = ledger.get(self._history.before[-1 - index].name)
+            permit = ledger.get(self._history.before[-1 - index].name)
         else:
             wish = self._history.wishes[index]
-            held = ledger.open_of(wish.ask.holder, wish.ask.node)
-        if held is None or not held.open or self._ends.get(held.name, at) > at:
+            permit = ledger.open_of(wish.ask.holder, wish.ask.node)
+        if permit is None or not permit.open or self._ends.get(permit.name, at) > at:
             return  # a later grant of this permit lasts longer
-        ledger.release(held, self._now)
-        for fault in self._history.healed_by(held.holder.uid):
+        ledger.release(permit, self._now)
+        for fault in self._history.healed_by(permit.holder.uid):
             self._heal(fault)
 
     def _ask(self, index: int) -> None:
@@ -200,7 +200,7 @@ class _Play:
         if verdict.allowed:
             self._grant(index, verdict)
         else:
-            fate.held[verdict.reason, verdict.scope] += 1
+            fate.refusals[verdict.reason, verdict.scope] += 1
             waiting = self._asking.setdefault(wish.ask.holder.uid, [])
             if index not in waiting:
                 waiting.append(index)
@@ -218,17 +218,17 @@ class _Play:
         waiting = self._asking.get(ask.holder.uid, [])
         if index in waiting:
             waiting.remove(index)
-        held = ledger.open_of(ask.holder, ask.node)
-        if held is None:
-            held = self._held(wish)
-            ledger.enter(held)
+        permit = ledger.open_of(ask.holder, ask.node)
+        if permit is None:
+            permit = self._make_permit(wish)
+            ledger.enter(permit)
         elif not verdict.permit:
-            ledger.grant(held, ask.class_, self._now)
+            ledger.grant(permit, ask.class_, self._now)
         end = self._now + wish.lasts if wish.lasts is not None else self._now + FOR_EVER
-        self._ends[held.name] = max(end, self._ends.get(held.name, end))
+        self._ends[permit.name] = max(end, self._ends.get(permit.name, end))
         self._at(end, "give back", index)
 
-    def _held(self, wish: RecordedRequest) -> LedgerPermit:
+    def _make_permit(self, wish: RecordedRequest) -> LedgerPermit:
         ask, control = wish.ask, self._control
         return LedgerPermit(
             name=control.ledger.next_name(ask.holder, ask.node),
@@ -252,8 +252,8 @@ class _Play:
         for name in self._names:
             for status in self._control.breakers.history(name):
                 if status.state is BreakerState.OPEN:
-                    self._seen[name, status.scope, status.since] = status
-        under = {held.node for held in self._control.ledger.open()}
+                    self._openings[name, status.scope, status.since] = status
+        under = {permit.node for permit in self._control.ledger.open()}
         if len(under) > self._worst[0]:
             self._worst = (len(under), self._now)
         away = len(under | self._silent)
@@ -269,7 +269,7 @@ def reasons(fates: Iterable[RequestFate]) -> Counter[tuple[Reason, str]]:
 
 
 def _kinds(fate: RequestFate) -> Iterator[tuple[Reason, str]]:
-    return ((reason, kind_of(scope)) for reason, scope in fate.held)
+    return ((reason, kind_of(scope)) for reason, scope in fate.refusals)
 
 
 def kind_of(scope: str) -> str:

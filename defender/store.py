@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from defender.ledger import LedgerPermit, PermitLedger, grants_of, held_from
+from defender.ledger import LedgerPermit, PermitLedger, grants_of, load_permit
 from defender.permit_reader import UNREADABLE, read_permit
 from kubenode.api.meta import ObjectMeta, format_time
 from kubenode.api.v1alpha1 import Ask, Permit
@@ -83,13 +83,13 @@ class PermitStore:
         listed = await self._kube.get(PERMITS)
         permits = [read_permit(msgspec.json.encode(each)) for each in listed["items"]]
         there = {permit.metadata.name for permit in permits}
-        for held in self.ledger:
-            if held.name not in there and not held.unsure:
-                self.ledger.forget(held.name)
+        for entry in self.ledger:
+            if entry.name not in there and not entry.unsure:
+                self.ledger.forget(entry.name)
         for permit in permits:
             self.apply(permit)
-            if seen := self.ledger.get(permit.metadata.name):
-                seen.late = False  # it existed before this replica granted anything
+            if loaded := self.ledger.get(permit.metadata.name):
+                loaded.late = False  # it existed before this replica granted anything
         self.ready = True
 
     def went_back(self, path: str, before: int, now: int) -> None:
@@ -98,15 +98,15 @@ class PermitStore:
         What the server returns from now on is newer, whatever its resourceVersion.
         """
         if path == PERMITS:
-            self._superseded = {held.name for held in self.ledger}
+            self._superseded = {permit.name for permit in self.ledger}
 
     def changed(self, name: str, old: Permit | None, new: Permit | None) -> None:
         """Apply a change from the informer."""
         if new is not None:
             self.apply(new, watched=True)
         elif old is not None:
-            held = self.ledger.get(name)
-            if held is not None and held.uid == old.metadata.uid:
+            entry = self.ledger.get(name)
+            if entry is not None and entry.uid == old.metadata.uid:
                 self.ledger.forget(name)
 
     def apply(self, permit: Permit, *, watched: bool = False) -> None:
@@ -115,46 +115,46 @@ class PermitStore:
         watched: the Permit is from a watch, so another replica may have written it.
         """
         name, meta = permit.metadata.name, permit.metadata
-        seen = held_from(permit, self.life.total_seconds())
-        held = self.ledger.get(name)
-        newer = held is not None and _version(held.resource_version) > _version(
+        observed = load_permit(permit, self.life.total_seconds())
+        entry = self.ledger.get(name)
+        newer = entry is not None and _version(entry.resource_version) > _version(
             meta.resource_version
         )
         if newer and name not in self._superseded:
             return
         self._superseded.discard(name)
-        if held is None or held.uid not in ("", meta.uid) or (seen.open and not held.open):
-            seen.late = watched and seen.open and not seen.status_written
-            self._enter_instead(seen)
+        if entry is None or entry.uid not in ("", meta.uid) or (observed.open and not entry.open):
+            observed.late = watched and observed.open and not observed.status_written
+            self._enter_instead(observed)
             return
-        if seen.unreadable or held.unreadable:
-            self._enter_instead(_as_either(held, seen))
+        if observed.unreadable or entry.unreadable:
+            self._enter_instead(_as_either(entry, observed))
             return
-        if held.late and seen.status_written and not held.status_written:
-            held.late = False
-        elif watched and not held.unsure and len(seen.grants) > len(held.grants):
-            held.late = True  # another writer's upgrade, which was not judged here
-        self._take_over(held, seen)
+        if entry.late and observed.status_written and not entry.status_written:
+            entry.late = False
+        elif watched and not entry.unsure and len(observed.grants) > len(entry.grants):
+            entry.late = True  # another writer's upgrade, which was not judged here
+        self._update_entry(entry, observed)
 
-    def _enter_instead(self, seen: LedgerPermit) -> None:
-        self.ledger.forget(seen.name)
-        self.ledger.enter(seen)
+    def _enter_instead(self, observed: LedgerPermit) -> None:
+        self.ledger.forget(observed.name)
+        self.ledger.enter(observed)
 
-    def _take_over(self, held: LedgerPermit, seen: LedgerPermit) -> None:
-        upgrade_under_way = held.unsure and held.uid and len(seen.grants) < len(held.grants)
-        held.uid, held.resource_version = seen.uid, seen.resource_version
-        held.expires_at, held.renewed_at = seen.expires_at, seen.renewed_at
-        held.status_written = seen.status_written
-        held.scopes = seen.scopes or held.scopes
-        held.displaced = seen.displaced if seen.displaced is not None else held.displaced
-        if not upgrade_under_way:
-            if held.grants != seen.grants:
-                self.ledger.replace_grants(held, seen.grants)
-            held.unsure, held.also = 0, frozenset()
-        if seen.open:
-            held.state = seen.state
-        elif held.open:
-            self.ledger.release(held, seen.released_at or self._clock.now())
+    def _update_entry(self, entry: LedgerPermit, observed: LedgerPermit) -> None:
+        upgrade_pending = entry.unsure and entry.uid and len(observed.grants) < len(entry.grants)
+        entry.uid, entry.resource_version = observed.uid, observed.resource_version
+        entry.expires_at, entry.renewed_at = observed.expires_at, observed.renewed_at
+        entry.status_written = observed.status_written
+        entry.scopes = observed.scopes or entry.scopes
+        entry.displaced = observed.displaced if observed.displaced is not None else entry.displaced
+        if not upgrade_pending:
+            if entry.grants != observed.grants:
+                self.ledger.replace_grants(entry, observed.grants)
+            entry.unsure, entry.also = 0, frozenset()
+        if observed.open:
+            entry.state = observed.state
+        elif entry.open:
+            self.ledger.release(entry, observed.released_at or self._clock.now())
 
     # -- taking -------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class PermitStore:
             mine.unsure += 1
             self.ledger.grant(mine, ask.class_, now)
             return mine
-        held = LedgerPermit(
+        permit = LedgerPermit(
             name=self.ledger.next_name(ask.holder, ask.node),
             node=ask.node,
             operation=ask.operation,
@@ -184,156 +184,156 @@ class PermitStore:
             policy_generation=generation,
             unsure=1,
         )
-        self.ledger.enter(held)
-        return held
+        self.ledger.enter(permit)
+        return permit
 
-    def leave(self, held: LedgerPermit) -> None:
+    def leave(self, permit: LedgerPermit) -> None:
         """Undo `take` for a permit that was not taken after all and of which nothing was
         written.
         """
-        if self.ledger.get(held.name) is held and held.unsure:
-            self._undo(held)
+        if self.ledger.get(permit.name) is permit and permit.unsure:
+            self._undo(permit)
 
-    async def write(self, held: LedgerPermit, *, again: bool = False) -> None:
+    async def write(self, permit: LedgerPermit, *, again: bool = False) -> None:
         """Write a permit that was taken. Raises NotWritten; the ledger then counts what may be
         true.
 
         again: another attempt, perhaps by another replica, was made and may still be carried out.
         """
         if again:
-            self._sent.setdefault(held.name, self._clock.now())
-        if held.uid:
-            await self._upgrade(held)
+            self._sent.setdefault(permit.name, self._clock.now())
+        if permit.uid:
+            await self._upgrade(permit)
         else:
-            await self._create(held)
+            await self._create(permit)
 
-    async def _create(self, held: LedgerPermit) -> None:
-        first = held.name not in self._sent
-        self._sent[held.name] = self._clock.now()
+    async def _create(self, permit: LedgerPermit) -> None:
+        first = permit.name not in self._sent
+        self._sent[permit.name] = self._clock.now()
         try:
-            made = await self._kube.create(PERMITS, _body(held), read_permit)
+            made = await self._kube.create(PERMITS, _body(permit), read_permit)
         except KubeError as error:
             if first and _certain(error) and not isinstance(error, AlreadyExists):
-                self._undo(held)
+                self._undo(permit)
                 raise NotWritten(str(error)) from error
-            await self._read_back(held, error)
+            await self._read_back(permit, error)
         else:
-            self._sent.pop(held.name, None)
+            self._sent.pop(permit.name, None)
             self.apply(made)
 
-    async def _upgrade(self, held: LedgerPermit) -> None:
-        first = held.name not in self._sent
-        self._sent[held.name] = self._clock.now()
-        spec = {"class": held.class_, "grants": [grant.to_dict() for grant in grants_of(held)]}
-        change = {"metadata": {"resourceVersion": held.resource_version}, "spec": spec}
+    async def _upgrade(self, permit: LedgerPermit) -> None:
+        first = permit.name not in self._sent
+        self._sent[permit.name] = self._clock.now()
+        spec = {"class": permit.class_, "grants": [grant.to_dict() for grant in grants_of(permit)]}
+        change = {"metadata": {"resourceVersion": permit.resource_version}, "spec": spec}
         try:
-            made = await self._kube.patch(_path(held), change, decode=read_permit)
+            made = await self._kube.patch(_path(permit), change, decode=read_permit)
         except KubeError as error:
             if first and _certain(error) and not isinstance(error, Conflict | NotFound):
-                self._undo(held)
+                self._undo(permit)
                 raise NotWritten(str(error)) from error
-            await self._read_back(held, error)
+            await self._read_back(permit, error)
         else:
-            self._sent.pop(held.name, None)
+            self._sent.pop(permit.name, None)
             self.apply(made)
 
-    async def _read_back(self, held: LedgerPermit, why: KubeError) -> None:
+    async def _read_back(self, entry: LedgerPermit, why: KubeError) -> None:
         """Determine whether a write with unclear outcome happened. Raises NotWritten unless
         it did.
         """
         try:
-            permit = await self._kube.get(_path(held), read_permit)
+            permit = await self._kube.get(_path(entry), read_permit)
         except NotFound:
-            if held.uid:  # it existed, and was deleted
-                self.ledger.forget(held.name)
-                self._sent.pop(held.name, None)
+            if entry.uid:  # it existed, and was deleted
+                self.ledger.forget(entry.name)
+                self._sent.pop(entry.name, None)
             raise NotWritten(str(why), absent=True) from why
         except KubeError as error:
             raise NotWritten(f"{why}; and then {error}") from error
-        if permit.spec.holder.uid != held.holder.uid:
-            self._undo(held)
+        if permit.spec.holder.uid != entry.holder.uid:
+            self._undo(entry)
             self.apply(permit)
-            raise NotWritten(f"permit {held.name} is another holder's") from why
+            raise NotWritten(f"permit {entry.name} is another holder's") from why
         self.apply(permit)
-        if held.unsure or self.ledger.get(held.name) is not held:
+        if entry.unsure or self.ledger.get(entry.name) is not entry:
             raise NotWritten(str(why), absent=True) from why
-        self._sent.pop(held.name, None)
+        self._sent.pop(entry.name, None)
 
-    def _undo(self, held: LedgerPermit) -> None:
+    def _undo(self, permit: LedgerPermit) -> None:
         """Undo what was taken and is known not to have been written."""
-        self._sent.pop(held.name, None)
-        if not held.uid:
-            self.ledger.forget(held.name)
+        self._sent.pop(permit.name, None)
+        if not permit.uid:
+            self.ledger.forget(permit.name)
             return
-        for _ in range(held.unsure):
-            self.ledger.ungrant(held)
-        held.unsure, held.also = 0, frozenset()
+        for _ in range(permit.unsure):
+            self.ledger.ungrant(permit)
+        permit.unsure, permit.also = 0, frozenset()
 
-    async def clear_up(self, held: LedgerPermit, now: datetime) -> None:
+    async def clear_up(self, permit: LedgerPermit, now: datetime) -> None:
         """Determine whether a write with unclear outcome happened. UNCLEAR after it was sent, it
         never will.
         """
-        sent = self._sent.setdefault(held.name, now)
+        sent = self._sent.setdefault(permit.name, now)
         try:
-            await self._read_back(held, KubeError(0, "", "the outcome of a write is unclear"))
+            await self._read_back(permit, KubeError(0, "", "the outcome of a write is unclear"))
         except NotWritten as error:
-            if error.absent and held.unsure and now > sent + UNCLEAR:
-                self._undo(held)
+            if error.absent and permit.unsure and now > sent + UNCLEAR:
+                self._undo(permit)
 
     # -- status -------------------------------------------------------------------------------
 
-    async def describe(self, held: LedgerPermit) -> None:
+    async def describe(self, permit: LedgerPermit) -> None:
         """Write the status of a grant. Without it the grant is valid; housekeeping writes the
         status later.
         """
-        if held.status_written and held.expires_at >= held.grants[-1][1] + self.life:
+        if permit.status_written and permit.expires_at >= permit.grants[-1][1] + self.life:
             return
         try:
             # Guarded, so that a late write does not reopen a permit that was released meanwhile.
-            status = self._status(held, held.grants[-1][1] + self.life)
-            await self._patch_status(held, status, guarded=True)
+            status = self._status(permit, permit.grants[-1][1] + self.life)
+            await self._patch_status(permit, status, guarded=True)
         except KubeError as error:
             log.info(
-                "permit without status for now", extra={"permit": held.name, "why": str(error)}
+                "permit without status for now", extra={"permit": permit.name, "why": str(error)}
             )
 
-    def _status(self, held: LedgerPermit, expires_at: datetime) -> dict[str, Any]:
+    def _status(self, permit: LedgerPermit, expires_at: datetime) -> dict[str, Any]:
         return {
             "state": PermitState.GRANTED,
-            "grantedAt": format_time(held.granted_at),
-            "expiresAt": format_time(max(expires_at, held.expires_at)),
-            "scopes": sorted(held.scopes or ()),
+            "grantedAt": format_time(permit.granted_at),
+            "expiresAt": format_time(max(expires_at, permit.expires_at)),
+            "scopes": sorted(permit.scopes or ()),
         }
 
     async def renew(
-        self, held: LedgerPermit, now: datetime, at_least: timedelta = timedelta(0)
+        self, permit: LedgerPermit, now: datetime, at_least: timedelta = timedelta(0)
     ) -> None:
         """Extend the permit by its life, or by `at_least` if that is longer.
 
         Raises NotWritten; then the old expiry stays, also in memory.
         """
-        status = self._status(held, now + max(self.life, at_least)) | {
+        status = self._status(permit, now + max(self.life, at_least)) | {
             "renewedAt": format_time(now)
         }
         for last in (False, True):
             try:
-                await self._patch_status(held, status, guarded=True)
+                await self._patch_status(permit, status, guarded=True)
             except Conflict as error:
-                await self._refresh(held)
-                if last or not held.open or held.state is PermitState.REVOKED:
+                await self._refresh(permit)
+                if last or not permit.open or permit.state is PermitState.REVOKED:
                     raise NotWritten(str(error)) from error
             except KubeError as error:
                 raise NotWritten(str(error)) from error
             else:
                 return
 
-    async def overdue(self, held: LedgerPermit) -> None:
+    async def overdue(self, permit: LedgerPermit) -> None:
         """Mark the permit as overdue: it has expired and its holder still exists. Raises
         KubeError.
         """
-        await self._patch_status(held, {"state": PermitState.OVERDUE}, guarded=True)
+        await self._patch_status(permit, {"state": PermitState.OVERDUE}, guarded=True)
 
-    async def revoke(self, held: LedgerPermit, reason: str, message: str) -> None:
+    async def revoke(self, permit: LedgerPermit, reason: str, message: str) -> None:
         """Revoke the permit. Its holder may begin nothing more; it counts until its release.
 
         Raises KubeError.
@@ -346,34 +346,34 @@ class PermitStore:
             "lastTransitionTime": format_time(self._clock.now()),
         }
         status = {"state": PermitState.REVOKED, "conditions": [condition]}
-        await self._patch_status(held, status, guarded=True)
+        await self._patch_status(permit, status, guarded=True)
 
-    async def release(self, held: LedgerPermit) -> None:
+    async def release(self, permit: LedgerPermit) -> None:
         """Release the permit. Raises NotWritten; then it still counts, and housekeeping retries."""
-        held.releasing = True
+        permit.releasing = True
         now = self._clock.now()
         status = {"state": PermitState.RELEASED, "releasedAt": format_time(now)}
         try:
-            await self._patch_status(held, status)
+            await self._patch_status(permit, status)
         except NotFound as error:
-            if not held.uid:  # never observed; its creation may still be carried out
+            if not permit.uid:  # never observed; its creation may still be carried out
                 raise NotWritten(str(error)) from error
-            self.ledger.forget(held.name)
+            self.ledger.forget(permit.name)
         except KubeError as error:
-            await self._refresh(held)
-            if held.open and self.ledger.get(held.name) is held:
+            await self._refresh(permit)
+            if permit.open and self.ledger.get(permit.name) is permit:
                 raise NotWritten(str(error)) from error
 
-    async def _refresh(self, held: LedgerPermit) -> None:
+    async def _refresh(self, permit: LedgerPermit) -> None:
         try:
-            self.apply(await self._kube.get(_path(held), read_permit))
+            self.apply(await self._kube.get(_path(permit), read_permit))
         except NotFound:
-            self.ledger.forget(held.name)
+            self.ledger.forget(permit.name)
         except KubeError as error:
             raise NotWritten(str(error)) from error
 
     async def _patch_status(
-        self, held: LedgerPermit, status: dict[str, Any], *, guarded: bool = False
+        self, permit: LedgerPermit, status: dict[str, Any], *, guarded: bool = False
     ) -> None:
         """Patch the status.
 
@@ -381,8 +381,8 @@ class PermitStore:
         """
         change: dict[str, Any] = {"status": status}
         if guarded:
-            change["metadata"] = {"resourceVersion": held.resource_version}
-        path = paths.custom(Permit.resource.plural, held.name, "status")
+            change["metadata"] = {"resourceVersion": permit.resource_version}
+        path = paths.custom(Permit.resource.plural, permit.name, "status")
         self.apply(await self._kube.patch(path, change, decode=read_permit))
 
     # -- forgetting ---------------------------------------------------------------------------
@@ -391,11 +391,11 @@ class PermitStore:
         """Return the permits that were released before a time, to which no rate looks back."""
         return [h for h in self.ledger if not h.open and (h.released_at or h.granted_at) < before]
 
-    async def delete(self, held: LedgerPermit) -> None:
+    async def delete(self, permit: LedgerPermit) -> None:
         """Delete the permit, then forget it. Raises KubeError."""
         with contextlib.suppress(NotFound):
-            await self._kube.delete(_path(held), uid=held.uid)
-        self.ledger.forget(held.name)
+            await self._kube.delete(_path(permit), uid=permit.uid)
+        self.ledger.forget(permit.name)
 
 
 def _certain(error: KubeError) -> bool:
@@ -403,24 +403,24 @@ def _certain(error: KubeError) -> bool:
     return 400 <= error.status < 500 and error.status != 408
 
 
-def _as_either(held: LedgerPermit, seen: LedgerPermit) -> LedgerPermit:
+def _as_either(entry: LedgerPermit, observed: LedgerPermit) -> LedgerPermit:
     """Return the permit as the server shows it, if the old or the new one is unreadable.
 
     What an unreadable one does not say is kept from before.
     """
-    if not seen.unreadable:
-        return seen
-    known = not held.unreadable
+    if not observed.unreadable:
+        return observed
+    known = not entry.unreadable
     return replace(
-        seen,
-        node=seen.node or held.node,
-        operation=held.operation if known else seen.operation,
-        grants=max(held.grants, seen.grants, key=len),
-        holder=held.holder if seen.holder.kind == UNREADABLE else seen.holder,
-        releasing=held.releasing and seen.open,
-        looked_at=held.looked_at,
-        displaced=seen.displaced if seen.displaced is not None else held.displaced,
-        take=held.take,
+        observed,
+        node=observed.node or entry.node,
+        operation=entry.operation if known else observed.operation,
+        grants=max(entry.grants, observed.grants, key=len),
+        holder=entry.holder if observed.holder.kind == UNREADABLE else observed.holder,
+        releasing=entry.releasing and observed.open,
+        looked_at=entry.looked_at,
+        displaced=observed.displaced if observed.displaced is not None else entry.displaced,
+        take=entry.take,
     )
 
 
@@ -428,21 +428,21 @@ def _version(text: str) -> int:
     return int(text or 0)
 
 
-def _path(held: LedgerPermit) -> str:
-    return paths.custom(Permit.resource.plural, held.name)
+def _path(permit: LedgerPermit) -> str:
+    return paths.custom(Permit.resource.plural, permit.name)
 
 
-def _body(held: LedgerPermit) -> dict[str, Any]:
+def _body(entry: LedgerPermit) -> dict[str, Any]:
     """Return the Permit to create. The server drops the status of a new object."""
     permit = Permit(
-        metadata=ObjectMeta(name=held.name),
+        metadata=ObjectMeta(name=entry.name),
         spec=PermitSpec(
-            operation=held.operation,
-            class_=held.class_,
-            node_name=held.node,
-            holder=held.holder,
-            policy_generation=held.policy_generation,
-            grants=grants_of(held),
+            operation=entry.operation,
+            class_=entry.class_,
+            node_name=entry.node,
+            holder=entry.holder,
+            policy_generation=entry.policy_generation,
+            grants=grants_of(entry),
         ),
     )
     body = permit.to_dict()

@@ -51,10 +51,10 @@ def thaw_in(annotations: dict[str, str]) -> Thaw | None:
     text = annotations.get(ANNOTATION, "")
     if not text:
         return None
-    found = _read(text)
-    if found.frozen_since.tzinfo is None:
+    parsed = _read(text)
+    if parsed.frozen_since.tzinfo is None:
         raise ValueError("frozenSince has no time zone")
-    return Thaw(found.frozen_since, found.by, found.why)
+    return Thaw(parsed.frozen_since, parsed.by, parsed.why)
 
 
 async def write_thaw(kube: Kube, by: str, why: str) -> Thawed:

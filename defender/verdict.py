@@ -10,7 +10,7 @@ from datetime import datetime
 from defender.census import NodeHealth
 from defender.control import RiskControl
 from defender.ledger import JOB, LedgerPermit
-from defender.limits.case import LimitCase, LimitRefusal, look_again_at
+from defender.limits.case import LimitCase, LimitRefusal, spread_requeue
 from defender.limits.concurrency import concurrency
 from defender.limits.displacement import displaced
 from defender.limits.fleet import fleet
@@ -53,8 +53,8 @@ def judge(ask: Ask, control: RiskControl, now: datetime) -> Verdict:
     mine = control.ledger.open_of(ask.holder, ask.node)
     if mine is not None and stands_for(mine, ask) and control.census.member(ask.node) is not None:
         return granted(mine)
-    if found := refusals(ask, control, now):
-        return refused(min(found, key=_place))
+    if objections := refusals(ask, control, now):
+        return refused(min(objections, key=_place))
     return Verdict(allowed=True, reason=Reason.GRANTED, class_=ask.class_)
 
 
@@ -67,34 +67,34 @@ def refusals(ask: Ask, control: RiskControl, now: datetime) -> list[LimitRefusal
         return [_unknown(ask, control, now, "class None disrupts nothing and needs no permit")]
     control.counts.catch_up()
     mine = control.ledger.open_of(ask.holder, ask.node) or _predecessor(ask, control)
-    found = [no for no in (_busy(ask, control, now), foreign(ask, member, control, now)) if no]
+    objections = [no for no in (_busy(ask, control, now), foreign(ask, member, control, now)) if no]
     healthy = member.health is NodeHealth.HEALTHY and not control.census.is_taken(member.name)
     costs, cases = int(healthy), list[LimitCase]()
     for ruling in place.ruling(ask.operation):
         policy = ruling.policy
         if ruling.spec is None or policy.problem:
-            found.append(_invalid(policy, ask, control, now))
+            objections.append(_invalid(policy, ask, control, now))
             continue
         case = LimitCase(ask, member, policy, ruling.spec, control, now, mine, ruling, costs)
         cases.append(case)
-        found += _refusals(case)
-    return found or [no for case in cases if (no := control.queue.refuse(case))]
+        objections += _refusals(case)
+    return objections or [no for case in cases if (no := control.queue.refuse(case))]
 
 
 def _unknown(ask: Ask, control: RiskControl, now: datetime, message: str) -> LimitRefusal:
-    later = look_again_at(now, control.look_again, ask.node)
+    later = spread_requeue(now, control.requeue_after, ask.node)
     return LimitRefusal(Reason.UNKNOWN, message, later)
 
 
-def stands_for(held: LedgerPermit, ask: Ask) -> bool:
+def stands_for(permit: LedgerPermit, ask: Ask) -> bool:
     """Return whether the permit is certain to cover the request."""
     return (
-        held.state in (PermitState.GRANTED, PermitState.OVERDUE)
-        and not held.unsure
-        and not held.late
-        and not held.releasing
-        and not held.unreadable
-        and held.class_.weight >= ask.class_.weight
+        permit.state in (PermitState.GRANTED, PermitState.OVERDUE)
+        and not permit.unsure
+        and not permit.late
+        and not permit.releasing
+        and not permit.unreadable
+        and permit.class_.weight >= ask.class_.weight
     )
 
 
@@ -105,9 +105,10 @@ def _predecessor(ask: Ask, control: RiskControl) -> LedgerPermit | None:
     """
     return next(
         (
-            held
-            for held in control.ledger.open_on(ask.node)
-            if ask.successor_of and (held.holder.kind, held.holder.name) == (JOB, ask.successor_of)
+            permit
+            for permit in control.ledger.open_on(ask.node)
+            if ask.successor_of
+            and (permit.holder.kind, permit.holder.name) == (JOB, ask.successor_of)
         ),
         None,
     )
@@ -115,23 +116,23 @@ def _predecessor(ask: Ask, control: RiskControl) -> LedgerPermit | None:
 
 def _busy(ask: Ask, control: RiskControl, now: datetime) -> LimitRefusal | None:
     """Return a refusal if another holder has the node. Two holders would undo each other's work."""
-    for held in control.ledger.open_on(ask.node):
-        if held.unreadable:
+    for permit in control.ledger.open_on(ask.node):
+        if permit.unreadable:
             return LimitRefusal(
                 Reason.NODE_BUSY,
-                f"node {ask.node}: permit {held.name} cannot be read ({held.unreadable}):"
+                f"node {ask.node}: permit {permit.name} cannot be read ({permit.unreadable}):"
                 " repair it, or delete it when nothing acts on the node",
-                look_again_at(now, control.look_again, ask.node),
+                spread_requeue(now, control.requeue_after, ask.node),
                 f"node={ask.node}",
                 1,
                 1,
             )
-        if not held.same_holder(ask.holder) and held is not _predecessor(ask, control):
-            who = f"{held.holder.kind} {held.holder.name}"
+        if not permit.same_holder(ask.holder) and permit is not _predecessor(ask, control):
+            who = f"{permit.holder.kind} {permit.holder.name}"
             return LimitRefusal(
                 Reason.NODE_BUSY,
-                f"node {ask.node}: {who} holds permit {held.name}",
-                look_again_at(now, control.look_again, ask.node),
+                f"node {ask.node}: {who} holds permit {permit.name}",
+                spread_requeue(now, control.requeue_after, ask.node),
                 f"node={ask.node}",
                 1,
                 1,
@@ -142,12 +143,12 @@ def _busy(ask: Ask, control: RiskControl, now: datetime) -> LimitRefusal | None:
 def _invalid(policy: LoadedPolicy, ask: Ask, control: RiskControl, now: datetime) -> LimitRefusal:
     message = f"policy {policy.name}: {policy.problem or 'cannot be read'}"
     return LimitRefusal(
-        Reason.POLICY_INVALID, message, look_again_at(now, control.look_again, ask.node)
+        Reason.POLICY_INVALID, message, spread_requeue(now, control.requeue_after, ask.node)
     )
 
 
 def _refusals(case: LimitCase) -> list[LimitRefusal]:
-    found = [
+    objections = [
         excluded(case),
         paused(case),
         window_closed(case),
@@ -157,13 +158,16 @@ def _refusals(case: LimitCase) -> list[LimitRefusal]:
     ]
     for bound in case.bounds:
         if bound.limit.scope is LimitScope.FLEET:
-            found.append(fleet(case, bound))
+            objections.append(fleet(case, bound))
             continue
         tally = case.census.tally(bound.group)
-        asked = case.asked(bound, tally)
-        found += (min_healthy(case, bound, tally, asked), concurrency(case, bound, asked))
-        found.append(rate(case, bound))
-    return [refusal for refusal in found if refusal is not None]
+        required = case.compute_demand(bound, tally)
+        objections += (
+            min_healthy(case, bound, tally, required),
+            concurrency(case, bound, required),
+        )
+        objections.append(rate(case, bound))
+    return [refusal for refusal in objections if refusal is not None]
 
 
 def _place(refusal: LimitRefusal) -> tuple[int, int, str]:
@@ -181,16 +185,16 @@ def refused(refusal: LimitRefusal) -> Verdict:
         scope=refusal.scope,
         used=refusal.used,
         limit=refusal.limit,
-        look_again_at=refusal.look_again_at,
+        look_again_at=refusal.requeue_at,
     )
 
 
-def granted(held: LedgerPermit) -> Verdict:
+def granted(permit: LedgerPermit) -> Verdict:
     return Verdict(
         allowed=True,
         reason=Reason.GRANTED,
-        permit=held.name,
-        class_=held.class_,
-        granted_at=held.granted_at,
-        expires_at=held.expires_at,
+        permit=permit.name,
+        class_=permit.class_,
+        granted_at=permit.granted_at,
+        expires_at=permit.expires_at,
     )

@@ -62,14 +62,14 @@ def _in_order(kind: type[Resource]) -> Iterator[type[Model]]:
     """The models of `kind` as they are met reading its fields from the top."""
     schema = kind.model_json_schema(by_alias=True)
     models = {model.__name__: model for model in models_of(kind)}
-    seen: set[str] = set()
+    visited: set[str] = set()
 
     def below(given: Schema) -> Iterator[str]:
-        for found in _references(given):
-            if found in models and found not in seen and found != "ObjectMeta":
-                seen.add(found)
-                yield found
-                yield from below(schema["$defs"][found])
+        for name in _references(given):
+            if name in models and name not in visited and name != "ObjectMeta":
+                visited.add(name)
+                yield name
+                yield from below(schema["$defs"][name])
 
     yield from (models[name] for name in below(schema["properties"]))
 
@@ -160,8 +160,8 @@ def _type(given: Schema, definitions: Schema) -> str:
         return "object"
     if given["type"] == "object":
         return f"map of {_type(given['additionalProperties'], definitions)}"
-    words = {"string": "text", "integer": "whole number", "number": "number"}
-    return words.get(given["type"], "true or false")
+    names = {"string": "text", "integer": "whole number", "number": "number"}
+    return names.get(given["type"], "true or false")
 
 
 def _default(field: FieldInfo, *, by_rule: bool) -> str:

@@ -156,12 +156,12 @@ def of(source: str, where: str) -> Iterator[Sentence]:
 
 
 def _speaks(call: ast.Call) -> bool:
-    said = call.func
+    callee = call.func
     return (
-        isinstance(said, ast.Attribute)
-        and isinstance(said.value, ast.Name)
-        and said.value.id == "log"
-        and said.attr in LEVELS
+        isinstance(callee, ast.Attribute)
+        and isinstance(callee.value, ast.Name)
+        and callee.value.id == "log"
+        and callee.attr in LEVELS
         and bool(call.args)
     )
 
@@ -169,7 +169,7 @@ def _speaks(call: ast.Call) -> bool:
 def _sentence(call: ast.Call, where: str, named: dict[str, ast.expr]) -> Sentence:
     assert isinstance(call.func, ast.Attribute)
     text = call.args[0].value if isinstance(call.args[0], ast.Constant) else ""
-    extra = next((one.value for one in call.keywords if one.arg == "extra"), None)
+    extra = next((keyword.value for keyword in call.keywords if keyword.arg == "extra"), None)
     level = "error" if call.func.attr == "exception" else call.func.attr
     return Sentence(where, level, str(text), tuple(_keys(extra, named)))
 
@@ -199,7 +199,11 @@ def page() -> str:
         parts += [f"| `{name}` | {what} |" for name, what in sorted(fields.items())]
         parts.append("")
     parts.append("## Sentences\n\n| sentence | level | by | values |\n| --- | --- | --- | --- |")
-    rows = {(one.text, one.level, one.where, one.values) for one in sentences() if one.text}
+    rows = {
+        (sentence.text, sentence.level, sentence.where, sentence.values)
+        for sentence in sentences()
+        if sentence.text
+    }
     for text, level, where, values in sorted(rows):
         names = ", ".join(f"`{name}`" for name in dict.fromkeys(values))
         parts.append(f"| {text} | {level} | `{where}` | {names} |")

@@ -25,11 +25,11 @@ def main(arguments: list[str]) -> int:
     except NoData as error:
         sys.stderr.write(f"rule coverage is not checked: {error}\n")
         return int(VARIABLE in os.environ or folder.is_dir())
-    found = served(given, answers)
-    problems = wrong(found, answers)
+    served_rows = served(given, answers)
+    problems = wrong(served_rows, answers)
     for line in problems:
         sys.stderr.write(f"{line}\n")
-    return max(run({FILE: page(found)}, arguments), int(bool(problems)))
+    return max(run({FILE: page(served_rows)}, arguments), int(bool(problems)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from rules.lint import CODES, LintCode, LintSeverity
 from rules.probes import PROBES
 
 FOLDER = ROOT / "docs" / "reference"
-WAYS = {
+COMPARISONS = {
     "boolean": "`is`",
     "number": "`below`, `above`, `equals`, `in`",
     "text": "`equals`, `in`",
@@ -55,7 +55,7 @@ Admission runs the same checks. What the API server fills in is there by then: i
 
 def facts_page() -> str:
     facts = (
-        (f"`{fact.name}`", fact.type, fact.unit, WAYS[fact.type], fact.meaning)
+        (f"`{fact.name}`", fact.type, fact.unit, COMPARISONS[fact.type], fact.meaning)
         for fact in BUILTIN.values()
     )
     probes = (

@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).parents[1]
 CASES = REPOSITORY / "tests" / "data" / "cases"
 REPORT = REPOSITORY / "docs" / "reference" / "rules-report.md"
 SHARED = Path(os.environ.get(VARIABLE, BESIDE)) / "cases.jsonl"
-FIGURES, ANSWERS, KEPT = "benign-figures.json", "answers.json", "shared-figures.json"
+FIGURES, ANSWERS, SHARED_FIGURES = "benign-figures.json", "answers.json", "shared-figures.json"
 FRESH = "fresh.jsonl"
 """Cases that were written after the rules, and that no rule was changed for."""
 OPEN, SEALED = "open", "sealed"
@@ -55,12 +55,12 @@ def measured(cases: Sequence[Case]) -> Part:
 
 
 def _missed(result: Score) -> list[tuple[str, str, str]]:
-    found = []
+    missed = []
     for judged in result.wrong:
         wanted = " or ".join(f"`{c}`" for c in judged.case.expected.allowed)
         broken = f", breaks {', '.join(judged.violations)}" if judged.violations else ""
-        found.append((judged.case.id, wanted, f"`{judged.prediction.repair_class}`{broken}"))
-    return found
+        missed.append((judged.case.id, wanted, f"`{judged.prediction.repair_class}`{broken}"))
+    return missed
 
 
 def page(
@@ -132,8 +132,8 @@ def _benign(figures: Mapping[str, Any]) -> Iterator[str]:
         stories = ", ".join(f"{n:,} {s.replace('_', ' ')}" for s, n in figures["stories"].items())
         yield f"What happened: {stories}."
         yield ""
-        told = ", ".join(f"{rule} {n:,}" for rule, n in figures["told"].items())
-        yield f"Rules that told people and touched nothing: {told}."
+        notified = ", ".join(f"{rule} {n:,}" for rule, n in figures["told"].items())
+        yield f"Rules that told people and touched nothing: {notified}."
     yield ""
 
 
@@ -236,14 +236,14 @@ def build(folder: Path, shared: Part) -> str:
         parts[f"{half.title()} half at commit 9190dd5"] = Part(before[half], [])
     answers = json.loads((folder / ANSWERS).read_text())
     figures = folder / FIGURES
-    kept = json.loads(figures.read_text()) if figures.is_file() else {}
-    return "\n".join(page(parts, answers, kept)).rstrip() + "\n"
+    benign_figures = json.loads(figures.read_text()) if figures.is_file() else {}
+    return "\n".join(page(parts, answers, benign_figures)).rstrip() + "\n"
 
 
 def _shared(folder: Path, shared: Path) -> Part:
     """Measured where they are; elsewhere as they were measured last."""
     if not shared.is_file():
-        return Part(**json.loads((folder / KEPT).read_text()))
+        return Part(**json.loads((folder / SHARED_FIGURES).read_text()))
     return measured(read([shared]))
 
 
@@ -257,7 +257,7 @@ def main() -> int:
     shared = _shared(given.cases, given.shared)
     text = build(given.cases, shared)
     if not given.check:
-        (given.cases / KEPT).write_text(json.dumps(asdict(shared), indent=1) + "\n")
+        (given.cases / SHARED_FIGURES).write_text(json.dumps(asdict(shared), indent=1) + "\n")
         given.to.write_text(text)
         return 0
     if not given.to.is_file() or given.to.read_text() != text:

@@ -93,46 +93,46 @@ OBJECTIVES = (
 
 
 def text() -> str:
-    rules = [line for one in OBJECTIVES for line in (*_records(one), *_alerts(one))]
+    rules = [line for goal in OBJECTIVES for line in (*_records(goal), *_alerts(goal))]
     return HEAD + "".join(f"      {line}\n" if line else "\n" for line in rules)
 
 
-def _records(one: Objective) -> Iterator[str]:
+def _records(goal: Objective) -> Iterator[str]:
     yield "- record: kubenode:slo_objective:ratio"
-    yield f"  expr: vector({one.share:g})"
-    yield f"  labels: {{slo: {one.slo}}}"
+    yield f"  expr: vector({goal.share:g})"
+    yield f"  labels: {{slo: {goal.slo}}}"
     for window in WINDOWS:
         yield f"- record: kubenode:slo_errors:ratio_rate{window}"
         yield "  expr: >-"
-        yield f"    1 - sum(rate({one.good}[{window}]))"
-        yield f"    / (sum(rate({one.total}[{window}])) > 0)"
-        yield f"  labels: {{slo: {one.slo}}}"
+        yield f"    1 - sum(rate({goal.good}[{window}]))"
+        yield f"    / (sum(rate({goal.total}[{window}])) > 0)"
+        yield f"  labels: {{slo: {goal.slo}}}"
     yield "- record: kubenode:slo_budget_left:ratio_rate30d"
     yield "  expr: >-"
-    yield f'    1 - kubenode:slo_errors:ratio_rate30d{{slo="{one.slo}"}} / {_budget(one)}'
-    yield f"  labels: {{slo: {one.slo}}}"
+    yield f'    1 - kubenode:slo_errors:ratio_rate30d{{slo="{goal.slo}"}} / {_budget(goal)}'
+    yield f"  labels: {{slo: {goal.slo}}}"
 
 
-def _alerts(one: Objective) -> Iterator[str]:
-    for burn in one.burns:
-        limit = f"{burn.factor * (1 - one.share):g}"
-        yield f"- alert: KubeNode{one.slo.capitalize()}Burns{burn.name}"
+def _alerts(goal: Objective) -> Iterator[str]:
+    for burn in goal.burns:
+        limit = f"{burn.factor * (1 - goal.share):g}"
+        yield f"- alert: KubeNode{goal.slo.capitalize()}Burns{burn.name}"
         yield "  expr: >-"
         for window in (burn.long, burn.short):
-            yield f'    kubenode:slo_errors:ratio_rate{window}{{slo="{one.slo}"}} > {limit}'
+            yield f'    kubenode:slo_errors:ratio_rate{window}{{slo="{goal.slo}"}} > {limit}'
             yield "    and on ()"
-        yield f"    sum(increase({one.total}[{burn.long}])) >= {one.fewest}"
-        yield f"  labels: {{severity: {burn.severity}, slo: {one.slo}}}"
+        yield f"    sum(increase({goal.total}[{burn.long}])) >= {goal.fewest}"
+        yield f"  labels: {{severity: {burn.severity}, slo: {goal.slo}}}"
         yield "  annotations:"
-        yield f"    summary: {one.summary}"
+        yield f"    summary: {goal.summary}"
         yield "    description: >-"
-        yield f"      {{{{ $value | humanizePercentage }}}} {one.description}, over {burn.long}."
-        yield f"      The objective allows {_budget(one) * 100:g} %."
-        yield f"    runbook_url: docs/runbooks/alerts/slo-{one.slo}.md"
+        yield f"      {{{{ $value | humanizePercentage }}}} {goal.description}, over {burn.long}."
+        yield f"      The objective allows {_budget(goal) * 100:g} %."
+        yield f"    runbook_url: docs/runbooks/alerts/slo-{goal.slo}.md"
 
 
-def _budget(one: Objective) -> float:
-    return round(1 - one.share, 6)
+def _budget(goal: Objective) -> float:
+    return round(1 - goal.share, 6)
 
 
 def main(arguments: list[str]) -> int:

@@ -140,7 +140,7 @@ def answer(setting: Setting, control: RiskControl, nodes: int, failed: int) -> s
         )
         verdict = judge(ask, control, NOW)
         if verdict.allowed:
-            ledger.enter(_held(ask, control))
+            ledger.enter(_make_permit(ask, control))
         else:
             reason = reason or verdict.reason
     granted = len(ledger)
@@ -150,7 +150,7 @@ def answer(setting: Setting, control: RiskControl, nodes: int, failed: int) -> s
     return str(granted) if granted else reason
 
 
-def _held(ask: Ask, control: RiskControl) -> LedgerPermit:
+def _make_permit(ask: Ask, control: RiskControl) -> LedgerPermit:
     return LedgerPermit(
         name=ask.node,
         node=ask.node,

@@ -48,15 +48,17 @@ SPDX = {
 YEAR = timedelta(days=365)
 
 
-def licence(told: PackageMetadata) -> str:
+def licence(metadata: PackageMetadata) -> str:
     """An SPDX expression, or what the library says where that is none; "" if it says nothing."""
-    if "License-Expression" in told:
-        return told["License-Expression"]
-    words = [told["License"]] if "License" in told else []
-    classes = [line for line in told.get_all("Classifier", ()) if line.startswith("License")]
-    words += [line.rpartition(" :: ")[2] for line in classes]
-    said = [SPDX.get(word, word) for word in words if word]
-    return next((word for word in said if allowed(word)), said[0] if said else "")
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
+    declared = [metadata["License"]] if "License" in metadata else []
+    classes = [line for line in metadata.get_all("Classifier", ()) if line.startswith("License")]
+    declared += [line.rpartition(" :: ")[2] for line in classes]
+    expressions = [SPDX.get(word, word) for word in declared if word]
+    return next(
+        (word for word in expressions if allowed(word)), expressions[0] if expressions else ""
+    )
 
 
 def allowed(expression: str) -> bool:
@@ -70,8 +72,8 @@ def allowed(expression: str) -> bool:
 def audited() -> Iterator[tuple[str, str, str]]:
     """Name, version and licence of all that any image holds."""
     for name in sorted({name for text in lists().values() for name in text.split()}):
-        found = distribution(name)
-        yield name, found.version, licence(found.metadata)
+        package = distribution(name)
+        yield name, package.version, licence(package.metadata)
 
 
 def silent(today: date) -> list[str]:
@@ -79,15 +81,15 @@ def silent(today: date) -> list[str]:
 
     Raises subprocess.CalledProcessError when uv cannot ask.
     """
-    asked = [*PROJECT["dependencies"]]
-    asked += [each for some in PROJECT["optional-dependencies"].values() for each in some]
-    now, then = _versions(asked, today), _versions(asked, today - YEAR)
-    ours = {canonicalize_name(Requirement(line).name) for line in asked}
+    requirements = [*PROJECT["dependencies"]]
+    requirements += [each for some in PROJECT["optional-dependencies"].values() for each in some]
+    now, then = _versions(requirements, today), _versions(requirements, today - YEAR)
+    ours = {canonicalize_name(Requirement(line).name) for line in requirements}
     return sorted(name for name in ours if name in then and then[name] == now.get(name))
 
 
-def _versions(asked: list[str], at: date) -> dict[str, str]:
-    names = "\n".join(re.split(r"[<>=~!;]", line)[0] for line in asked)
+def _versions(requirements: list[str], at: date) -> dict[str, str]:
+    names = "\n".join(re.split(r"[<>=~!;]", line)[0] for line in requirements)
     command = ["uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--universal"]
     command += ["--python-version=3.11", f"--exclude-newer={at.isoformat()}", "-"]
     done = subprocess.run(
@@ -98,13 +100,15 @@ def _versions(asked: list[str], at: date) -> dict[str, str]:
 
 
 def main(argv: list[str]) -> int:
-    asked = argparse.ArgumentParser(prog="python -m images.audit", description=__doc__)
-    asked.add_argument("--alive", action="store_true", help="ask for releases, too")
-    given = asked.parse_args(argv)
+    parser = argparse.ArgumentParser(prog="python -m images.audit", description=__doc__)
+    parser.add_argument("--alive", action="store_true", help="ask for releases, too")
+    given = parser.parse_args(argv)
     refused = 0
-    for name, version, words in audited():
-        refused += not allowed(words)
-        sys.stdout.write(f"{'' if allowed(words) else 'REFUSED '}{name} {version}: {words}\n")
+    for name, version, expression in audited():
+        refused += not allowed(expression)
+        sys.stdout.write(
+            f"{'' if allowed(expression) else 'REFUSED '}{name} {version}: {expression}\n"
+        )
     if given.alive:
         for name in silent(SystemClock().now().date()):
             sys.stdout.write(f"no release for a year: {name}\n")

@@ -39,11 +39,11 @@ def needs() -> dict[str, list[str]]:
 @cache
 def lists() -> dict[Path, str]:
     """The files, with what they should say: names for any of PYTHONS, a line each."""
-    return {HERE / f"{name}.txt": _text(asked) for name, asked in needs().items()}
+    return {HERE / f"{name}.txt": _text(requirements) for name, requirements in needs().items()}
 
 
-def _text(asked: list[str]) -> str:
-    names = {name for python in PYTHONS for name in closure(asked, python)}
+def _text(requirements: list[str]) -> str:
+    names = {name for python in PYTHONS for name in closure(requirements, python)}
     return "".join(f"{name}\n" for name in sorted(names))
 
 

@@ -29,13 +29,13 @@ from images.closure import PROJECT, PYTHONS, needs
 NOT_SHIPPED = "build"
 
 
-def bom(image: str, asked: Sequence[str], made_at: datetime) -> str:
-    """As JSON: what `asked` needs, by whom, with version and licence.
+def bom(image: str, requirements: Sequence[str], made_at: datetime) -> str:
+    """As JSON: what `requirements` needs, by whom, with version and licence.
 
     Raises ValueError for what is no valid CycloneDX.
     """
-    found = closure(asked, PYTHONS[0])
-    parts = {name: _component(name) for name in found}
+    dependencies = closure(requirements, PYTHONS[0])
+    parts = {name: _component(name) for name in dependencies}
     whole = Component(
         name=f"kubenode-{image}",
         version=PROJECT["version"],
@@ -46,11 +46,11 @@ def bom(image: str, asked: Sequence[str], made_at: datetime) -> str:
     made = Bom(components=parts.values())
     made.metadata.component = whole
     made.metadata.timestamp = made_at
-    held = " ".join(sorted(str(part.purl) for part in parts.values()))
-    made.serial_number = uuid5(NAMESPACE_URL, f"{whole.name} {whole.version} {held}")
-    direct = {canonicalize_name(Requirement(line).name) for line in asked}
+    purls = " ".join(sorted(str(part.purl) for part in parts.values()))
+    made.serial_number = uuid5(NAMESPACE_URL, f"{whole.name} {whole.version} {purls}")
+    direct = {canonicalize_name(Requirement(line).name) for line in requirements}
     made.register_dependency(whole, [parts[name] for name in sorted(direct)])
-    for name, below in found.items():
+    for name, below in dependencies.items():
         made.register_dependency(parts[name], [parts[each] for each in sorted(below)])
     text = JsonV1Dot6(made).output_as_string(indent=2)
     if wrong := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
@@ -59,25 +59,25 @@ def bom(image: str, asked: Sequence[str], made_at: datetime) -> str:
 
 
 def _component(name: str) -> Component:
-    told = distribution(name)
-    words = licence(told.metadata)
+    package = distribution(name)
+    expression = licence(package.metadata)
     return Component(
         name=name,
-        version=told.version,
+        version=package.version,
         type=ComponentType.LIBRARY,
-        bom_ref=f"{name}=={told.version}",
-        purl=PackageURL("pypi", name=name, version=told.version),
-        licenses=[LicenseFactory().make_from_string(words)] if words else (),
+        bom_ref=f"{name}=={package.version}",
+        purl=PackageURL("pypi", name=name, version=package.version),
+        licenses=[LicenseFactory().make_from_string(expression)] if expression else (),
     )
 
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     made_at = datetime.fromtimestamp(int(epoch()["SOURCE_DATE_EPOCH"] or 0), UTC)
-    for image, asked in needs().items():
+    for image, requirements in needs().items():
         if image != NOT_SHIPPED:
             file = folder / f"{image}.cdx.json"
-            file.write_text(f"{bom(image, asked, made_at)}\n")
+            file.write_text(f"{bom(image, requirements, made_at)}\n")
             sys.stdout.write(f"{file}\n")
 
 

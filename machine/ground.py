@@ -157,7 +157,7 @@ class SharedCaches:
             clock,
             self.informers,
             self.machines.cache,
-            lambda machine: bool(self.held(machine.node_name)),
+            lambda machine: bool(self.find_open_job(machine.node_name)),
             self.settings.freeze,
             restored,
         )
@@ -202,7 +202,7 @@ class SharedCaches:
             for controller in self._alive:
                 controller.queue.add(name)
 
-    def held(self, node: str) -> str:
+    def find_open_job(self, node: str) -> str:
         """Return the open job that may act on the node, "" for none."""
         for job in self.jobs.by(OF_NODE, node):
             if job.holds:

@@ -40,7 +40,7 @@ class MeltdownTimes:
     together: Leases that become stale within this time stopped together.
     share: the share of agents that may stop together without a meltdown.
     thaw: time from the end of the last cause to the first act, and again until normal operation.
-    look: interval of checks.
+    check_interval: interval of checks.
     """
 
     silent: float = 60.0
@@ -48,7 +48,7 @@ class MeltdownTimes:
     together: float = 120.0
     share: float = 0.2
     thaw: float = 300.0
-    look: float = 5.0
+    check_interval: float = 5.0
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Meltdown:
         self.pace = pace or MeltdownTimes()
         self._clock, self._caches, self._machines = clock, caches, machines
         self._expected = expected
-        self._heard: dict[str, _LeaseChange] = {}
+        self._lease_changes: dict[str, _LeaseChange] = {}
         self._empty: dict[str, str] = {}
         self._why, self._until = "", float("-inf")
         self._first, self._unproven = "", ""
@@ -99,12 +99,12 @@ class Meltdown:
         """Return why nothing may be deleted, replaced or disrupted now, "" if it may."""
         if (unfilled := self._unfilled()) is not None:
             return f"the cache of {unfilled.name} is not filled yet"
-        self.look()
+        self.check_causes()
         if why := self._restored():
             return why
         return self._why if self._clock.monotonic() < self._until else self._unproven
 
-    def held_back(self, machine: str) -> str:
+    def claim_replacement(self, machine: str) -> str:
         """Return why the Machine must not be replaced, "" if it may.
 
         After a meltdown one Machine goes first: the first one for which "" is returned. Therefore
@@ -121,11 +121,11 @@ class Meltdown:
         return ""
 
     @property
-    def look_again(self) -> float:
+    def requeue_after(self) -> float:
         """Seconds until the answers may change with time alone."""
         now = self._clock.monotonic()
         ends = (self._until, self._until + self.pace.thaw)
-        return min((end - now for end in ends if end > now), default=self.pace.look)
+        return min((end - now for end in ends if end > now), default=self.pace.check_interval)
 
     # -- what is seen -------------------------------------------------------------------------
 
@@ -134,29 +134,29 @@ class Meltdown:
         name, now = key.rpartition("/")[2], self._clock.monotonic()
         if new is None:
             return
-        if old is None or name not in self._heard:
-            self._heard[name] = _LeaseChange(now, moved=self._unfilled() is None)
+        if old is None or name not in self._lease_changes:
+            self._lease_changes[name] = _LeaseChange(now, moved=self._unfilled() is None)
         elif old.spec.renew_time != new.spec.renew_time:
-            self._heard[name] = _LeaseChange(now, moved=True)
+            self._lease_changes[name] = _LeaseChange(now, moved=True)
 
-    def listed(self, source: str, found: int, known: int) -> None:
+    def listed(self, source: str, instances: int, known: int) -> None:
         """Record a provider's list.
 
-        found: number of instances in the list.
+        instances: number of instances in the list.
         known: number of Machines that have an instance of this provider.
         """
-        if found == 0 and known > 0:
+        if instances == 0 and known > 0:
             self._empty[source] = f"{source} lists no instance, but {known} Machines have one"
         else:
             self._empty.pop(source, None)
-        self.look(now=True)
+        self.check_causes(now=True)
 
     async def run(self) -> None:
         while True:
-            self.look()
-            await self._clock.sleep(self.pace.look)
+            self.check_causes()
+            await self._clock.sleep(self.pace.check_interval)
 
-    def look(self, *, now: bool = False) -> None:
+    def check_causes(self, *, now: bool = False) -> None:
         """Check for causes, at most once a second.
 
         now: check also within the second.
@@ -187,7 +187,7 @@ class Meltdown:
 
     def _stopped(self, now: float, counted: list[_LeaseChange]) -> str:
         since = now - self.pace.stale
-        gone = sum(since - self.pace.together < one.at <= since for one in counted)
+        gone = sum(since - self.pace.together < change.at <= since for change in counted)
         if gone < FEWEST or gone <= self.pace.share * len(counted):
             return ""
         return (
@@ -201,7 +201,7 @@ class Meltdown:
         After a start, too few Leases may have changed, before any could become stale.
         """
         since = now - self.pace.stale
-        unproven = sum(not one.moved and one.at > since for one in counted)
+        unproven = sum(not change.moved and change.at > since for change in counted)
         if unproven < FEWEST or unproven <= self.pace.share * len(counted):
             return ""
         return f"too few of {len(counted)} agents have renewed their Leases since we watch them"
@@ -213,16 +213,19 @@ class Meltdown:
         10,000 Machines each second.
         """
         since = now - self.pace.stale
-        if sum(one.at <= since or not one.moved for one in self._heard.values()) < FEWEST:
+        if (
+            sum(change.at <= since or not change.moved for change in self._lease_changes.values())
+            < FEWEST
+        ):
             return []
-        found = []
-        for name in list(self._heard):
+        changes = []
+        for name in list(self._lease_changes):
             machine = self._machines.get(name)
             if machine is None:
-                self._heard.pop(name)
+                self._lease_changes.pop(name)
             elif not by_our_doing(machine) and not self._expected(machine):
-                found.append(self._heard[name])
-        return found
+                changes.append(self._lease_changes[name])
+        return changes
 
 
 def by_our_doing(machine: Machine) -> bool:

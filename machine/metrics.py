@@ -64,14 +64,14 @@ class MachineCollector(Collector):
         now = self._clock.now()
         for machine in self._machines():
             counts[state_of(machine, now)] += 1
-        found = GaugeMetricFamily(
+        gauge = GaugeMetricFamily(
             "kubenode_machine_certificates",
             "Machines by the state of their agents' certificates.",
             labels=["state"],
         )
         for state, count in counts.items():
-            found.add_metric([state], count)
-        yield found
+            gauge.add_metric([state], count)
+        yield gauge
 
 
 def state_of(machine: Machine, now: datetime) -> CertificateState:

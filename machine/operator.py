@@ -22,7 +22,7 @@ from machine.access import MachineAccess
 from machine.bootstrap.controller import OF_MACHINE, Bootstrapper
 from machine.bootstrap.tokens import Tokens
 from machine.certificates.controller import OF_NODE, OF_USER, Approver, nodes_of_open
-from machine.certificates.requester import look, machine_of
+from machine.certificates.requester import machine_of, parse_request
 from machine.certificates.wire import SigningRequest, decode_request, requests
 from machine.clusterapi.adoption import Adoption
 from machine.component.controller import MachineComponents
@@ -94,7 +94,7 @@ class MachineOperator:
         )
         self.requests.add_index(OF_NODE, nodes_of_open)
         self.requests.add_index(OF_USER, lambda request: (request.spec.username,))
-        self.requests.add_index(OF_MACHINE, lambda request: (machine_of(look(request)),))
+        self.requests.add_index(OF_MACHINE, lambda request: (machine_of(parse_request(request)),))
         access, tokens = MachineAccess(kube, self.machines.read), Tokens(kube)
         approver = Approver(
             kube,

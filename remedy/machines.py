@@ -21,14 +21,15 @@ async def machines_named(kube: Kube, node: str) -> list[Machine]:
     """
     try:
         query = {"fieldSelector": f"spec.nodeName={node}"}
-        found = await kube.get(MACHINES, machines_in, query)
+        machines = await kube.get(MACHINES, machines_in, query)
     except NotFound:
         return []
     except BadRequest:
-        found = []  # an old server has no such field selector; most Machines have their node's name
+        # An old server has no such field selector; most Machines have their node's name.
+        machines = []
     with suppress(NotFound):
-        found = [*found, await kube.get(f"{MACHINES}/{node}", Machine.from_server)]
-    return [machine for machine in found if machine.node_name == node]
+        machines = [*machines, await kube.get(f"{MACHINES}/{node}", Machine.from_server)]
+    return [machine for machine in machines if machine.node_name == node]
 
 
 def machines_in(raw: bytes) -> list[Machine]:

@@ -164,8 +164,8 @@ def _waits_for_others(job: RemedyOperationJob) -> bool:
     hold = job.status.hold
     if job.status.phase is not JobPhase.RUNNING:
         return False
-    held = hold is not None and hold.reason == HoldReason.GROUP_WAIT
-    return held and bool(job.spec.host_events)
+    is_waiting = hold is not None and hold.reason == HoldReason.GROUP_WAIT
+    return is_waiting and bool(job.spec.host_events)
 
 
 def _rule_of(job: RemedyOperationJob) -> tuple[str, ...]:

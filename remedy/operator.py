@@ -60,8 +60,8 @@ from remedy.job.clockterm import ClockTerm
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.continuity import Hearing
 from remedy.job.controller import JobController
-from remedy.job.leftmarks import LeftMarks
-from remedy.job.metrics import HeldJobsCollector
+from remedy.job.leftmarks import AbandonedMarks
+from remedy.job.metrics import HoldCollector
 from remedy.job.metrics import JobMetrics as JobMetrics
 from remedy.job.migration.access import PodAccess
 from remedy.job.migration.cordon_index import CORDONING, cordoning
@@ -125,13 +125,13 @@ MANY = 16
 class RemedySettings:
     """Settings of the operator.
 
-    one_engine_is_enough: the policy `reference`: act although the second engine is unavailable
+    accept_single_engine: the policy `reference`: act although the second engine is unavailable
     protection: pods that leave a node late
     deciders, actors: nodes and jobs that are reconciled at the same time
     node_keys: labels and annotations that steps of rules may set on Nodes
     """
 
-    one_engine_is_enough: bool = False
+    accept_single_engine: bool = False
     protection: Protection = field(default_factory=Protection)
     deciders: int = 64
     actors: int = 32
@@ -209,7 +209,7 @@ class RemedyOperator:
         self.probes.add_index(WITNESS_INDEX, part_of)
         self.node_leases = self._leases(informer, NODE_LEASES)
         self.agent_leases = self._leases(informer, AGENT_LEASES)
-        self.lease_ages = LeaseAges(self.node_leases, clock, self._look_again, self._has_node)
+        self.lease_ages = LeaseAges(self.node_leases, clock, self._enqueue_node, self._has_node)
         self.agent_ages = LeaseAges(self.agent_leases, clock, expected=self._has_agent)
         self.boots = Boots(self.agent_leases, clock, self._booted)
         self.node_leases.add_handler(self.lease_ages.changed)
@@ -231,7 +231,7 @@ class RemedyOperator:
             lambda node: self.records.past(node),
             clock,
             (self.events, self.host_events),
-            self.settings.one_engine_is_enough,
+            self.settings.accept_single_engine,
             unanswered(providers=providers is not None),
             self.lease_ages,
             self.boots,
@@ -252,7 +252,7 @@ class RemedyOperator:
             self.events.informers,
             restored,
         )
-        self.left_marks = LeftMarks(kube, self.nodes, self.jobs, clock, fence)
+        self.abandoned_marks = AbandonedMarks(kube, self.nodes, self.jobs, clock, fence)
         self.jobs.add_handler(self.records.job_changed)
         self.node_records.add_handler(self.records.record_changed)
         self.engine = RuleEngineThread(diagnoser, clock)
@@ -268,14 +268,14 @@ class RemedyOperator:
             self.engine,
             clock,
             self.recorder,
-            one_engine_is_enough=self.settings.one_engine_is_enough,
+            accept_single_engine=self.settings.accept_single_engine,
             node_keys=self.settings.node_keys,
         )
         self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk)
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
         remedier_metrics.unattended.set_function(lambda: float(len(self.decider.unattended)))
-        self.decider.wake = self._look_again
+        self.decider.wake = self._enqueue_node
         self.decider.wake_job = lambda name: self.job.queue.add(name)
         self.assigning = self._assignments()
         self.owning = self._lease_owners()
@@ -301,7 +301,7 @@ class RemedyOperator:
         self.rules.on_load.append(self._rules_loaded)
         registry.register(EngineCollector(diagnoser))
         registry.register(FactCollector(self.facts))
-        registry.register(HeldJobsCollector(lambda: self.jobs.cache.values(), clock))
+        registry.register(HoldCollector(lambda: self.jobs.cache.values(), clock))
         if runtime is not None:
             for each in (
                 *self._informers,
@@ -532,13 +532,13 @@ class RemedyOperator:
     def _recording(self) -> Controller:
         controller = self._controller("node-record", self._record, 8)
         self.records.changed = controller.queue.add
-        controller.watch(self.nodes, self.left_marks.noticed)
+        controller.watch(self.nodes, self.abandoned_marks.noticed)
         return controller
 
     async def _record(self, node: str) -> Result:
         """Reconcile the node's record, then the marks of jobs that are gone."""
         result = await self.records.reconcile(node)
-        return await self.left_marks.reconcile(node) if result is DONE else result
+        return await self.abandoned_marks.reconcile(node) if result is DONE else result
 
     def _reporter(self) -> Controller:
         controller = self._controller("rule-status", self.reports.reconcile, 2)
@@ -552,7 +552,7 @@ class RemedyOperator:
         controller = self._controller("notifications", teller.reconcile, 2)
         controller.watch(self.jobs, teller.noticed)
         teller.attach(controller.queue)
-        self.telling.notifier.on_end.append(lambda notice, end: self._told(notice.job))
+        self.telling.notifier.on_end.append(lambda notice, end: self._enqueue_job(notice.job))
         return controller
 
     def _unreadable(self) -> UnreadableReporter:
@@ -582,7 +582,7 @@ class RemedyOperator:
         sweep.attach(controller.queue)
         return controller
 
-    def _told(self, job: str) -> None:
+    def _enqueue_job(self, job: str) -> None:
         """Enqueue a job that may wait for a notification."""
         if job in self.jobs.cache:
             self.job.queue.add(job)
@@ -628,7 +628,7 @@ class RemedyOperator:
         keeper.attach(controller.queue)
         return controller
 
-    def _look_again(self, node: str) -> None:
+    def _enqueue_node(self, node: str) -> None:
         """Enqueue a node and its jobs after other nodes, or time, changed its facts, which may be
         guards of the jobs.
         """
@@ -646,7 +646,7 @@ class RemedyOperator:
         has another name than its node: such a node is evaluated with its next change.
         """
         if self.nodes.get(agent) is not None:
-            self._look_again(agent)
+            self._enqueue_node(agent)
 
     def _wake(self, job: str) -> None:
         """Enqueue a job for which Kube Defender reserves a slot."""

@@ -57,19 +57,19 @@ def _addresses(here: Path, receiver: Receiver) -> Iterator[tuple[Path, str]]:
     http = receiver.http
     if http is None:
         return
-    way = "webhook" if receiver.webhook is not None else "cloudEvents"
+    method = "webhook" if receiver.webhook is not None else "cloudEvents"
     if http.ca_file is not None:
         try:
             ssl.create_default_context(cafile=http.ca_file)
         except OSError as error:
             why = error.strerror or "no certificate in PEM"
-            yield (*here, way, "caFile"), f"{http.ca_file}: {why}: name a file of certificates"
+            yield (*here, method, "caFile"), f"{http.ca_file}: {why}: name a file of certificates"
     secrets = {"url": http.url} | {f"headers.{name}": value for name, value in http.headers.items()}
     for field, value in secrets.items():
         try:
             read(value)
         except SecretUnreadable as error:
-            yield (*here, way, *field.split(".", 1)), str(error)
+            yield (*here, method, *field.split(".", 1)), str(error)
 
 
 def _templates(here: Path, template: ObjectTemplate) -> Iterator[tuple[Path, str]]:

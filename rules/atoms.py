@@ -34,7 +34,7 @@ from rules.leaves.describe import subject
 from rules.leaves.event import event
 from rules.leaves.hostevent import host_event
 from rules.leaves.metadata import annotation, label, taint
-from rules.leaves.pattern import found
+from rules.leaves.pattern import finds_pattern
 from rules.leaves.result import LeafReading
 from rules.sources import stale_source
 from rules.truth import Truth
@@ -46,7 +46,7 @@ __all__ = [
     "LeafReading",
     "compares",
     "describe",
-    "found",
+    "finds_pattern",
     "read",
 ]
 

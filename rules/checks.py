@@ -22,7 +22,7 @@ from kubenode.api.v1alpha1.leaves import (
 )
 from kubenode.api.v1alpha1.noderemedier import Scope, Severity
 from rules.builtin import BUILTIN, SAME_FAULT, Builtin, near
-from rules.history import LONGEST_WINDOW, ONE_DAY
+from rules.history import LONGEST_WINDOW, RECENT_SPAN
 from rules.leaves.hostevent import CLOSED
 from rules.probes import PROBES, REMOVED, ProbeField
 from rules.rule import CompileError, RuleVersion
@@ -86,12 +86,12 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
         if known is not None and (why := _misfit(leaf, known)):
             yield f"{path}.fact", why
     elif isinstance(leaf, ProbeLeaf):
-        asked = PROBES.get(leaf.name)
-        if asked is None:
-            way_out = REMOVED.get(leaf.name)
-            what = f": no program answers it; {way_out}" if way_out else near(leaf.name, PROBES)
+        probe = PROBES.get(leaf.name)
+        if probe is None:
+            hint = REMOVED.get(leaf.name)
+            what = f": no program answers it; {hint}" if hint else near(leaf.name, PROBES)
             yield f"{path}.probe.name", f"there is no probe {leaf.name!r}{what}"
-        elif why := _misfit(leaf, asked):
+        elif why := _misfit(leaf, probe):
             yield f"{path}.probe", why
 
 
@@ -99,16 +99,16 @@ def _host_event(leaf: HostEventLeaf, path: str) -> Iterator[Fault]:
     """A word that no HostEvent has would be a rule that never matches, a guard that never holds."""
     if (leaf.class_, leaf.source, leaf.phase, leaf.severity) == (None,) * 4:
         yield path, "any HostEvent would do: write a class, source, phase or severity"
-    for name, said, words in (
+    for name, value, allowed in (
         ("class", leaf.class_, HostEventClass),
         ("source", leaf.source, HostEventSource),
         ("phase", leaf.phase, HostEventPhase),
         ("severity", leaf.severity, Severity),
     ):
-        known = [str(word) for word in words]
-        if said is not None and said not in known:
-            what = near(said, known) or f": it is {', '.join(known)}"
-            yield f"{path}.{name}", f"no HostEvent has {name} {said!r}{what}"
+        known = [str(word) for word in allowed]
+        if value is not None and value not in known:
+            what = near(value, known) or f": it is {', '.join(known)}"
+            yield f"{path}.{name}", f"no HostEvent has {name} {value!r}{what}"
     if leaf.phase in CLOSED:
         yield f"{path}.phase", "a closed HostEvent never counts: write absent, or another phase"
 
@@ -119,7 +119,7 @@ def _absent(leaf: AbsentLeaf, path: str) -> Iterator[Fault]:
         why = "what facts and probes were is not remembered: leave `for` out"
         yield f"{path}.for", why
     within = inner.within if isinstance(inner, EventLeaf) else timedelta(0)
-    if isinstance(inner, EventLeaf | HostEventLeaf) and leaf.for_ + within > ONE_DAY:
+    if isinstance(inner, EventLeaf | HostEventLeaf) and leaf.for_ + within > RECENT_SPAN:
         why = "that an event was absent is known for 24h at most: ask about less"
         yield f"{path}.for", why
     if isinstance(inner, FactLeaf) and inner.name in SAME_FAULT:
@@ -140,13 +140,13 @@ def _misfit(leaf: FactLeaf | ProbeLeaf, known: Builtin | ProbeField) -> str:
     else:
         fits = known.type == "boolean"
     if not fits:
-        return f"{leaf.name} is a {known.type}: compare it with {_WAYS[known.type]}"
-    words = known.values if isinstance(known, ProbeField) else ()
-    odd = [str(value) for value in wanted if words and value not in words]
-    return f"{leaf.name} is never {odd[0]!r}: it is {', '.join(words)}" if odd else ""
+        return f"{leaf.name} is a {known.type}: compare it with {_COMPARISONS[known.type]}"
+    allowed = known.values if isinstance(known, ProbeField) else ()
+    odd = [str(value) for value in wanted if allowed and value not in allowed]
+    return f"{leaf.name} is never {odd[0]!r}: it is {', '.join(allowed)}" if odd else ""
 
 
-_WAYS = {
+_COMPARISONS = {
     "boolean": "is: true or is: false",
     "number": "below, above, or equals with a number",
     "text": "equals or in with text",

@@ -111,9 +111,9 @@ class _Move:
     at: datetime
 
     @property
-    def said_again(self) -> bool:
+    def is_repeat(self) -> bool:
         """Nothing but the time is new: the reporter has started."""
-        return self.before.status == self.report.status and _same_words(self.report, self.before)
+        return self.before.status == self.report.status and _same_text(self.report, self.before)
 
 
 class ConditionClock:
@@ -164,7 +164,7 @@ class ConditionClock:
         for report in reports:
             self._hear(report, now, deaf_until, latest)
         if moves:
-            self._look_for_start(moves, reports, now)
+            self._detect_start(moves, reports, now)
         if len(self._facts) > len(reports):
             there = {report.type for report in reports} | self._doubted.keys()
             for type_ in self._facts.keys() - there:
@@ -190,10 +190,10 @@ class ConditionClock:
         """
         for type_, fact in self._facts.items():
             settles = fact.settles + step if fact.settles is not None else None
-            heard = min(fact.heard + step, now)
+            received_at = min(fact.received_at + step, now)
             since = fact.since + step
             began = fact.began + step if fact.began is not None else None
-            fact = replace(fact, since=since, heard=heard, settles=settles, began=began)
+            fact = replace(fact, since=since, received_at=received_at, settles=settles, began=began)
             self._facts[type_] = fact
         for type_ in self._first:
             self._first[type_] += step
@@ -242,16 +242,16 @@ class ConditionClock:
         unseen = self._unseen.get(report.type, timedelta(0))
         return _Move(report, self._facts[report.type], unseen, now)
 
-    def _look_for_start(
+    def _detect_start(
         self, moves: Sequence[_Move], reports: Sequence[ConditionReading], now: datetime
     ) -> None:
         """A start may come in several versions of the Node, one right after the other."""
         late = (move for move in self._lately if now - move.at <= TOGETHER)
         self._lately = (*late, *moves)
-        started = [move.report for move in self._lately if move.said_again]
+        started = [move.report for move in self._lately if move.is_repeat]
         started += [move.report for move in moves if _whole(move.report, moves, reports)]
         for move in self._lately:
-            if not move.said_again and any(_together(move.report, by) for by in started):
+            if not move.is_repeat and any(_together(move.report, by) for by in started):
                 self._reset(move)
 
     def _reset(self, move: _Move) -> None:
@@ -260,11 +260,11 @@ class ConditionClock:
         fact = self._facts.get(report.type)
         if fact is None or (fact.status, fact.since) != (report.status, move.at):
             return
-        if fact.settles is not None or not _same_words(report, fact):
+        if fact.settles is not None or not _same_text(report, fact):
             return
         self._facts[fact.type] = replace(fact, settles=move.at + SETTLE)
         self._wiped.pop(fact.type, None)
-        if move.at - before.heard < SILENT:
+        if move.at - before.received_at < SILENT:
             wiped = _Wiped(before.status, before.since, move.at, move.unseen)
             self._wiped[fact.type] = wiped
 
@@ -286,18 +286,18 @@ class ConditionClock:
         if (first := self._first.get(type_)) is not None:
             known = self._repeated(known, report, now - first)
         before = self._stamps[type_]
-        heard = _heard_at(report, known, before, now, deaf_until)
+        received_at = _compute_received_at(report, known, before, now, deaf_until)
         if (before.transition, before.heartbeat) != (report.transition, report.heartbeat):
             self._stamps[type_] = _Stamps(report.transition, report.heartbeat)
-        self.ended_silence = max(self.ended_silence, heard - known.heard)
+        self.ended_silence = max(self.ended_silence, received_at - known.received_at)
         if known.status != report.status:
-            self._facts[type_] = self._changed(_fact(report, now, heard))
-        elif _same_words(report, known):
-            if heard > known.heard:
-                self._facts[type_] = _heard(known, heard)
+            self._facts[type_] = self._changed(_fact(report, now, received_at))
+        elif _same_text(report, known):
+            if received_at > known.received_at:
+                self._facts[type_] = _refresh_fact(known, received_at)
         else:  # more than what a reporter says when it starts: this is a finding
             self._wiped.pop(type_, None)
-            self._facts[type_] = replace(_fact(report, known.since, heard), began=known.began)
+            self._facts[type_] = replace(_fact(report, known.since, received_at), began=known.began)
 
     def _repeated(
         self, known: ConditionFact, report: ConditionReading, passed: timedelta
@@ -326,18 +326,18 @@ class ConditionClock:
         if wiped is None or wiped.status != fact.status:
             return fact
         del self._wiped[fact.type]
-        seen = wiped.until - wiped.since - wiped.unseen
+        observed = wiped.until - wiped.since - wiped.unseen
         unseen = wiped.unseen + (now - wiped.until)
-        if unseen > min(SETTLE, seen):
+        if unseen > min(SETTLE, observed):
             return fact
         self._unseen[fact.type] = unseen
         return replace(fact, since=wiped.since)
 
 
-def _earlier(one: _Stamps, other: _Stamps) -> bool:
-    if one.heartbeat is None or other.heartbeat is None:
+def _earlier(first: _Stamps, other: _Stamps) -> bool:
+    if first.heartbeat is None or other.heartbeat is None:
         return False
-    return one.heartbeat < other.heartbeat
+    return first.heartbeat < other.heartbeat
 
 
 def _whole(
@@ -382,7 +382,7 @@ def _first_fact(report: ConditionReading, now: datetime, latest: HostTime | None
     return replace(fact, began=since - unheard) if unheard else fact
 
 
-def _heard_at(
+def _compute_received_at(
     report: ConditionReading,
     known: ConditionFact,
     before: _Stamps,
@@ -397,24 +397,24 @@ def _heard_at(
     same = before.heartbeat == report.heartbeat and before.transition == report.transition
     controlled = report.since is not None
     if report.heartbeat is not None and same and known.status == report.status and not controlled:
-        return known.heard
-    if deaf_until is None or deaf_until <= known.heard:
+        return known.received_at
+    if deaf_until is None or deaf_until <= known.received_at:
         return now
-    return min(known.heard + _between(before.heartbeat, report.heartbeat), now)
+    return min(known.received_at + _between(before.heartbeat, report.heartbeat), now)
 
 
-def _fact(report: ConditionReading, since: datetime, heard: datetime) -> ConditionFact:
+def _fact(report: ConditionReading, since: datetime, received_at: datetime) -> ConditionFact:
     reason, message = clipped(report.reason), clipped(report.message)
-    return ConditionFact(report.type, report.status, reason, message, since, heard)
+    return ConditionFact(report.type, report.status, reason, message, since, received_at)
 
 
-def _heard(fact: ConditionFact, heard: datetime) -> ConditionFact:
+def _refresh_fact(fact: ConditionFact, received_at: datetime) -> ConditionFact:
     """Of every heartbeat: `replace` would take three times as long."""
-    said = fact.type, fact.status, fact.reason, fact.message
-    return ConditionFact(*said, fact.since, heard, fact.settles, fact.began)
+    identity = fact.type, fact.status, fact.reason, fact.message
+    return ConditionFact(*identity, fact.since, received_at, fact.settles, fact.began)
 
 
-def _same_words(report: ConditionReading, known: ConditionFact) -> bool:
+def _same_text(report: ConditionReading, known: ConditionFact) -> bool:
     return (report.reason == known.reason or clipped(report.reason) == known.reason) and (
         report.message == known.message or clipped(report.message) == known.message
     )
@@ -428,7 +428,7 @@ def _together(report: ConditionReading, other: ConditionReading) -> bool:
     return apart <= TOGETHER and _at_once(report.heartbeat, other.heartbeat)
 
 
-def _at_once(one: HostTime | None, other: HostTime | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return max(one, other) - min(one, other) <= TOGETHER
+def _at_once(first: HostTime | None, other: HostTime | None) -> bool:
+    if first is None or other is None:
+        return first is other
+    return max(first, other) - min(first, other) <= TOGETHER

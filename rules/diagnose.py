@@ -34,7 +34,7 @@ MOST_SHARED = 4096
 """Different answers that nodes may share, some 20 bytes for each rule."""
 MOST_NODES = 20_000
 """Nodes that are remembered; of more the rest is evaluated from the start each time."""
-_LEFT = timedelta(hours=1)
+_IDLE_LIMIT = timedelta(hours=1)
 """A node that nobody asked about for so long makes room for another one."""
 _BLANK = FactSet(node="")
 """A node that has nothing to say: where each one starts."""
@@ -61,7 +61,7 @@ class LoadReport:
     quarantined: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Said(NamedTuple):
+class _SharedAnswer(NamedTuple):
     """
     vector  the one object for all nodes that have these truths of their atoms
     quiet   nothing rests on it, and it needs no second look: it may be said again
@@ -87,7 +87,7 @@ class _NodeDiagnosis:
     due: Due
     vector: Vector
     selection: RuleSelection
-    said: _Said | None = None
+    shared: _SharedAnswer | None = None
 
 
 class Diagnoser:
@@ -99,7 +99,7 @@ class Diagnoser:
         durable = DurableEngine(spawn, monotonic) if spawn is not None else None
         self.check = CrossCheck(durable)
         self._program = RuleProgram()
-        self._said_under: dict[str, str] = {}
+        self._known_quarantines: dict[str, str] = {}
         self.forget()
 
     def load(self, rules: Sequence[RuleVersion]) -> LoadReport:
@@ -130,36 +130,36 @@ class Diagnoser:
         trial = DurableEngine(*self.check.durable.parts)
         sieve = Sieve(trial, program, REFUSALS)
         try:
-            found = sieve.sift()
+            accepted = sieve.sift()
             trial.close()
-            self.check.load(found)
+            self.check.load(accepted)
         except EngineError as failed:
             # It takes them one time and not another: no rule is to blame, and none may act.
             self.check.load_unchecked(program, f"{error}; then: {failed}")
             return program, {}
         finally:
             trial.close()
-        return found, sieve.refused
+        return accepted, sieve.refused
 
     def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
         """One Diagnosis for each FactSet, in order."""
         self.check.tend()
         self._heed_quarantines()
-        looks = [self._look(facts, now) for facts in factsets]
-        asked = [look for look in looks if look.said is None]
-        cases = [self._case(look) for look in asked]
-        for look, answers in zip(asked, self.check.evaluate(cases, now), strict=True):
-            look.said = self._shared(look, answers)
-            look.vector = look.said.vector
-        found = [self._told(look, now) for look in looks]
+        states = [self._observe(facts, now) for facts in factsets]
+        pending = [state for state in states if state.shared is None]
+        cases = [self._case(state) for state in pending]
+        for state, answers in zip(pending, self.check.evaluate(cases, now), strict=True):
+            state.shared = self._shared(state, answers)
+            state.vector = state.shared.vector
+        diagnoses = [self._make_diagnosis(state, now) for state in states]
         self._heed_quarantines()
-        return found
+        return diagnoses
 
     def _heed_quarantines(self) -> None:
         """What is remembered was said under others."""
-        if self._said_under != self.check.quarantined:
+        if self._known_quarantines != self.check.quarantined:
             self.forget()
-            self._said_under = dict(self.check.quarantined)
+            self._known_quarantines = dict(self.check.quarantined)
 
     def forget(self) -> None:
         """What is said next of each node is said from the start."""
@@ -172,14 +172,14 @@ class Diagnoser:
         self._by_the_clock = {n for n, reading in enumerate(blank) if reading.flips_at is not None}
         """Atoms that know something of a node of which nothing is known: what time it is."""
         self._nodes: OrderedDict[str, _NodeDiagnosis] = OrderedDict()
-        self._shares: OrderedDict[tuple[Vector, RuleSelection], _Said] = OrderedDict()
+        self._shares: OrderedDict[tuple[Vector, RuleSelection], _SharedAnswer] = OrderedDict()
         self._first: dict[RuleSelection, EngineAnswers] = {}
         """Of each selection some answer to start from."""
 
     # -- one node
 
-    def _look(self, facts: FactSet, now: datetime) -> _NodeDiagnosis:
-        """The node as it is now; `said` if it need not be asked about."""
+    def _observe(self, facts: FactSet, now: datetime) -> _NodeDiagnosis:
+        """The node as it is now; `shared` if it need not be asked about."""
         known = self._nodes.get(facts.node)
         if known is not None and known.facts.labels == facts.labels:
             selection = known.selection
@@ -203,12 +203,12 @@ class Diagnoser:
         if slots:
             due, read_now = self._read(slots, facts, now, due, vector)
             vector = vector if read_now == vector else read_now
-        look = _NodeDiagnosis(facts, now, due, vector, selection)
-        same = known.said if vector == known.vector else None
-        said = same or self._shares.get((vector, selection))
-        if said is not None and said.quiet:
-            look.said, look.vector = said, said.vector
-        return look
+        state = _NodeDiagnosis(facts, now, due, vector, selection)
+        same = known.shared if vector == known.vector else None
+        shared = same or self._shares.get((vector, selection))
+        if shared is not None and shared.quiet:
+            state.shared, state.vector = shared, shared.vector
+        return state
 
     def _read(
         self, slots: set[int], facts: FactSet, now: datetime, due: Due, vector: Vector
@@ -223,56 +223,56 @@ class Diagnoser:
             due = planned(due, slots, flips, now)
         return due, bytes(truths)
 
-    def _case(self, look: _NodeDiagnosis) -> EngineCase:
-        known = self._nodes.get(look.facts.node)
+    def _case(self, state: _NodeDiagnosis) -> EngineCase:
+        known = self._nodes.get(state.facts.node)
         before = None
-        if known is not None and known.said is not None and known.selection is look.selection:
-            before = known.said.answers
+        if known is not None and known.shared is not None and known.selection is state.selection:
+            before = known.shared.answers
         if before is None:
-            before = self._first.get(look.selection)
-        return EngineCase(look.vector, look.selection.numbers, before)
+            before = self._first.get(state.selection)
+        return EngineCase(state.vector, state.selection.numbers, before)
 
-    def _shared(self, look: _NodeDiagnosis, answers: EngineAnswers) -> _Said:
+    def _shared(self, state: _NodeDiagnosis, answers: EngineAnswers) -> _SharedAnswer:
         """One object for all nodes of which the same is said, also where it has to be asked."""
-        key = look.vector, look.selection
+        key = state.vector, state.selection
         shared = self._shares.get(key)
         if shared is not None and shared.answers == answers:
             return shared
-        matches = look.selection.ordered(answers.matches)
+        matches = state.selection.ordered(answers.matches)
         true = tuple(n for n, match in enumerate(matches) if match.evidence is Truth.TRUE)
         quiet = not answers.acting and not answers.unchecked
-        said = _Said(look.vector, answers, matches, quiet, true)
-        first = self._first.get(look.selection)
+        created = _SharedAnswer(state.vector, answers, matches, quiet, true)
+        first = self._first.get(state.selection)
         if first is None or first.unchecked:
-            self._first[look.selection] = answers
-        self._shares[key] = said
+            self._first[state.selection] = answers
+        self._shares[key] = created
         while len(self._shares) > MOST_SHARED:
             self._shares.popitem(last=False)
-        return said
+        return created
 
-    def _told(self, look: _NodeDiagnosis, now: datetime) -> Diagnosis:
-        assert look.said is not None
-        facts = look.facts
-        self._keep(look, now)
-        matches = look.said.matches
-        if look.said.true:
+    def _make_diagnosis(self, state: _NodeDiagnosis, now: datetime) -> Diagnosis:
+        assert state.shared is not None
+        facts = state.facts
+        self._keep(state, now)
+        matches = state.shared.matches
+        if state.shared.true:
             own = list(matches)
-            for n in look.said.true:
+            for n in state.shared.true:
                 own[n] = replace(own[n], readings=self._readings(own[n].rule_id, facts, now))
             matches = tuple(own)
-        return Diagnosis(facts.node, matches, look.due[0][0] if look.due else None)
+        return Diagnosis(facts.node, matches, state.due[0][0] if state.due else None)
 
-    def _keep(self, look: _NodeDiagnosis, now: datetime) -> None:
-        name = look.facts.node
+    def _keep(self, state: _NodeDiagnosis, now: datetime) -> None:
+        name = state.facts.node
         if name not in self._nodes and len(self._nodes) >= MOST_NODES:
             # A full house changes slowly: pushing out the oldest would push out every node of a
             # cluster that is larger, in turn, each just before it is asked about.
             oldest = next(iter(self._nodes))
-            if now - self._nodes[oldest].at < _LEFT:
+            if now - self._nodes[oldest].at < _IDLE_LIMIT:
                 return
             del self._nodes[oldest]
-        look.facts = self._touched.remembered(look.facts)
-        self._nodes[name] = look
+        state.facts = self._touched.remembered(state.facts)
+        self._nodes[name] = state
         self._nodes.move_to_end(name)
 
     def _readings(self, rule_id: str, facts: FactSet, now: datetime) -> tuple[LeafReading, ...]:

@@ -71,8 +71,8 @@ def disjuncts(root: Root, known: bool, rule: str = "", path: str = "") -> tuple[
 
     def refused(why: str) -> CompileError:
         which = "" if known else " (counted for its being known false)"
-        way_out = "give a part of it a name with an `infer` rule"
-        return CompileError(rule, path, f"it has more than {why} once expanded{which}: {way_out}")
+        hint = "give a part of it a name with an `infer` rule"
+        return CompileError(rule, path, f"it has more than {why} once expanded{which}: {hint}")
 
     return tuple(sorted(expand(root, known), key=sorted))
 
@@ -87,9 +87,9 @@ def _product(members: list[set[Disjunct]], error: Callable[[str], CompileError])
     return result
 
 
-def _bounded(found: set[Disjunct], error: Callable[[str], CompileError]) -> set[Disjunct]:
-    if len(found) > MOST_DISJUNCTS:
+def _bounded(alternatives: set[Disjunct], error: Callable[[str], CompileError]) -> set[Disjunct]:
+    if len(alternatives) > MOST_DISJUNCTS:
         raise error(f"{MOST_DISJUNCTS} alternatives")
-    if any(len(disjunct) > MOST_LITERALS for disjunct in found):
+    if any(len(disjunct) > MOST_LITERALS for disjunct in alternatives):
         raise error(f"{MOST_LITERALS} leaves in one alternative")
-    return found
+    return alternatives

@@ -35,19 +35,19 @@ def planned(
     was_read = 0
     for slot in slots:
         was_read |= 1 << slot
-    entries = [(at, left) for at, mask in due if (left := mask & ~was_read)]
+    entries = [(at, remaining) for at, mask in due if (remaining := mask & ~was_read)]
     entries += [(at, 1 << slot) for at, slot in flips]
     entries.sort(key=_TIME)
-    found: list[tuple[datetime, int]] = []
+    merged: list[tuple[datetime, int]] = []
     with_it = now
     for at, mask in entries:
         if at <= with_it:
-            first, others = found[-1]
-            found[-1] = first, others | mask
+            first, others = merged[-1]
+            merged[-1] = first, others | mask
         else:
-            found.append((at, mask))
+            merged.append((at, mask))
             with_it = at + (at - now)
-    return tuple((at, _same(mask)) for at, mask in found)
+    return tuple((at, _same(mask)) for at, mask in merged)
 
 
 @lru_cache(maxsize=1024)

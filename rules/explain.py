@@ -37,28 +37,28 @@ class Explained:
 
     def to_json(self, now: datetime) -> dict[str, Any]:
         """JSON types; ages in seconds, instants in ISO 8601."""
-        found: dict[str, Any] = {"text": self.text, "truth": self.truth.name.lower()}
+        document: dict[str, Any] = {"text": self.text, "truth": self.truth.name.lower()}
         if (reading := self.reading) is not None:
-            found |= {"state": self.state, "evidence": reading.evidence}
-            found["value"] = "infinite" if reading.value == math.inf else reading.value
-            found |= {"source": reading.source} if reading.source else {}
+            document |= {"state": self.state, "evidence": reading.evidence}
+            document["value"] = "infinite" if reading.value == math.inf else reading.value
+            document |= {"source": reading.source} if reading.source else {}
             if (at := reading.observed_at) is not None:
-                found |= {"observedAt": at.isoformat(), "ageSeconds": (now - at).total_seconds()}
+                document |= {"observedAt": at.isoformat(), "ageSeconds": (now - at).total_seconds()}
             if reading.flips_at is not None:
-                found["flipsAt"] = reading.flips_at.isoformat()
+                document["flipsAt"] = reading.flips_at.isoformat()
         if self.members:
-            found["members"] = [member.to_json(now) for member in self.members]
-        return found
+            document["members"] = [member.to_json(now) for member in self.members]
+        return document
 
 
 @dataclass(frozen=True, slots=True)
 class RuleExplanation:
     """What one rule says of one node.
 
-    matches   the evidence; guards are apart
-    missing   what keeps the evidence from being true, a sentence each; empty if it is
-    held_by   what keeps the guards from being false, a sentence each
-    flips_at  when something of it changes with nothing but time; None: never
+    matches     the evidence; guards are apart
+    missing     what keeps the evidence from being true, a sentence each; empty if it is
+    blocked_by  what keeps the guards from being false, a sentence each
+    flips_at    when something of it changes with nothing but time; None: never
     """
 
     rule: str
@@ -69,7 +69,7 @@ class RuleExplanation:
     evidence: Explained | None = None
     guards: Explained | None = None
     missing: tuple[str, ...] = ()
-    held_by: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
     flips_at: datetime | None = None
 
     @property
@@ -77,7 +77,7 @@ class RuleExplanation:
         return Truth.FALSE if self.evidence is None else self.evidence.truth
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "rule": self.rule,
             "mode": self.mode,
             "node": self.node,
@@ -85,11 +85,11 @@ class RuleExplanation:
             "selected": self.selected,
             "matches": self.matches.name.lower(),
             "missing": list(self.missing),
-            "heldBy": list(self.held_by),
+            "heldBy": list(self.blocked_by),
         }
         for name, tree in (("when", self.evidence), ("unless", self.guards)):
-            found |= {name: tree.to_json(self.now)} if tree is not None else {}
-        return found | ({"flipsAt": self.flips_at.isoformat()} if self.flips_at else {})
+            document |= {name: tree.to_json(self.now)} if tree is not None else {}
+        return document | ({"flipsAt": self.flips_at.isoformat()} if self.flips_at else {})
 
     def text(self) -> str:
         lines = [f"rule {self.rule}, mode {self.mode}, node {self.node}"]
@@ -100,9 +100,9 @@ class RuleExplanation:
             lines += ["  unless:", *_lines(self.guards, self.now, 2)]
         if self.missing:
             lines += ["  does not match; what is missing:", *(f"    {m}" for m in self.missing)]
-        elif self.held_by:
-            held = "  matches, but is held back by its guards:"
-            lines += [held, *(f"    {m}" for m in self.held_by)]
+        elif self.blocked_by:
+            heading = "  matches, but is held back by its guards:"
+            lines += [heading, *(f"    {m}" for m in self.blocked_by)]
         else:
             lines.append("  matches")
         return "\n".join(lines)
@@ -126,11 +126,14 @@ def explained(
     reader = _TreeReader(facts, now, _inferring(program))
     evidence = reader.tree(spec.when, rule)
     guards = reader.tree(spec.unless, rule) if spec.unless is not None else None
-    missing_, held = tuple(dict.fromkeys(_sentences(evidence, Truth.TRUE))), _held(guards)
+    missing_, blockers = (
+        tuple(dict.fromkeys(_sentences(evidence, Truth.TRUE))),
+        _list_blockers(guards),
+    )
     if not facts.fresh:
         missing_ = (f"needs a current view of the node: {STALE}",)
     flips_at = earliest(*_flips(evidence), *(_flips(guards) if guards is not None else ()))
-    return RuleExplanation(*about, True, evidence, guards, missing_, held, flips_at)
+    return RuleExplanation(*about, True, evidence, guards, missing_, blockers, flips_at)
 
 
 def explain_tree(
@@ -198,14 +201,14 @@ ALL, NOT = "all of", "not"
 
 def _inferring(program: RuleProgram | None) -> dict[str, list[RuleVersion]]:
     """The rules that infer each derived fact that lives in one evaluation."""
-    found: dict[str, list[RuleVersion]] = {}
+    by_fact: dict[str, list[RuleVersion]] = {}
     rules = [compiled.rule for compiled in program.rules] if program is not None else []
     stored = stored_facts(rules)
     for rule in rules:
         infer = rule.remedier.spec.infer
         if infer is not None and infer.fact not in stored and infer.fact not in BUILTIN:
-            found.setdefault(infer.fact, []).append(rule)
-    return found
+            by_fact.setdefault(infer.fact, []).append(rule)
+    return by_fact
 
 
 def _counted_as(rule: NodeRemedier, facts: FactSet) -> str:
@@ -223,7 +226,7 @@ def _lacking(tree: Explained, wanted: Truth) -> list[tuple[Explained, Truth]]:
     if not tree.members:
         return [(tree, wanted)]
     below = ~wanted if tree.text == NOT else wanted
-    return [found for member in tree.members for found in _lacking(member, below)]
+    return [pair for member in tree.members for pair in _lacking(member, below)]
 
 
 def _sentences(tree: Explained, wanted: Truth) -> list[str]:
@@ -233,14 +236,14 @@ def _sentences(tree: Explained, wanted: Truth) -> list[str]:
     if not tree.members:
         return [_needs(tree, wanted)]
     below = ~wanted if tree.text == NOT else wanted
-    found = [said for member in tree.members if (said := _sentences(member, below))]
+    groups = [sentences for member in tree.members if (sentences := _sentences(member, below))]
     every = (tree.text == ALL) == (wanted is Truth.TRUE)
-    if every or len(found) < 2:
-        return [sentence for said in found for sentence in said]
-    return ["one of: " + "; or ".join(" and ".join(said) for said in found)]
+    if every or len(groups) < 2:
+        return [sentence for sentences in groups for sentence in sentences]
+    return ["one of: " + "; or ".join(" and ".join(sentences) for sentences in groups)]
 
 
-def _held(guards: Explained | None) -> tuple[str, ...]:
+def _list_blockers(guards: Explained | None) -> tuple[str, ...]:
     return () if guards is None else tuple(dict.fromkeys(_sentences(guards, Truth.FALSE)))
 
 
@@ -261,8 +264,8 @@ def _lines(tree: Explained, now: datetime, depth: int) -> list[str]:
     mark = {Truth.TRUE: "+", Truth.FALSE: "-", Truth.UNKNOWN: "?"}[tree.truth]
     text = tree.text
     if tree.reading is not None:
-        said = f": {tree.state}" if tree.state not in ("", STALE) else ""
-        text = f"{text}{said}{_source(tree.reading, now)}"
+        detail = f": {tree.state}" if tree.state not in ("", STALE) else ""
+        text = f"{text}{detail}{_source(tree.reading, now)}"
     below = [line for member in tree.members for line in _lines(member, now, depth + 1)]
     return [f"{'  ' * depth}{mark} {text}", *below]
 

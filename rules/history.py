@@ -21,7 +21,7 @@ __all__ = [
     "LONGEST_WINDOW",
     "MOST_CONDITIONS",
     "MOST_EVENTS",
-    "ONE_DAY",
+    "RECENT_SPAN",
     "ClockSteps",
     "ConditionClock",
     "ConditionReading",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MOST_EVENTS = 256
-ONE_DAY = timedelta(hours=24)
+RECENT_SPAN = timedelta(hours=24)
 """For so long every Event is remembered, by this process alone."""
 LONGEST_WINDOW = REMEMBERED
 """For so long an Event is remembered that a rule counts in a window of over a day."""
@@ -79,10 +79,10 @@ class _Occurrences:
             self._merge(self._events.popleft())
 
     def take_out(self, which: Callable[[EventFact], bool]) -> Sequence[EventFact]:
-        found = [event for event in self._events if which(event)]
-        if found:
+        removed = [event for event in self._events if which(event)]
+        if removed:
             self._events = deque(event for event in self._events if not which(event))
-        return found
+        return removed
 
     def facts(self, now: datetime) -> list[EventFact]:
         """What no window has outlived; nothing is from the future."""
@@ -90,8 +90,8 @@ class _Occurrences:
             self._events.popleft()
         lost = self._forgotten
         recent = lost is not None and lost.at > now - self._length
-        found = [lost, *self._events] if lost is not None and recent else [*self._events]
-        return [e if e.at <= now else replace(e, at=now) for e in found]
+        events = [lost, *self._events] if lost is not None and recent else [*self._events]
+        return [e if e.at <= now else replace(e, at=now) for e in events]
 
     def stepped(self, now: datetime) -> None:
         self._events = deque(_not_after(event, now) for event in self._events)
@@ -112,7 +112,9 @@ class _Occurrences:
             if _kind(event) == _kind(old):
                 first = min(old.first or old.at, event.first or event.at)
                 at, count = max(old.at, event.at), old.count + event.count
-                self._events[n] = replace(event, count=count, first=first, at=at, uid="", told=0)
+                self._events[n] = replace(
+                    event, count=count, first=first, at=at, uid="", reported_count=0
+                )
                 return
         self.forget(old)
 
@@ -161,7 +163,7 @@ class EventWindow:
         self, lasts: Callable[[EventFact], bool] = never, *, about_pods: bool = False
     ) -> None:
         self._lasts, self._about_pods = lasts, about_pods
-        self._day = _Occurrences(ONE_DAY, MOST_EVENTS, about_pods)
+        self._day = _Occurrences(RECENT_SPAN, MOST_EVENTS, about_pods)
         self._counts = _Counts(MOST_EVENTS)
         self._lasting: _Occurrences | None = None
         self._lasting_counts: _Counts | None = None
@@ -204,7 +206,7 @@ class EventWindow:
             at,
             last or first or DAWN,
             uid=uid,
-            told=count,
+            reported_count=count,
             about_pod=self._about_pods,
         )
         lasts = self._lasts(fact)
@@ -224,10 +226,10 @@ class EventWindow:
 
     def facts(self, now: datetime) -> Sequence[EventFact]:
         """What no window has outlived; nothing is from the future."""
-        found = self._day.facts(now)
+        events = self._day.facts(now)
         if self._lasting is not None and (lasting := self._lasting.facts(now)):
-            found = sorted([*lasting, *found], key=lambda event: event.at)
-        return tuple(found)
+            events = sorted([*lasting, *events], key=lambda event: event.at)
+        return tuple(events)
 
     def stepped(self, now: datetime) -> None:
         """Our wall clock was set and is `now`: what would lie in the future was at `now`."""
@@ -246,12 +248,12 @@ class EventWindow:
         for event in self._day.take_out(self._lasts):
             into, counts = self._of(True)
             before, _ = counts.get(event.uid) or (0, None)
-            if event.told and event.told <= before:
+            if event.reported_count and event.reported_count <= before:
                 continue  # stored already
-            if event.told:
-                fresh = min(event.count, event.told - before)
+            if event.reported_count:
+                fresh = min(event.count, event.reported_count - before)
                 into.add(replace(event, count=fresh, first=event.first if fresh > 1 else None))
-                counts.put(event.uid, event.told, event.at)
+                counts.put(event.uid, event.reported_count, event.at)
             elif counts.known:
                 into.forget(event)  # of several Events, some of which may be stored already
             else:

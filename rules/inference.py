@@ -43,11 +43,11 @@ def stored_facts(rules: Iterable[RuleVersion]) -> frozenset[str]:
 
 
 def inferring(rules: Iterable[RuleVersion]) -> dict[str, list[RuleVersion]]:
-    found: dict[str, list[RuleVersion]] = {}
+    by_fact: dict[str, list[RuleVersion]] = {}
     for rule in rules:
         if (infer := rule.remedier.spec.infer) is not None:
-            found.setdefault(infer.fact, []).append(rule)
-    return found
+            by_fact.setdefault(infer.fact, []).append(rule)
+    return by_fact
 
 
 def leaves(rule: RuleVersion) -> Iterator[tuple[str, Leaf | AbsentLeaf]]:
@@ -75,12 +75,12 @@ def faults(rules: Sequence[RuleVersion], spoiled: Iterable[str]) -> dict[str, Co
     neighbours: dict[str, list[str]] = {}
     for fact in by_fact:
         neighbours.setdefault(_group(fact), []).append(fact)
-    found: dict[str, CompileError] = {}
+    errors: dict[str, CompileError] = {}
     for rule in rules:
         for path, why in (*_alone(rule, by_fact, stored), *_reads(rule, by_fact, neighbours, lost)):
-            found.setdefault(rule.id, CompileError(rule.id, path, why))
-    found |= _of_cycles([rule for rule in rules if rule.id not in found])
-    return _spread(rules, found, lost)
+            errors.setdefault(rule.id, CompileError(rule.id, path, why))
+    errors |= _of_cycles([rule for rule in rules if rule.id not in errors])
+    return _spread(rules, errors, lost)
 
 
 def _alone(
@@ -135,7 +135,7 @@ def fits(leaf: FactLeaf, rule: RuleVersion) -> bool:
 
 
 def _spread(
-    rules: Sequence[RuleVersion], found: dict[str, CompileError], lost: set[str]
+    rules: Sequence[RuleVersion], errors: dict[str, CompileError], lost: set[str]
 ) -> dict[str, CompileError]:
     """With the readers of what is lost: `not fact` must not come true because a rule is gone."""
     readers: dict[str, list[tuple[RuleVersion, str]]] = {}
@@ -144,15 +144,15 @@ def _spread(
             inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
             if isinstance(inner, FactLeaf):
                 readers.setdefault(inner.name, []).append((rule, path))
-    queue = sorted(lost | facts_of(rule for rule in rules if rule.id in found))
+    queue = sorted(lost | facts_of(rule for rule in rules if rule.id in errors))
     while queue:
         fact = queue.pop()
         for rule, path in readers.pop(fact, ()):
-            if rule.id not in found:
+            if rule.id not in errors:
                 why = f"a rule that infers {fact} was refused: it would read too little"
-                found[rule.id] = CompileError(rule.id, f"{path}.fact.name", why)
+                errors[rule.id] = CompileError(rule.id, f"{path}.fact.name", why)
                 queue += facts_of([rule])
-    return found
+    return errors
 
 
 # -- order ----------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def _below(rules: Sequence[RuleVersion]) -> dict[str, list[str]]:
 
 def _of_cycles(rules: Sequence[RuleVersion]) -> dict[str, CompileError]:
     """For each cycle an error of the first rule on it."""
-    found: dict[str, CompileError] = {}
+    errors: dict[str, CompileError] = {}
     by_fact, place = inferring(rules), {rule.id: n for n, rule in enumerate(rules)}
     for facts in cycles(_below(rules)):
         why = f"derived facts form a cycle: {' -> '.join(facts)}; a fact cannot prove itself"
@@ -186,8 +186,8 @@ def _of_cycles(rules: Sequence[RuleVersion]) -> dict[str, CompileError]:
             if _facts_read(rule, (below,))
         ]
         first = min(on_it, key=lambda rule: place[rule.id])
-        found.setdefault(first.id, CompileError(first.id, "spec.when", why))
-    return found
+        errors.setdefault(first.id, CompileError(first.id, "spec.when", why))
+    return errors
 
 
 def cycles(below: Mapping[str, Sequence[str]]) -> list[list[str]]:
@@ -195,7 +195,7 @@ def cycles(below: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
     Without one edge of each of them there is none left.
     """
-    found: list[list[str]] = []
+    loops: list[list[str]] = []
     done: set[str] = set()
     for root in below:
         if root in done:
@@ -210,12 +210,12 @@ def cycles(below: Mapping[str, Sequence[str]]) -> list[list[str]]:
                 del place[last]
                 done.add(last)
             elif name in place:
-                found.append([*path[place[name] :], name])
+                loops.append([*path[place[name] :], name])
             elif name not in done:
                 place[name] = len(path)
                 path.append(name)
                 todo.append(iter(below[name]))
-    return found
+    return loops
 
 
 def levels(rules: Sequence[RuleVersion]) -> dict[str, int]:

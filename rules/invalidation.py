@@ -36,7 +36,9 @@ _MAPPINGS = ("annotations", "changed", "inferred", "labels", "probes", "taints",
 """Fields that are compared by key."""
 _WHOLE = ("host_events", "same_fault", "unchanged_since", "watched")
 """Fields that are compared as a whole."""
-_FINDING = attrgetter(*(field.name for field in fields(ConditionFact) if field.name != "heard"))
+_FINDING = attrgetter(
+    *(field.name for field in fields(ConditionFact) if field.name != "received_at")
+)
 
 
 MOST_REMEMBERED = 4096
@@ -67,7 +69,7 @@ class Touched:
             self._of_reason.setdefault(leaf.reason, []).append((slot, leaf))
         self._events_read: dict[tuple[str, str, str, str], frozenset[int]] = {}
         self._alerts = slots.get("alerts", {}).get("", [])
-        self._sources = slots.get("sources_heard", {}).get("", [])
+        self._sources = slots.get("sources_alive_at", {}).get("", [])
 
     def remembered(self, facts: FactSet) -> FactSet:
         """What `between` reads of `facts` as `old`: of thirty built-in facts few are asked, and of
@@ -80,33 +82,33 @@ class Touched:
         """Atoms to read again; `vector` has what they said of `old`."""
         if (old.fresh, old.stale) != (new.fresh, new.stale) or old.unheard != new.unheard:
             return set(self.all)
-        found: set[int] = set()
+        changed: set[int] = set()
         for part, members in self._mappings:
             before, after = part(old), part(new)
             if before is not after:
                 for key, slots in members:
                     if before.get(key) != after.get(key):
-                        found.update(slots)
+                        changed.update(slots)
         for part, slots in self._whole:
             if part(old) != part(new):
-                found.update(slots)
+                changed.update(slots)
         if self._conditions or self._any_condition:
-            self._in_conditions(old.conditions, new.conditions, vector, found)
+            self._in_conditions(old.conditions, new.conditions, vector, changed)
         if self._event_leaves and old.events != new.events:
-            self._in_events(old.events, new.events, found)
+            self._in_events(old.events, new.events, changed)
         if self._alerts:
-            self._in_alerts(old, new, vector, found)
-        if self._sources and old.sources_heard != new.sources_heard:
-            later = _all_later(old.sources_heard, new.sources_heard)
-            found.update(_unknown(self._sources, vector) if later else self._sources)
-        return found
+            self._in_alerts(old, new, vector, changed)
+        if self._sources and old.sources_alive_at != new.sources_alive_at:
+            later = _all_later(old.sources_alive_at, new.sources_alive_at)
+            changed.update(_unknown(self._sources, vector) if later else self._sources)
+        return changed
 
     def _in_conditions(
         self,
         old: Mapping[str, ConditionFact],
         new: Mapping[str, ConditionFact],
         vector: Vector,
-        found: set[int],
+        changed: set[int],
     ) -> None:
         slots = self._conditions
         for name, fact in new.items():
@@ -114,47 +116,47 @@ class Touched:
             readers = slots.get(name, self._any_condition)
             if before is fact or not readers:
                 continue
-            heard_later = (
+            is_later_report = (
                 before is not None
-                and before.heard <= fact.heard
+                and before.received_at <= fact.received_at
                 and _FINDING(before) == _FINDING(fact)
             )
-            found.update(_unknown(readers, vector) if heard_later else readers)
+            changed.update(_unknown(readers, vector) if is_later_report else readers)
         if not old.keys() <= new.keys():
-            found.update(self._any_condition)
+            changed.update(self._any_condition)
             for name in old.keys() - new.keys():
-                found.update(slots.get(name, ()))
+                changed.update(slots.get(name, ()))
 
     def _in_events(
-        self, old: Sequence[EventFact], new: Sequence[EventFact], found: set[int]
+        self, old: Sequence[EventFact], new: Sequence[EventFact], changed: set[int]
     ) -> None:
         before, after = {id(e) for e in old}, {id(e) for e in new}
         for event in old:
             if id(event) not in after:
-                found.update(self._readers(event))
+                changed.update(self._readers(event))
         for event in new:
             if id(event) not in before:
-                found.update(self._readers(event))
+                changed.update(self._readers(event))
 
     def _readers(self, event: EventFact) -> frozenset[int]:
         """Atoms that mean such an Event; a forgotten one may be any."""
         if event.forgotten:
             return frozenset(slot for slot, _ in self._event_leaves)
         key = event.reason, event.message, event.source, event.severity
-        found = self._events_read.get(key)
-        if found is None:
+        known = self._events_read.get(key)
+        if known is None:
             if len(self._events_read) >= MOST_REMEMBERED:
                 self._events_read.clear()
             some = (*self._of_reason.get(event.reason, ()), *self._of_reason.get(None, ()))
             readers = frozenset(slot for slot, leaf in some if fits(leaf, event))
-            found = self._events_read[key] = readers
-        return found
+            known = self._events_read[key] = readers
+        return known
 
-    def _in_alerts(self, old: FactSet, new: FactSet, vector: Vector, found: set[int]) -> None:
-        if old.alerts != new.alerts or not _later(old.alerts_heard, new.alerts_heard):
-            found.update(self._alerts)
-        elif old.alerts_heard != new.alerts_heard:
-            found.update(_unknown(self._alerts, vector))
+    def _in_alerts(self, old: FactSet, new: FactSet, vector: Vector, changed: set[int]) -> None:
+        if old.alerts != new.alerts or not _later(old.alerts_alive_at, new.alerts_alive_at):
+            changed.update(self._alerts)
+        elif old.alerts_alive_at != new.alerts_alive_at:
+            changed.update(_unknown(self._alerts, vector))
 
 
 def _parts(atom: Atom) -> Iterator[Part]:
@@ -162,7 +164,7 @@ def _parts(atom: Atom) -> Iterator[Part]:
     match atom:
         case AbsentLeaf(leaf=inner):
             yield from _parts(inner)
-            yield from _told_by(inner)
+            yield from _absence_parts(inner)
         case CountedFact():
             yield "same_fault", ""
         case ConditionLeaf(type=name):
@@ -197,14 +199,14 @@ def _event_leaves(program: RuleProgram) -> Iterator[tuple[int, EventLeaf]]:
             yield slot, leaf
 
 
-def _told_by(inner: object) -> Iterator[Part]:
+def _absence_parts(inner: object) -> Iterator[Part]:
     """What tells of an absence that its source lives, and since when it lasts."""
     match inner:
         case EventLeaf():
             yield "watched", ""
             yield "conditions", ""
         case HostEventLeaf():
-            yield "sources_heard", ""
+            yield "sources_alive_at", ""
         case LabelLeaf(key=name) | AnnotationLeaf(key=name) | TaintLeaf(key=name):
             yield "changed", f"{_KEYED[type(inner)]}:{name}"
             yield "unchanged_since", ""

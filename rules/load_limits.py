@@ -16,7 +16,7 @@ MOST_RULES = 1_000
 """In one program. Measured: each costs the second engine 2 ms at load and some 150 KB."""
 MOST_TERMS = 16_000
 """Alternatives of all rules together, as the second engine has them; some 25 KB each."""
-_WAY_OUT = "delete rules that are not needed, or join some into one"
+_ADVICE = "delete rules that are not needed, or join some into one"
 
 
 class Limited:
@@ -30,13 +30,13 @@ class Limited:
         self._loaded = loaded
         self._rules = list(rules)
         self.refused: dict[str, str] = {}
-        kept = sorted(rules, key=lambda rule: rule.id not in loaded)[:MOST_RULES]
-        self._refuse(rules, {r.id for r in kept}, f"more than {MOST_RULES} rules")
+        admitted = sorted(rules, key=lambda rule: rule.id not in loaded)[:MOST_RULES]
+        self._refuse(rules, {r.id for r in admitted}, f"more than {MOST_RULES} rules")
         self.program = self._compiled()
-        kept_ids = {rule.id for rule in self._within(MOST_TERMS)}
-        if len(kept_ids) < len(self.program.rules):
+        admitted_ids = {rule.id for rule in self._within(MOST_TERMS)}
+        if len(admitted_ids) < len(self.program.rules):
             why = f"more than {MOST_TERMS} alternatives in all rules together"
-            self._refuse([rule.rule for rule in self.program.rules], kept_ids, why)
+            self._refuse([rule.rule for rule in self.program.rules], admitted_ids, why)
             self.program = self._compiled()
         for error in self.program.rejected:
             self.refused.setdefault(error.rule, f"{error.path}: {error.message}")
@@ -45,19 +45,19 @@ class Limited:
         lost = facts_of(rule for rule in self._rules if rule.id in self.refused)
         return compile_program([r for r in self._rules if r.id not in self.refused], lost)
 
-    def _refuse(self, rules: Sequence[RuleVersion], kept: Collection[str], why: str) -> None:
-        gone = [rule.id for rule in rules if rule.id not in kept]
-        self.refused |= dict.fromkeys(gone, f"spec: {why} cannot be loaded: {_WAY_OUT}")
+    def _refuse(self, rules: Sequence[RuleVersion], admitted: Collection[str], why: str) -> None:
+        gone = [rule.id for rule in rules if rule.id not in admitted]
+        self.refused |= dict.fromkeys(gone, f"spec: {why} cannot be loaded: {_ADVICE}")
 
     def _within(self, most: int) -> list[CompiledRule]:
         """The first rules with so many terms together, those loaded before in front."""
-        kept, terms = [], 0
+        admitted, terms = [], 0
         for rule in sorted(self.program.rules, key=lambda rule: rule.id not in self._loaded):
             terms += sum(map(len, rule.given.values()))
             if terms > most:
                 break
-            kept.append(rule)
-        return kept
+            admitted.append(rule)
+        return admitted
 
 
 class Sieve:

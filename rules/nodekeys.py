@@ -23,7 +23,9 @@ ALLOWED = (SUSPECT, f"{SUSPECT}-*")
 def is_protected(key: str) -> bool:
     """Whether no setting can allow the key."""
     domain = key.rpartition("/")[0].lower()
-    if not any(domain == one or domain.endswith(f".{one}") for one in PROTECTED_DOMAINS):
+    if not any(
+        domain == protected or domain.endswith(f".{protected}") for protected in PROTECTED_DOMAINS
+    ):
         return False
     return not _is_listed(key, ALLOWED)
 

@@ -117,26 +117,26 @@ def compile_program(rules: Sequence[RuleVersion], spoiled: Iterable[str] = ()) -
     rejected: list[CompileError] = []
     good, lost = list(rules), set(spoiled)
     while True:
-        found, program = _first_faults(good, lost), RuleProgram()
-        if not found:
+        errors, program = _first_faults(good, lost), RuleProgram()
+        if not errors:
             with paused_collector():
-                program, found = _Compiler(good).program()
-        if not found:
+                program, errors = _Compiler(good).program()
+        if not errors:
             return replace(program, rejected=tuple(rejected))
-        rejected += found.values()
-        lost |= facts_of(rule for rule in good if rule.id in found)
-        good = [rule for rule in good if rule.id not in found]
+        rejected += errors.values()
+        lost |= facts_of(rule for rule in good if rule.id in errors)
+        good = [rule for rule in good if rule.id not in errors]
 
 
 def _first_faults(rules: Sequence[RuleVersion], spoiled: Iterable[str]) -> dict[str, CompileError]:
     """By rule id, those that show before anything is compiled."""
-    found: dict[str, CompileError] = {}
+    errors: dict[str, CompileError] = {}
     for rule in rules:
         try:
             check(rule)
         except CompileError as error:
-            found[rule.id] = error
-    return found or faults(rules, spoiled)
+            errors[rule.id] = error
+    return errors or faults(rules, spoiled)
 
 
 class _Compiler:
@@ -157,12 +157,12 @@ class _Compiler:
         level = levels(self._rules)
         trees = {rule.id: self._trees(rule) for rule in self._rules}
         atoms = len(self._leaves)
-        compiled, found = [], dict[str, CompileError]()
+        compiled, errors = [], dict[str, CompileError]()
         for number, rule in enumerate(self._rules):
             try:
                 compiled.append(self._compiled(rule, number, level[rule.id], trees[rule.id], atoms))
             except CompileError as error:
-                found[rule.id] = error
+                errors[rule.id] = error
         strata: list[list[CompiledRule]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
         for rule_ in compiled:
             strata[rule_.stratum].append(rule_)
@@ -173,7 +173,7 @@ class _Compiler:
             (),
             tuple(tuple(stratum) for stratum in strata),
         )
-        return program, found
+        return program, errors
 
     # -- trees
 
@@ -200,8 +200,8 @@ class _Compiler:
 
     def _atom_slot(self, atom: Atom) -> int:
         leaf = atom.leaf if isinstance(atom, CountedFact) else atom
-        whose = f"{atom.rule} " if isinstance(atom, CountedFact) else ""
-        key = f"{whose}{type(leaf).__name__}{leaf.model_dump_json(by_alias=True)}"
+        prefix = f"{atom.rule} " if isinstance(atom, CountedFact) else ""
+        key = f"{prefix}{type(leaf).__name__}{leaf.model_dump_json(by_alias=True)}"
         if key not in self._atoms:
             self._atoms[key] = len(self._leaves)
             self._leaves.append(atom)
@@ -226,7 +226,7 @@ class _Compiler:
         assert evidence is not None
         slots = {*slots_of(evidence), *(slots_of(guards) if guards is not None else ())}
         infers = self._infers(rule, atoms)
-        asked = [s for s in dict.fromkeys(slots_of(evidence)) if s < atoms]
+        evidence_atoms = [s for s in dict.fromkeys(slots_of(evidence)) if s < atoms]
         return CompiledRule(
             rule,
             number,
@@ -238,14 +238,14 @@ class _Compiler:
             infers,
             _given(rule, number, evidence, guards, bool(infers)),
             frozenset(s for s in slots_of(evidence) if s >= atoms),
-            tuple(s for s in asked if isinstance(self._leaves[s], CountedFact)),
-            tuple(s for s in asked if _is_probe(self._leaves[s])),
+            tuple(s for s in evidence_atoms if isinstance(self._leaves[s], CountedFact)),
+            tuple(s for s in evidence_atoms if _is_probe(self._leaves[s])),
         )
 
     def _infers(self, rule: RuleVersion, atoms: int) -> tuple[int, ...]:
         infer = rule.remedier.spec.infer
-        asked = self._asks.get(infer.fact, ()) if infer is not None else ()
-        return tuple(atoms + n for n, leaf in asked if fits(leaf, rule))
+        uses = self._asks.get(infer.fact, ()) if infer is not None else ()
+        return tuple(atoms + n for n, leaf in uses if fits(leaf, rule))
 
 
 def _is_probe(atom: Atom) -> bool:
@@ -275,10 +275,10 @@ def _given(
     for name, root, path in roots:
         for known in (True, False):
             try:
-                found = disjuncts(root, known, rule.id, path)
+                alternatives = disjuncts(root, known, rule.id, path)
             except CompileError:
                 if read or known is (name == "e"):
                     raise
                 continue
-            given[output_name(number, name, known)] = found
+            given[output_name(number, name, known)] = alternatives
     return given

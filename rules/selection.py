@@ -9,7 +9,7 @@ from kubenode.api.meta import NodeSelection
 from rules.match import Match
 from rules.program import CompiledRule, RuleProgram
 
-MOST_KEPT = 4096
+MOST_SELECTIONS = 4096
 MOST_LEAVES = 1 << 12
 """More than a rule may have: keeps the number of true leaves below a step of priority."""
 
@@ -25,13 +25,13 @@ class RuleSelection:
 
     def ordered(self, matches: Sequence[Match | None]) -> tuple[Match, ...]:
         """Of `matches` by number of the rule: priority, most true leaves, name, age."""
-        told = []
+        weighted = []
         for weight, rule in zip(self._weights, self._rules, strict=True):
             match = matches[rule.number]
             assert match is not None
-            told.append((weight - match.true_leaves, match))
-        told.sort(key=_weight)
-        return tuple([match for _, match in told])
+            weighted.append((weight - match.true_leaves, match))
+        weighted.sort(key=_weight)
+        return tuple([match for _, match in weighted])
 
 
 class Selections:
@@ -43,22 +43,22 @@ class Selections:
 
     def of(self, labels: Mapping[str, str]) -> RuleSelection:
         key = tuple([labels.get(name) for name in self._keys])
-        found = self._by_labels.get(key)
-        if found is None:
-            if len(self._by_labels) >= MOST_KEPT:
+        selection = self._by_labels.get(key)
+        if selection is None:
+            if len(self._by_labels) >= MOST_SELECTIONS:
                 self._by_labels.clear()
                 self._by_rules.clear()
-            found = self._by_labels[key] = self._made(labels)
-        return found
+            selection = self._by_labels[key] = self._made(labels)
+        return selection
 
     def _made(self, labels: Mapping[str, str]) -> RuleSelection:
         have = dict(labels)
         rules = [r for r in self._program.rules if r.rule.remedier.spec.nodes.matches(have)]
         numbers = frozenset(rule.number for rule in rules)
-        found = self._by_rules.get(numbers)
-        if found is None:
-            found = self._by_rules[numbers] = RuleSelection(rules, len(self._program.atoms))
-        return found
+        selection = self._by_rules.get(numbers)
+        if selection is None:
+            selection = self._by_rules[numbers] = RuleSelection(rules, len(self._program.atoms))
+        return selection
 
 
 def _keys(rule: CompiledRule) -> set[str]:
@@ -69,8 +69,8 @@ def _keys(rule: CompiledRule) -> set[str]:
 def label_keys(nodes: NodeSelection) -> set[str]:
     """Of labels that decide whether the selection has a node."""
     selectors = [s for s in (nodes.selector, nodes.exclude) if s is not None]
-    asked = {requirement.key for s in selectors for requirement in s.match_expressions}
-    return asked.union(*(s.match_labels for s in selectors))
+    keys = {requirement.key for s in selectors for requirement in s.match_expressions}
+    return keys.union(*(s.match_labels for s in selectors))
 
 
 def _age(rule: CompiledRule) -> tuple[str, int]:
@@ -79,5 +79,5 @@ def _age(rule: CompiledRule) -> tuple[str, int]:
     return name, int(generation) if generation.isdecimal() else 0
 
 
-def _weight(told: tuple[int, Match]) -> int:
-    return told[0]
+def _weight(entry: tuple[int, Match]) -> int:
+    return entry[0]

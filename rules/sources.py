@@ -41,10 +41,10 @@ def stale_source(leaf: Leaf | AbsentLeaf, facts: FactSet) -> str:
     """The stale source that makes the leaf unknown; "" for none."""
     if not facts.stale:
         return ""
-    found = sources_of(leaf) & facts.stale
+    candidates = sources_of(leaf) & facts.stale
     if isinstance(leaf, FactLeaf) and MAINTENANCE_UNTIL in facts.annotations:
-        return "" if facts.values.get(leaf.name) is True else min(found, default="")
-    return min(found, default="")
+        return "" if facts.values.get(leaf.name) is True else min(candidates, default="")
+    return min(candidates, default="")
 
 
 def waits_for_source(leaves: Iterable[Leaf | AbsentLeaf], facts: FactSet) -> str:

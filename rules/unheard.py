@@ -14,14 +14,14 @@ from datetime import datetime, timedelta
 from rules.facts import ConditionFact, FactSet, Gap
 
 
-def not_held(fact: ConditionFact, facts: FactSet, now: datetime) -> timedelta:
+def unobserved_time(fact: ConditionFact, facts: FactSet, now: datetime) -> timedelta:
     """How much of the time that a condition seems to have lasted nobody could take it back in.
     Its reporter's clock may be behind: what was before the condition says nothing of it.
     """
-    return unheard(facts.unheard, max(fact.since, fact.heard), now)
+    return unheard(facts.unheard, max(fact.since, fact.received_at), now)
 
 
-def unheard(gaps: Sequence[Gap], heard: datetime, now: datetime) -> timedelta:
-    """How much of the time until `now` nobody was heard in, since a reporter spoke at `heard`."""
-    times = (min(until, now) - max(since, heard) for since, until in gaps)
+def unheard(gaps: Sequence[Gap], received_at: datetime, now: datetime) -> timedelta:
+    """Return the part of the time from `received_at` to `now` in which no report could arrive."""
+    times = (min(until, now) - max(since, received_at) for since, until in gaps)
     return sum((max(time, timedelta(0)) for time in times), timedelta(0))

@@ -45,12 +45,12 @@ SETTLE_SECONDS = 1.0
 class Bench:
     """What an action works with.
 
-    checks   by name those that are listed in the agent's configuration
-    collector  of diagnostics; None: there is nowhere to keep them
-    ports    the host besides its units; None: nothing but units is repaired
-    allowed  what the agent's configuration lets repairs touch
-    scripts  by name those that RunScript may run
-    metadata  the cloud's metadata service, if its settings name one
+    checks      by name those that are listed in the agent's configuration
+    collector   of diagnostics; None: there is nowhere to keep them
+    ports       the host besides its units; None: nothing but units is repaired
+    allowed     what the agent's configuration lets repairs touch
+    scripts     by name those that RunScript may run
+    metadata    the cloud's metadata service, if its settings name one
     components  of this host; None: none is managed here
     """
 
@@ -76,7 +76,7 @@ class Action(Protocol):
         """Why its parameters make no sense; "" if they do."""
         ...
 
-    async def look(self, request: StepRequest, bench: Bench) -> Before:
+    async def read_before(self, request: StepRequest, bench: Bench) -> Before:
         """Read what `prove` will compare with. Raises HostError: then nothing is done."""
         ...
 

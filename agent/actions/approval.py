@@ -26,7 +26,7 @@ class ApproveEvent:
         event = _event(request)
         return "" if 0 < len(event) <= LONGEST_ID else "the request names no event"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         return {EVENT: _event(request)}
 
     async def act(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.actions import Bench
 
 KUBELET = "kubelet.service"
-LEFT_SHARE = 0.3
+RENEWABLE_SHARE = 0.3
 """A kubelet renews when 10 to 30 % of the life are left; before that it would not."""
 POLL_SECONDS = 1.0
 
@@ -27,10 +27,10 @@ POLL_SECONDS = 1.0
 class RenewCertificate(Repair):
     name = "RenewCertificate"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         ports, now = ports_of(bench), bench.clock.now()
-        found = await ports.kubelet_certificate.read()
-        if found is None:
+        cert = await ports.kubelet_certificate.read()
+        if cert is None:
             raise Contraindicated(
                 "RenewCertificate: the kubelet here has no certificate that it renews itself"
             )
@@ -39,18 +39,18 @@ class RenewCertificate(Repair):
                 "RenewCertificate: the clock is not synchronised, and certificates are judged by"
                 " it: SyncTime comes first"
             )
-        if _left(found, now) > LEFT_SHARE:
+        if _remaining_share(cert, now) > RENEWABLE_SHARE:
             raise Contraindicated(
-                f"RenewCertificate: it is valid until {found.not_after.isoformat()}, too long for"
+                f"RenewCertificate: it is valid until {cert.not_after.isoformat()}, too long for"
                 " the kubelet to renew it"
             )
-        expired = now >= found.not_after
+        expired = now >= cert.not_after
         if expired and not await ports.kubelet_certificate.can_bootstrap():
             raise Contraindicated(
-                f"RenewCertificate: expired at {found.not_after.isoformat()}, and there is no"
+                f"RenewCertificate: expired at {cert.not_after.isoformat()}, and there is no"
                 " bootstrap kubeconfig: give the host one with a new token"
             )
-        return {"until": found.not_after.isoformat(), "expired": "yes" if expired else "no"}
+        return {"until": cert.not_after.isoformat(), "expired": "yes" if expired else "no"}
 
     async def act(
         self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
@@ -61,7 +61,7 @@ class RenewCertificate(Repair):
             await own.set_aside()
         await bench.host.reset_failed(KUBELET)
         await bench.host.unit_job(UnitVerb.RESTART, KUBELET, limit)
-        while (found := await self._newer(before, bench)) is None:
+        while (cert := await self._newer(before, bench)) is None:
             if clock.monotonic() + POLL_SECONDS > end:
                 if before["expired"] == "yes":
                     await own.put_back()
@@ -70,24 +70,24 @@ class RenewCertificate(Repair):
                     f" certificate; look at pending CSRs. The old one ends {before['until']}"
                 )
             await clock.sleep(POLL_SECONDS)
-        return done(f"RenewCertificate: valid until {found.not_after.isoformat()} now")
+        return done(f"RenewCertificate: valid until {cert.not_after.isoformat()} now")
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> StepOutcome | None:
-        found = await self._newer(before, bench)
-        if found is None:
+        cert = await self._newer(before, bench)
+        if cert is None:
             return None
-        return done(f"RenewCertificate: valid until {found.not_after.isoformat()} now{STANDS}")
+        return done(f"RenewCertificate: valid until {cert.not_after.isoformat()} now{STANDS}")
 
     async def _newer(self, before: Mapping[str, str], bench: "Bench") -> Certificate | None:
-        found = await ports_of(bench).kubelet_certificate.read()
+        cert = await ports_of(bench).kubelet_certificate.read()
         was = datetime.fromisoformat(before["until"])
-        return found if found is not None and found.not_after > was else None
+        return cert if cert is not None and cert.not_after > was else None
 
 
-def _left(certificate: Certificate, now: datetime) -> float:
+def _remaining_share(certificate: Certificate, now: datetime) -> float:
     """Share of its life that is left, 0 when it is over."""
     life = certificate.not_after - certificate.not_before
-    left = certificate.not_after - now
-    return max(0.0, left / life) if life else 0.0
+    remaining = certificate.not_after - now
+    return max(0.0, remaining / life) if life else 0.0

@@ -52,7 +52,7 @@ class RunCheck:
         check = request.step.check if request.step else None
         return "" if check else "RunCheck: no check is named"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         assert request.step is not None
         return {"check": request.step.check or ""}
 
@@ -67,16 +67,16 @@ class RunCheck:
             return failed(why, NO_ANSWER)
         try:
             with opened(check) as program:
-                code, said = await run(check.argv, limit, program=program)
+                code, output = await run(check.argv, limit, program=program)
         except HostError as error:
             return failed(f"check {name}: {error}", NO_ANSWER)
         except TimeoutError:
             return failed(f"check {name}: no result within {limit:g} s", TOO_LATE)
         if code == 0:
-            return done(f"check {name}: {said}")
+            return done(f"check {name}: {output}")
         if code < 0 or code in CANNOT_RUN:
-            return failed(f"check {name}: {_how(code)}: {said}", NO_ANSWER)
-        return failed(f"check {name}: {_how(code)}: {said}", code)
+            return failed(f"check {name}: {_how(code)}: {output}", NO_ANSWER)
+        return failed(f"check {name}: {_how(code)}: {output}", code)
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"

@@ -25,7 +25,7 @@ POLL_SECONDS = 1.0
 class SyncTime(Repair):
     name = "SyncTime"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         ports = ports_of(bench)
         state = await ports.time.state()
         if state.reachable == 0:
@@ -58,8 +58,8 @@ class SyncTime(Repair):
                 await time.step()
                 stepped = True
             if clock.monotonic() + POLL_SECONDS > end:
-                kept = f"; not set at once, as {before['why']}" if before["step"] == "no" else ""
-                return failed(f"SyncTime: {_offset(state)} after {limit:.0f} s{kept}")
+                note = f"; not set at once, as {before['why']}" if before["step"] == "no" else ""
+                return failed(f"SyncTime: {_offset(state)} after {limit:.0f} s{note}")
             await clock.sleep(POLL_SECONDS)
 
     async def prove(

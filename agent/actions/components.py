@@ -30,7 +30,7 @@ class ComponentRepairs(Protocol):
 class RepairComponent(Repair):
     name = "RepairComponent"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         name = params_of(request)["component"]
         if bench.components is None or not await bench.components.repairable(name):
             raise Contraindicated(WHY.format(name))

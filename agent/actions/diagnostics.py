@@ -22,7 +22,7 @@ class CollectDiagnostics:
     def unfit(self, request: StepRequest) -> str:
         return unknown_parts(_parts(request))
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         return {"bundle": ",".join(_parts(request)), "name": str(request.key)}
 
     async def act(
@@ -41,10 +41,10 @@ class CollectDiagnostics:
                 limit=limit,
             )
         )
-        kept = f"{made.path} on this host"
-        kept = f"{made.place}; {kept}" if made.place else f"{kept} only: {made.why}"
+        location = f"{made.path} on this host"
+        location = f"{made.place}; {location}" if made.place else f"{location} only: {made.why}"
         sizes = ", ".join(f"{part} {size}" for part, size in made.sizes.items())
-        return done(f"{kept}; characters: {sizes}")
+        return done(f"{location}; characters: {sizes}")
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 LOGS, DUMPS = "/var/log", "/var"
 _OF_RUNTIME = frozenset({"images", "exitedContainers"})
-LEFT_SECONDS = 2.0
+RESERVE_SECONDS = 2.0
 """Nothing more is begun when less than this is left of the time limit."""
-SEEN_BYTES = 64 * 1024 * 1024
+NOTICEABLE_BYTES = 64 * 1024 * 1024
 """So much must be seen in the free space; less is lost among what others write meanwhile."""
-TOLD = 8
+MOST_LISTED = 8
 """Removed things that are named in the output."""
 
 
@@ -40,7 +40,7 @@ class CleanDisk(Repair):
             )
         return ""
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         params, ports = params_of(request), ports_of(bench)
         target = params["target"]
         path = DUMPS if target == "crashDumps" else LOGS
@@ -57,13 +57,13 @@ class CleanDisk(Repair):
     async def act(
         self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> StepOutcome:
-        end = bench.clock.monotonic() + limit - LEFT_SECONDS
+        end = bench.clock.monotonic() + limit - RESERVE_SECONDS
         disks, target = ports_of(bench).disks, before["target"]
         wanted, most = float(before["wanted"]), quantity(params_of(request).get("most", "10Gi"))
         removed: list[str] = []
         freed, space = 0, await disks.space(before["path"])
         if space.free_percent >= wanted:
-            return done(f"CleanDisk: {_told(space, before)}: nothing had to go")
+            return done(f"CleanDisk: {_describe_space(space, before)}: nothing had to go")
         async for name, size in self._remove(request, target, most, bench):
             removed.append(name)
             freed += size
@@ -77,7 +77,7 @@ class CleanDisk(Repair):
     ) -> StepOutcome | None:
         space = await ports_of(bench).disks.space(before["path"])
         if space.free_percent >= float(before["wanted"]):
-            return done(f"CleanDisk: {_told(space, before)}{STANDS}")
+            return done(f"CleanDisk: {_describe_space(space, before)}{STANDS}")
         return None
 
     async def _remove(
@@ -86,15 +86,15 @@ class CleanDisk(Repair):
         """Remove one thing after the other; what went, and its bytes."""
         params, ports = params_of(request), ports_of(bench)
         age = seconds(params.get("olderThan", "1h"))
-        left = most
+        budget = most
         match target:
             case "images":
                 for image in sorted(
                     await ports.containers.unused_images(), key=lambda i: i.size, reverse=True
                 ):
-                    if image.size <= left:
+                    if image.size <= budget:
                         await ports.containers.remove_image(image)
-                        left -= image.size
+                        budget -= image.size
                         yield image.name, image.size
             case "exitedContainers":
                 for container in await ports.containers.exited():
@@ -107,25 +107,25 @@ class CleanDisk(Repair):
             case _:
                 for file in await ports.disks.removable(target):
                     old = (bench.clock.now() - file.modified).total_seconds() >= age
-                    if old and file.size <= left and await ports.disks.remove(file):
-                        left -= file.size
+                    if old and file.size <= budget and await ports.disks.remove(file):
+                        budget -= file.size
                         yield file.path, file.size
 
 
 def _outcome(
     removed: list[str], freed: int, space: DiskSpace, before: Mapping[str, str]
 ) -> StepOutcome:
-    told = _told(space, before)
+    summary = _describe_space(space, before)
     if not removed:
-        return done(f"CleanDisk: nothing of {before['target']} may go; {told}")
-    more = f" and {len(removed) - TOLD} more" if len(removed) > TOLD else ""
-    text = f"CleanDisk: removed {', '.join(removed[:TOLD])}{more}; {told}"
-    if freed >= SEEN_BYTES and space.free <= int(before["free"]):
+        return done(f"CleanDisk: nothing of {before['target']} may go; {summary}")
+    more = f" and {len(removed) - MOST_LISTED} more" if len(removed) > MOST_LISTED else ""
+    text = f"CleanDisk: removed {', '.join(removed[:MOST_LISTED])}{more}; {summary}"
+    if freed >= NOTICEABLE_BYTES and space.free <= int(before["free"]):
         return failed(f"{text}: the free space did not rise, something fills it")
     return done(text)
 
 
-def _told(space: DiskSpace, before: Mapping[str, str]) -> str:
+def _describe_space(space: DiskSpace, before: Mapping[str, str]) -> str:
     change = space.free - int(before["free"])
     return (
         f"{before['path']} has {space.free_percent:.1f} % free, {before['wanted']} % are wanted"

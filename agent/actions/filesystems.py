@@ -24,7 +24,7 @@ TYPES = ("ext3", "ext4", "xfs")
 class RemountFilesystem(Repair):
     name = "RemountFilesystem"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         point = params_of(request)["mountPoint"]
         if point not in bench.allowed.mount_points:
             listed = ", ".join(bench.allowed.mount_points) or "nothing"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ResetGPU(Repair):
     name = "ResetGPU"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         wanted = params_of(request).get("gpu")
         gpus = await ports_of(bench).gpus.gpus()
         chosen = [g for g in gpus if wanted in (None, g.uuid, str(g.index))]

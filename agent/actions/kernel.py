@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class LoadModule(Repair):
     name = "LoadModule"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         module = _listed(self.name, request, bench.allowed.load_modules, "load_modules")
         return {"module": module}
 
@@ -44,7 +44,7 @@ class ReloadModule(Repair):
 
     name = "ReloadModule"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         name = _listed(self.name, request, bench.allowed.reload_modules, "reload_modules")
         module = await ports_of(bench).kernel.module(name)
         if module is None:
@@ -120,7 +120,7 @@ MEMORY_SHARE = 10
 class SetSysctl(Repair):
     name = "SetSysctl"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         params, kernel = params_of(request), ports_of(bench).kernel
         name = params["name"]
         bound = SYSCTLS.get(name)
@@ -132,7 +132,7 @@ class SetSysctl(Repair):
         if not text.isdecimal():
             raise Contraindicated(f"SetSysctl: {name} is {text!r}, which is no number")
         value = wanted(int(text), params)
-        if why := over(int(text), value, bound, await kernel.memory()):
+        if why := explain_refusal(int(text), value, bound, await kernel.memory()):
             raise Contraindicated(f"SetSysctl: {name} is {text}, asked for {value}: {why}")
         return {"name": name, "was": text, "to": str(value)}
 
@@ -166,7 +166,7 @@ def wanted(now: int, params: Mapping[str, str]) -> int:
     return int(now * float(params["factor"]))
 
 
-def over(now: int, value: int, bound: SysctlBound, memory: int) -> str:
+def explain_refusal(now: int, value: int, bound: SysctlBound, memory: int) -> str:
     """Why the value must not be set; "" if it may."""
     if value == now:
         return ""

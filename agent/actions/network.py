@@ -38,7 +38,7 @@ class RestartNetwork(Repair):
             )
         return ""
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         network = ports_of(bench).network
         manager = await network.manager()
         if not manager:
@@ -59,13 +59,13 @@ class RestartNetwork(Repair):
         result = await self._wait(before, limit, bench)
         if result is None:
             return failed(f"RestartNetwork: {before['manager']}: no end within {limit:.0f} s")
-        return await self._told(result, before, bench)
+        return await self._make_outcome(result, before, bench)
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> StepOutcome | None:
         result = await self._wait(before, limit, bench)
-        return None if result is None else await self._told(result, before, bench, STANDS)
+        return None if result is None else await self._make_outcome(result, before, bench, STANDS)
 
     async def _wait(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
@@ -78,18 +78,18 @@ class RestartNetwork(Repair):
             await clock.sleep(POLL_SECONDS)
         return result
 
-    async def _told(
+    async def _make_outcome(
         self, result: NetworkResult, before: Mapping[str, str], bench: "Bench", note: str = ""
     ) -> StepOutcome:
         await ports_of(bench).network.forget(before["name"])
-        said = bounded(f"{note}\n{result.output}".rstrip(), 2000)
+        suffix = bounded(f"{note}\n{result.output}".rstrip(), 2000)
         manager = before["manager"]
         if not result.rolled_back:
-            return done(f"RestartNetwork: {manager} restarted, the API server is reached{said}")
+            return done(f"RestartNetwork: {manager} restarted, the API server is reached{suffix}")
         now = "is reached" if result.reachable else "is not reached with them either"
         return failed(
             f"RestartNetwork: {manager} restarted, and the API server was not reached within"
-            f" {before['within']} s: links, addresses and routes were put back; it {now}{said}"
+            f" {before['within']} s: links, addresses and routes were put back; it {now}{suffix}"
         )
 
 

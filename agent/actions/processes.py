@@ -26,26 +26,26 @@ SPARED = frozenset(
 class KillProcess(Repair):
     name = "KillProcess"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         params = params_of(request)
         pid, start = int(params["pid"]), int(params["startTime"])
-        found = await ports_of(bench).processes.find(pid)
-        seen = {"pid": str(pid), "startTime": str(start), "signal": params.get("signal", "TERM")}
-        if found is None or found.start_time != start:
-            return seen  # it has ended; whoever has its PID now is not touched
-        if why := _spared(found, params):
+        process = await ports_of(bench).processes.find(pid)
+        before = {"pid": str(pid), "startTime": str(start), "signal": params.get("signal", "TERM")}
+        if process is None or process.start_time != start:
+            return before  # it has ended; whoever has its PID now is not touched
+        if why := _spared(process, params):
             raise Contraindicated(f"KillProcess: process {pid} {why}")
-        return seen
+        return before
 
     async def act(
         self, request: StepRequest, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> StepOutcome:
         processes, pid = ports_of(bench).processes, int(before["pid"])
         end = bench.clock.monotonic() + limit
-        found = await self._same(before, bench)
-        if found is None:
+        target = await self._same(before, bench)
+        if target is None:
             return done(f"KillProcess: process {pid} had ended before")
-        await processes.signal(found, before["signal"])
+        await processes.signal(target, before["signal"])
         while (still := await self._same(before, bench)) is not None:
             if still.state == "Z":
                 return done(f"KillProcess: process {pid} has ended, its parent has not noticed yet")
@@ -57,14 +57,14 @@ class KillProcess(Repair):
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> StepOutcome | None:
-        found = await self._same(before, bench)
-        if found is None or found.state == "Z":
+        process = await self._same(before, bench)
+        if process is None or process.state == "Z":
             return done(f"KillProcess: process {before['pid']} has ended{STANDS}")
         return None
 
     async def _same(self, before: Mapping[str, str], bench: "Bench") -> Process | None:
-        found = await ports_of(bench).processes.find(int(before["pid"]))
-        return found if found and found.start_time == int(before["startTime"]) else None
+        process = await ports_of(bench).processes.find(int(before["pid"]))
+        return process if process and process.start_time == int(before["startTime"]) else None
 
 
 def _spared(process: Process, params: Mapping[str, str]) -> str:

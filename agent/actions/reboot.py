@@ -20,7 +20,7 @@ class Reboot:
     def unfit(self, request: StepRequest) -> str:
         return ""
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         return {}
 
     async def act(

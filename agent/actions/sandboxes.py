@@ -21,14 +21,14 @@ YOUNG_SECONDS = 60.0
 class DeleteSandbox(Repair):
     name = "DeleteSandbox"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         known = await ports_of(bench).containers.sandboxes()
         wanted = params_of(request).get("id")
         if wanted is None:
-            ended = [s.id for s in known if not _kept(s, bench.clock.now())]
+            ended = [s.id for s in known if not _describe_protection(s, bench.clock.now())]
             return {"ids": ",".join(ended[:MOST])}
         for sandbox in known:
-            if sandbox.id == wanted and (why := _kept(sandbox, bench.clock.now())):
+            if sandbox.id == wanted and (why := _describe_protection(sandbox, bench.clock.now())):
                 raise Contraindicated(f"DeleteSandbox: {wanted} of {sandbox.pod} {why}")
         return {"ids": wanted if any(s.id == wanted for s in known) else ""}
 
@@ -42,24 +42,24 @@ class DeleteSandbox(Repair):
         for sandbox in ids:
             if bench.clock.monotonic() < end:
                 await containers.remove_sandbox(sandbox)
-        left = await self._left(before, bench)
-        if left:
-            return failed(f"DeleteSandbox: still there: {', '.join(left)}")
+        remaining = await self._list_remaining(before, bench)
+        if remaining:
+            return failed(f"DeleteSandbox: still there: {', '.join(remaining)}")
         return done(f"DeleteSandbox: gone: {', '.join(ids)}")
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> StepOutcome | None:
-        if await self._left(before, bench):
+        if await self._list_remaining(before, bench):
             return None
         return done(f"DeleteSandbox: gone: {before['ids']}{STANDS}")
 
-    async def _left(self, before: Mapping[str, str], bench: "Bench") -> list[str]:
+    async def _list_remaining(self, before: Mapping[str, str], bench: "Bench") -> list[str]:
         known = {s.id for s in await ports_of(bench).containers.sandboxes()}
         return [i for i in before["ids"].split(",") if i in known]
 
 
-def _kept(sandbox: Sandbox, now: datetime) -> str:
+def _describe_protection(sandbox: Sandbox, now: datetime) -> str:
     """Why it stays; "" if it may go."""
     if sandbox.ready:
         return "is ready: its pod runs"

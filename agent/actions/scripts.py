@@ -29,7 +29,7 @@ class RunScript(Repair):
     def unfit(self, request: StepRequest) -> str:
         return "" if request.step and request.step.script else "RunScript: no script is named"
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         name = _named(request)
         script = bench.scripts.get(name)
         if script is None:
@@ -83,9 +83,9 @@ def read(script: AllowedScript) -> bytes:
         raise HostError(f"{script.path}: {error.strerror}") from error
     if len(program) > MOST_BYTES:
         raise HostError(f"{script.path} is larger than {MOST_BYTES} bytes")
-    found = hashlib.sha256(program).hexdigest()
-    if found != script.sha256.lower():
-        raise Contraindicated(f"{script.path} has digest {found}, listed is {script.sha256}")
+    digest = hashlib.sha256(program).hexdigest()
+    if digest != script.sha256.lower():
+        raise Contraindicated(f"{script.path} has digest {digest}, listed is {script.sha256}")
     return program
 
 

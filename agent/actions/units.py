@@ -46,7 +46,7 @@ class UnitAction:
             return f"{self.verb}: without {unit} this agent could do nothing more"
         return ""
 
-    async def look(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
+    async def read_before(self, request: StepRequest, bench: "Bench") -> Mapping[str, str]:
         assert request.step is not None and request.step.unit is not None
         name = request.step.unit
         setting = "stop_units" if self.verb is UnitVerb.STOP else "units"
@@ -68,7 +68,7 @@ class UnitAction:
             await bench.host.reset_failed(name)  # else the start limit refuses us too
         await bench.host.unit_job(self.verb, name, max(0.1, limit - bench.settle))
         unit = await self._settled(name, end, bench)
-        if self._stands(unit, before, seen_done=True):
+        if self._stands(unit, before, job_done=True):
             return done(f"{self.verb}: {unit}")
         return failed(f"{self.verb}: {unit}", unit.exit_status or 1)
 
@@ -78,21 +78,21 @@ class UnitAction:
         if self.verb is UnitVerb.RELOAD:
             return None  # leaves no trace that could be compared
         unit = await self._settled(before["unit"], bench.clock.monotonic() + limit, bench)
-        if self._stands(unit, before, seen_done=False):
+        if self._stands(unit, before, job_done=False):
             return done(f"{self.verb}: {unit}; the agent was interrupted, the result stands")
         return None
 
     def after_boot(self, boot_id: str) -> StepOutcome:
         return failed(boot_cut(boot_id))
 
-    def _stands(self, unit: Unit, before: Mapping[str, str], *, seen_done: bool) -> bool:
+    def _stands(self, unit: Unit, before: Mapping[str, str], *, job_done: bool) -> bool:
         """Whether the unit is as the verb wants it.
 
-        seen_done  systemd told us that its job is done; else only the unit itself can tell, by an
+        job_done  systemd told us that its job is done; else only the unit itself can tell, by an
                    invocation that is another one than before. "" is none: systemd unloads a
                    unit that is inactive and not failed, and forgets it.
         """
-        fresh = seen_done or bool(unit.invocation and unit.invocation != before["invocation"])
+        fresh = job_done or bool(unit.invocation and unit.invocation != before["invocation"])
         up = unit.active == "active"
         ran = unit.oneshot and unit.active == "inactive" and unit.result == "success"
         match self.verb:

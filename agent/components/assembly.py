@@ -70,11 +70,11 @@ class Components:
         )
         self.parts: list[Part] = [self.engine, self.teller]
 
-    def seen(self, machine: Machine | None) -> None:
+    def observe_machine(self, machine: Machine | None) -> None:
         """The newest state of the own Machine; None: it was deleted. Never blocks."""
         self._machine = machine
-        self.engine.seen(machine)
-        self.teller.look_again()
+        self.engine.observe_machine(machine)
+        self.teller.wake()
 
     def watch(self, watch_seconds: float) -> Informer[Machine]:
         """Of the own Machine alone; a Part."""
@@ -89,5 +89,5 @@ class Components:
             relist_spread=RELIST_SPREAD,
             relist_after_loss=True,
         )
-        informer.add_handler(lambda key, old, new: self.seen(new))
+        informer.add_handler(lambda key, old, new: self.observe_machine(new))
         return informer

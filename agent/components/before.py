@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from agent.components.ports import (
     MOST_BYTES,
     ComponentPorts,
-    FileFound,
-    PackageFound,
+    FileSnapshot,
     PackageManager,
+    PackageSnapshot,
     PackageWanted,
-    UnitFound,
+    UnitSnapshot,
 )
 from agent.components.sources.packages import wanted_of
 from agent.components.units import MODE, OWNER, drop_in_files
@@ -38,12 +38,12 @@ class Before(msgspec.Struct, frozen=True):
     """
 
     manager: str = ""
-    packages: dict[str, PackageFound] = {}
+    packages: dict[str, PackageSnapshot] = {}
     automatic: tuple[str, ...] = ()
     along: tuple[str, ...] = ()
-    files: dict[str, FileFound | None] = {}
+    files: dict[str, FileSnapshot | None] = {}
     folders: tuple[str, ...] = ()
-    units: dict[str, UnitFound] = {}
+    units: dict[str, UnitSnapshot] = {}
 
 
 def as_is(form: ComponentForm) -> Before:
@@ -51,21 +51,21 @@ def as_is(form: ComponentForm) -> Before:
     named = _packages(form.source)
     hold = named is not None and named.hold
     wanted = wanted_of(named) if named is not None else []
-    files: dict[str, FileFound | None] = {
-        file.path: FileFound(file.content.encode(), file.mode, file.owner) for file in form.files
+    files: dict[str, FileSnapshot | None] = {
+        file.path: FileSnapshot(file.content.encode(), file.mode, file.owner) for file in form.files
     }
     for unit in form.units:
         for path, content in drop_in_files(unit).items():
-            files[path] = FileFound(content.encode(), MODE, OWNER)
+            files[path] = FileSnapshot(content.encode(), MODE, OWNER)
     units = {
-        unit.name: UnitFound(
+        unit.name: UnitSnapshot(
             True,
             "masked" if unit.state is UnitState.MASKED else _enabled(on=unit.enabled),
             "active" if unit.state is UnitState.ACTIVE else "inactive",
         )
         for unit in form.units
     }
-    packages = {one.name: PackageFound(one.version, hold) for one in wanted}
+    packages = {package.name: PackageSnapshot(package.version, hold) for package in wanted}
     manager = form.source.type if packages else ""
     return Before(manager, packages, files=files, units=units)
 
@@ -83,7 +83,7 @@ async def noted(known: Before, form: ComponentForm, ports: ComponentPorts) -> Be
         folders |= dict.fromkeys(await ports.files.missing_folders(path))
     units = dict(known.units)
     for name in _unknown((unit.name for unit in form.units), units):
-        units[name] = await ports.units.found(name)
+        units[name] = await ports.units.read_unit(name)
     known = replace(known, files=files, folders=tuple(folders), units=units)
     named, manager = _packages(form.source), ports.packages.get(form.source.type)
     if named is None or manager is None:
@@ -95,18 +95,18 @@ async def noted(known: Before, form: ComponentForm, ports: ComponentPorts) -> Be
 async def _with_packages(
     known: Before, wanted: list[PackageWanted], manager: PackageManager
 ) -> Before:
-    new = _unknown((one.name for one in wanted), known.packages)
+    new = _unknown((package.name for package in wanted), known.packages)
     if not new:
         return known
-    found = await manager.found(new)
-    automatic = await manager.automatic([name for name in new if found[name].version])
+    existing = await manager.read_packages(new)
+    automatic = await manager.automatic([name for name in new if existing[name].version])
     try:
         along = await manager.along(wanted)
     except HostError:
         along = ()  # the install itself tells what is wrong
     return replace(
         known,
-        packages={**known.packages, **found},
+        packages={**known.packages, **existing},
         automatic=(*known.automatic, *sorted(automatic)),
         along=tuple(dict.fromkeys((*known.along, *along))),
     )
@@ -116,13 +116,13 @@ def _unknown(names: Iterable[str], known: Mapping[str, object]) -> list[str]:
     return [name for name in names if name not in known]
 
 
-def _small(path: str, found: FileFound | None) -> FileFound | None:
-    if found is not None and len(found.content) > MOST_BYTES:
+def _small(path: str, existing: FileSnapshot | None) -> FileSnapshot | None:
+    if existing is not None and len(existing.content) > MOST_BYTES:
         raise Contraindicated(
             f"{path}: what is there is larger than {MOST_BYTES} bytes, and could not be put back"
             " when the host is let go; move it away, then raise the component's attempt"
         )
-    return found
+    return existing
 
 
 def _packages(source: ComponentSource) -> PackageNames | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
-from agent.components.files.keys import ways
+from agent.components.files.keys import list_key_paths
 from agent.components.units import drop_in_files
 from agent.host import Contraindicated
 from kubenode.runtime.components.change import ComponentForm
@@ -33,13 +33,17 @@ def conflicts(forms: Mapping[str, ComponentForm]) -> dict[str, str]:
     for name, form in sorted(forms.items()):
         for path, claim in _claims(name, form):
             by_path.setdefault(path, []).append(claim)
-    found: dict[str, list[str]] = {}
+    overlaps: dict[str, list[str]] = {}
     for path, claims in by_path.items():
-        for one, other in combinations(claims, 2):
-            if what := _shared(path, one, other):
-                found.setdefault(one.component, []).append(f"{what} is {other.component}'s too")
-                found.setdefault(other.component, []).append(f"{what} is {one.component}'s too")
-    return {name: _told(said) for name, said in found.items()}
+        for first, other in combinations(claims, 2):
+            if what := _shared(path, first, other):
+                overlaps.setdefault(first.component, []).append(
+                    f"{what} is {other.component}'s too"
+                )
+                overlaps.setdefault(other.component, []).append(
+                    f"{what} is {first.component}'s too"
+                )
+    return {name: _describe_overlaps(texts) for name, texts in overlaps.items()}
 
 
 def still_had(name: str, form: ComponentForm, others: Mapping[str, ComponentForm]) -> str:
@@ -63,27 +67,27 @@ def _claims(name: str, form: ComponentForm) -> Iterator[tuple[str, Claim]]:
             yield path, Claim(name, None)
 
 
-def _shared(path: str, one: Claim, other: Claim) -> str:
+def _shared(path: str, first: Claim, other: Claim) -> str:
     """The file or the key that both claim, "" for none."""
-    if one.component == other.component:
+    if first.component == other.component:
         return ""
-    mine, its = one.file, other.file
+    mine, its = first.file, other.file
     if mine is None or its is None:
         return path
     if mine.ownership is not Ownership.KEYS or its.ownership is not Ownership.KEYS:
         return path
     try:
-        found = [ways(path, mine.content), ways(path, its.content)]
+        key_paths = [list_key_paths(path, mine.content), list_key_paths(path, its.content)]
     except Contraindicated:
         return path  # whose key is whose cannot be told
-    for a in found[0]:
-        for b in found[1]:
+    for a in key_paths[0]:
+        for b in key_paths[1]:
             if a[: len(b)] == b[: len(a)]:
                 longer = a if len(a) > len(b) else b
                 return f"key {'.'.join(longer)} of {path}"
     return ""
 
 
-def _told(said: list[str]) -> str:
-    more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
-    return f"{'; '.join(said[:SHOWN])}{more}: a file or key has one owner, leave it to one of them"
+def _describe_overlaps(texts: list[str]) -> str:
+    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return f"{'; '.join(texts[:SHOWN])}{more}: a file or key has one owner, leave it to one of them"

@@ -26,7 +26,7 @@ class FormDifference(msgspec.Struct, frozen=True):
 
 
 def to_target(
-    name: str, applied: StoredComponent | None, target: StoredComponent, found: HostState
+    name: str, applied: StoredComponent | None, target: StoredComponent, host_state: HostState
 ) -> FormDifference:
     """From what is on the host, known or not, to `target`.
 
@@ -35,13 +35,13 @@ def to_target(
     """
     before, after = applied.form if applied is not None else None, target.form
     if after is None:
-        there = before is not None or found.installed.version != ""
+        there = before is not None or host_state.installed.version != ""
         spec = applied.spec if applied is not None else target.spec
         return FormDifference(not there, spec.disruption.uninstall if there else ChangeClass.NONE)
-    unlike = drifted(name, after, found)
-    if before is None and not found.installed.version:
+    unlike = drifted(name, after, host_state)
+    if before is None and not host_state.installed.version:
         return FormDifference(not unlike, after.disruption.install if unlike else ChangeClass.NONE)
-    classes = [ChangeClass.NONE, *(one.disturbs for one in unlike)]
+    classes = [ChangeClass.NONE, *(difference.disturbs for difference in unlike)]
     if before is not None:
         classes.append(change_class(before, after))
     how = max(classes, key=lambda class_: class_.weight)
@@ -59,29 +59,35 @@ class Lapse(msgspec.Struct, frozen=True):
 
 def lapse(listed: Sequence[Drifted], fights: DriftFights, now: datetime) -> Lapse:
     """The most serious first: what must not be touched any more stops everything else."""
-    fought = [one for one in listed if fights.fighting(one.kind, one.path, now)]
+    fought = [
+        difference
+        for difference in listed
+        if fights.fighting(difference.kind, difference.path, now)
+    ]
     for off, worn in ((Off.FIGHT, False), (Off.WORN, True)):
-        ended = [one for one in fought if (one.kind is DriftKind.RUN_STATE) is worn]
+        ended = [
+            difference for difference in fought if (difference.kind is DriftKind.RUN_STATE) is worn
+        ]
         if ended:
-            return Lapse(off, differs=told(ended))
-    at_once = [one for one in listed if one.disturbs in AT_ONCE]
+            return Lapse(off, differs=describe_drift(ended))
+    at_once = [difference for difference in listed if difference.disturbs in AT_ONCE]
     if at_once:
-        stopped = all(one.kind is DriftKind.RUN_STATE for one in at_once)
-        paths = tuple((one.kind, one.path) for one in at_once)
+        stopped = all(difference.kind is DriftKind.RUN_STATE for difference in at_once)
+        paths = tuple((difference.kind, difference.path) for difference in at_once)
         off = Off.START if stopped else Off.CORRECT
-        return Lapse(off, _most(at_once), told(at_once), paths)
+        return Lapse(off, _most(at_once), describe_drift(at_once), paths)
     if listed:
-        return Lapse(Off.NEEDS, _most(listed), told(listed))
+        return Lapse(Off.NEEDS, _most(listed), describe_drift(listed))
     return Lapse()
 
 
 def _most(listed: Sequence[Drifted]) -> ChangeClass:
-    return max((one.disturbs for one in listed), key=lambda class_: class_.weight)
+    return max((difference.disturbs for difference in listed), key=lambda class_: class_.weight)
 
 
-def told(listed: Sequence[Drifted]) -> str:
+def describe_drift(listed: Sequence[Drifted]) -> str:
     """For people: which place, and how it differs; never what is in it."""
-    sentences = [f"{one.path}: {one.why}" for one in listed[:MOST_DRIFT]]
+    sentences = [f"{difference.path}: {difference.why}" for difference in listed[:MOST_DRIFT]]
     return "; ".join(sentences)[:LONGEST]
 
 
@@ -93,12 +99,12 @@ def on_the_wire(
 ) -> list[Drift]:
     return [
         Drift(
-            one.kind.value,
-            one.path,
-            max(1, fights.count(one.kind, one.path, now)),
-            since.get((one.kind.value, one.path)),
+            difference.kind.value,
+            difference.path,
+            max(1, fights.count(difference.kind, difference.path, now)),
+            since.get((difference.kind.value, difference.path)),
         )
-        for one in listed[:MOST_DRIFT]
+        for difference in listed[:MOST_DRIFT]
     ]
 
 
@@ -124,19 +130,21 @@ def permitted(
     return weights.get(permit.max_disruption, 0) >= how.weight
 
 
-def run_state(record: ComponentRecord, found: HostState | None) -> str:
+def run_state(record: ComponentRecord, host_state: HostState | None) -> str:
     """As `status.components[].runState`. What has no unit runs where it is installed."""
-    if found is None:
+    if host_state is None:
         return "Unknown"
-    if not found.installed.version and not found.units:
+    if not host_state.installed.version and not host_state.units:
         return "Absent"
-    if not found.installed.version and not any(unit.loaded for unit in found.units.values()):
+    if not host_state.installed.version and not any(
+        unit.loaded for unit in host_state.units.values()
+    ):
         return "Absent"
     units = _active_units(record.applied.form) if record.applied is not None else ()
-    seen = [found.units[name] for name in units if name in found.units]
-    if any(unit.active == "failed" for unit in seen):
+    unit_states = [host_state.units[name] for name in units if name in host_state.units]
+    if any(unit.active == "failed" for unit in unit_states):
         return "Failed"
-    if not all(running(unit) for unit in seen):
+    if not all(running(unit) for unit in unit_states):
         return "Stopped"
     at_rest = record.applied is not None and record.applied.desired_state == "Installed"
     return "Stopped" if at_rest else "Running"

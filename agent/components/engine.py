@@ -24,7 +24,7 @@ from agent.components.model import (
     StoredComponent,
 )
 from agent.components.moves import Moves
-from agent.components.observations import Looks
+from agent.components.observations import HostObservations
 from agent.components.observer import NOTHING_YET, DesiredComponents, Eyes
 from agent.components.permits import LivePermits, PermitState
 from agent.components.ports import ComponentPorts
@@ -58,11 +58,11 @@ MOST_UNKNOWN = 8
 class ComponentEngine:
     """A Part.
 
-    machine  the newest state of the own Machine, and whether it was read at all
-    hands    held by whoever acts on the host
-    busy     why the agent must not act by itself now, "" if it may
-    permits  whether an act that disturbs the host may begin now
-    tell     the statuses of all components
+    machine   the newest state of the own Machine, and whether it was read at all
+    hands     held by whoever acts on the host
+    busy      why the agent must not act by itself now, "" if it may
+    permits   whether an act that disturbs the host may begin now
+    tell      the statuses of all components
     patience  with the disk of `records`
     """
 
@@ -88,8 +88,8 @@ class ComponentEngine:
         self._clock, self._hands, self._busy, self._tell = clock, hands, busy, tell
         self._patience, self._spread, self._permits = patience, spread, permits
         self._repaired: set[str] = set()
-        self._moves, self._looks = Moves(ports), Looks(ports, reach, clock)
-        self._eyes = Eyes(self._looks)
+        self._moves, self._observed = Moves(ports), HostObservations(ports, reach, clock)
+        self._eyes = Eyes(self._observed)
         self._watcher = DriftWatcher(ports.watch, self._news, clock, spread=spread)
         self._machine: Machine | None = None
         self._gone = False
@@ -104,7 +104,7 @@ class ComponentEngine:
 
     # -- from outside -----------------------------------------------------------------------------
 
-    def seen(self, machine: Machine | None) -> None:
+    def observe_machine(self, machine: Machine | None) -> None:
         """The newest state of the own Machine; None: it was deleted. Never blocks."""
         self._machine, self._gone = machine, machine is None
         self._wake.set()
@@ -137,12 +137,12 @@ class ComponentEngine:
         end = self._clock.monotonic() + limit
         await self._save(begun)
         while True:
-            await self._advance(name, held=True)
+            await self._advance(name, has_hands=True)
             record = self._records[name]
             if record.state not in MOVING and record.state is not ComponentApplyState.VERIFYING:
                 break
             if self._clock.monotonic() >= end:
-                return f"component {name} is still {record.state}: {self._looks.health(name)[1]}"
+                return f"component {name} is still {record.state}: {self._observed.health(name)[1]}"
             await self._clock.sleep(BUSY_SECONDS)
         if record.state is ComponentApplyState.HEALTHY:
             return ""
@@ -168,9 +168,9 @@ class ComponentEngine:
         self._records = loaded
         for record in list(loaded.values()):
             if (again := taken_up(record)) != record:
-                log.warning("a component was interrupted", extra=_words(again))
+                log.warning("a component was interrupted", extra=_log_fields(again))
                 await self._save(again)
-        self._looks.follow(self._records.values())
+        self._observed.follow(self._records.values())
         self._recovered.set()
 
     async def round(self) -> float:
@@ -190,26 +190,26 @@ class ComponentEngine:
     def _pause(self) -> float:
         now = self._clock.monotonic()
         self._not_before = {key: at for key, at in self._not_before.items() if at > now}
-        due = min([self._looks.due(), *self._not_before.values()], default=now + LONGEST_SECONDS)
+        due = min([self._observed.due(), *self._not_before.values()], default=now + LONGEST_SECONDS)
         return min(max(due - now, 0.05), LONGEST_SECONDS)
 
-    async def _advance(self, name: str, *, held: bool = False) -> bool:
+    async def _advance(self, name: str, *, has_hands: bool = False) -> bool:
         """Whether the component's state changed. held: the caller has the hands."""
         before = self._records.get(name)
         for _ in range(MOST_STEPS):
-            if not await self._one(name, held=held):
+            if not await self._step_component(name, has_hands=has_hands):
                 break
         return self._records.get(name) != before
 
-    async def _one(self, name: str, *, held: bool) -> bool:
+    async def _step_component(self, name: str, *, has_hands: bool) -> bool:
         """One change, or one act; whether there may be another at once."""
         record = self._records.get(name) or ComponentRecord(name=name)
         done = self._done.pop(name, None)
         boot_id, now = self._host.boot_id(), self._clock.now()
-        seen = await self._eyes.see(record, self._records, self._wanted, done, boot_id, now)
+        observation = await self._eyes.see(record, self._records, self._wanted, done, boot_id, now)
         if (self._records.get(name) or ComponentRecord(name=name)) != record:
             return True  # somebody repaired it meanwhile: look again
-        after, act = step(record, seen)
+        after, act = step(record, observation)
         if after != record:
             await self._save(after)
             return True
@@ -219,9 +219,9 @@ class ComponentEngine:
             case ComponentAct.FORGET:
                 return await self._forget(name)
             case ComponentAct.STAGE:
-                return self._stage(record, seen.target)
+                return self._stage(record, observation.target)
             case ComponentAct.MOVE | ComponentAct.START | ComponentAct.CORRECT:
-                return await self._act(record, act, held=held)
+                return await self._act(record, act, has_hands=has_hands)
 
     async def _save(self, record: ComponentRecord) -> None:
         """Raises OSError, CannotAnswer: then nothing was begun."""
@@ -230,12 +230,12 @@ class ComponentEngine:
         old = self._records.get(record.name)
         self._records[record.name] = record
         if old is None or old.state is not record.state:
-            log.info("component", extra=_words(record))
+            log.info("component", extra=_log_fields(record))
             if record.state is ComponentApplyState.VERIFYING:
-                self._looks.unchecked(record.name)
-                self._looks.stale(record.name)
+                self._observed.unchecked(record.name)
+                self._observed.stale(record.name)
         if old is None or old.applied is not record.applied:
-            self._looks.follow(self._records.values())
+            self._observed.follow(self._records.values())
 
     async def _forget(self, name: str) -> bool:
         if name in self._records:
@@ -243,7 +243,7 @@ class ComponentEngine:
             await self._patience.wait_for(lambda: drop(name), DISK_SECONDS, "records of components")
             del self._records[name]
         self._eyes.forget(name)
-        self._looks.follow(self._records.values())
+        self._observed.follow(self._records.values())
         return False
 
     # -- acts -------------------------------------------------------------------------------------
@@ -268,10 +268,10 @@ class ComponentEngine:
         self._done[record.name] = done
         self._wake.set()
 
-    async def _act(self, record: ComponentRecord, act: ComponentAct, *, held: bool) -> bool:
+    async def _act(self, record: ComponentRecord, act: ComponentAct, *, has_hands: bool) -> bool:
         if self._early(record.name, act):
             return False
-        if held:
+        if has_hands:
             return await self._touch(record, act)
         if self._hands.locked() or (act is not ComponentAct.MOVE and self._busy()):
             self._delay(record.name, "hands", BUSY_SECONDS)
@@ -279,7 +279,7 @@ class ComponentEngine:
         async with self._hands:
             go_on = await self._touch(record, act)
             while go_on and self._moving(record.name):
-                go_on = await self._one(record.name, held=True)
+                go_on = await self._step_component(record.name, has_hands=True)
         return go_on
 
     def _moving(self, name: str) -> bool:
@@ -305,7 +305,7 @@ class ComponentEngine:
                 self._delay(name, act, RETRY_SECONDS)
                 return False
             self._done[name] = MoveResult(str(error))
-        self._looks.stale(name)
+        self._observed.stale(name)
         return act is ComponentAct.MOVE
 
     async def _may_disturb(self, record: ComponentRecord) -> bool:
@@ -315,14 +315,14 @@ class ComponentEngine:
         """
         if record.name in self._repaired:
             return True
-        found = await self._permits.check(record.name, record.how)
-        if found.state is PermitState.LIVE:
+        permit = await self._permits.check(record.name, record.how)
+        if permit.state is PermitState.LIVE:
             return True
-        extra = {"component": record.name, "at": str(record.at), "why": found.why}
-        if found.state is PermitState.MISSING:
+        extra = {"component": record.name, "at": str(record.at), "why": permit.why}
+        if permit.state is PermitState.MISSING:
             log.warning("a change is interrupted", extra=extra)
             await self._save(interrupted(record))
-            self.seen(found.machine)
+            self.observe_machine(permit.machine)
         else:
             log.warning("a change waits in its middle", extra=extra)
             self._delay(record.name, ComponentAct.MOVE, RETRY_SECONDS)
@@ -383,11 +383,11 @@ class ComponentEngine:
             # One that was deleted wants nothing any more, and its host is left as it is.
             self._wanted = DesiredComponents(None, {}, {}, None, observe=self._gone)
             return
-        assigned = {one.name: one for one in machine.spec.components}
+        assigned = {assignment.name: assignment for assignment in machine.spec.components}
         self._read = {name: read for name, read in self._read.items() if name in assigned}
-        for one in assigned.values():
-            await self._read_one(one, machine)
-        kept = {
+        for assignment in assigned.values():
+            await self._read_component(assignment, machine)
+        stored = {
             name: read
             for name, (_, read) in self._read.items()
             if isinstance(read, StoredComponent)
@@ -399,7 +399,7 @@ class ComponentEngine:
         }
         self._wanted = DesiredComponents(
             assigned,
-            kept,
+            stored,
             problems,
             machine.spec.permit,
             observe=machine.spec.mode != "Manage",
@@ -409,7 +409,7 @@ class ComponentEngine:
             if name not in self._records:
                 self._records[name] = ComponentRecord(name=name)
 
-    async def _read_one(self, wanted: Assigned, machine: Machine) -> None:
+    async def _read_component(self, wanted: Assigned, machine: Machine) -> None:
         """What is read stands for its revision; a problem is looked at again now and then."""
         name, known = wanted.name, self._read.get(wanted.name)
         same = known is not None and _asks_the_same(known[0], wanted)
@@ -422,7 +422,7 @@ class ComponentEngine:
             self._library.forget(wanted.component)
         record = self._records.get(name) or ComponentRecord(name=name)
         try:
-            self._read[name] = (wanted, await self._library.kept(wanted, machine, record))
+            self._read[name] = (wanted, await self._library.load_component(wanted, machine, record))
         except ComponentProblem as problem:
             self._read[name] = (wanted, problem)
             self._delay(name, "read", PROBLEM_SECONDS * (0.75 + 0.5 * self._spread()))
@@ -431,7 +431,7 @@ class ComponentEngine:
             self._delay(name, "read", max(RETRY_SECONDS, error.retry_after or 0.0))
 
     async def _news(self, changed: set[str]) -> None:
-        self._looks.news(changed, self._records.values())
+        self._observed.news(changed, self._records.values())
         self._wake.set()
 
     # -- what is told -----------------------------------------------------------------------------
@@ -445,11 +445,11 @@ class ComponentEngine:
 
     def _status(self, record: ComponentRecord) -> ComponentStatus:
         name = record.name
-        found = self._looks.known(name)
+        known_state = self._observed.known(name)
         drift = self._eyes.drift.get(name, []) if record.state not in MOVING else []
         now = self._clock.now().replace(microsecond=0)
-        since = {key: at.replace(microsecond=0) for key, at in self._looks.since(name).items()}
-        return status_of(record, found, drift, since, now)
+        since = {key: at.replace(microsecond=0) for key, at in self._observed.since(name).items()}
+        return status_of(record, known_state, drift, since, now)
 
 
 def _asks_the_same(old: Assigned, new: Assigned) -> bool:
@@ -457,7 +457,7 @@ def _asks_the_same(old: Assigned, new: Assigned) -> bool:
     return replace(old, batch=0, set="") == replace(new, batch=0, set="")
 
 
-def _words(record: ComponentRecord) -> dict[str, object]:
+def _log_fields(record: ComponentRecord) -> dict[str, object]:
     return {
         "component": record.name,
         "revision": record.revision,

@@ -15,7 +15,7 @@ from kubenode.runtime.components.wire import HealthCheck, UnitState
 
 STEADY_SECONDS = 30.0
 """At least this long between two looks at what is well."""
-UNIT_SECONDS, UNIT_LOOKS = 2.0, 3
+UNIT_SECONDS, UNIT_CHECKS = 2.0, 3
 OUTPUT = 200
 
 
@@ -38,32 +38,36 @@ class Streak:
         self.check = check
         self.health = ComponentHealth.UNKNOWN
         self.due = float("-inf")
-        self.said = ""
+        self.problem = ""
         self.invocation = ""
         self._good = self._bad = 0
 
-    def answered(self, said: str, now: float) -> None:
+    def answered(self, problem: str, now: float) -> None:
         """said  "" for a good answer, else what is wrong"""
-        self.said = said
-        self._good, self._bad = (0, self._bad + 1) if said else (self._good + 1, 0)
+        self.problem = problem
+        self._good, self._bad = (0, self._bad + 1) if problem else (self._good + 1, 0)
         if self._good >= self.check.successes:
             self.health = ComponentHealth.GOOD
         elif self._bad >= self.check.failures:
             self.health = ComponentHealth.BAD
         interval = self.check.interval_seconds
-        steady = self.health is ComponentHealth.GOOD and not said
+        steady = self.health is ComponentHealth.GOOD and not problem
         self.due = now + (max(interval, STEADY_SECONDS) if steady else interval)
 
 
 class Checker:
     """The checks of one component, as it was applied."""
 
-    def __init__(self, kept: StoredComponent, ports: ComponentPorts, reach: Reach) -> None:
-        self.kept = kept
+    def __init__(self, component: StoredComponent, ports: ComponentPorts, reach: Reach) -> None:
+        self.component = component
         self._ports, self._reach = ports, reach
-        units = kept.form.units if kept.form is not None else ()
+        units = component.form.units if component.form is not None else ()
         active = (unit.name for unit in units if unit.state is UnitState.ACTIVE)
-        own = kept.spec.health if kept.form is not None and kept.desired_state == "Running" else []
+        own = (
+            component.spec.health
+            if component.form is not None and component.desired_state == "Running"
+            else []
+        )
         checks = [*map(_of_unit, active), *(c for c in own if c.type != "nodeCondition")]
         self._streaks = [Streak(check) for check in checks]
 
@@ -81,12 +85,12 @@ class Checker:
         return ComponentHealth.UNKNOWN if ComponentHealth.UNKNOWN in all_ else ComponentHealth.GOOD
 
     @property
-    def said(self) -> str:
+    def problem(self) -> str:
         """What is wrong, in a sentence; "" for nothing."""
-        wrong = [f"check {s.check.name}: {s.said}" for s in self._streaks if s.said]
+        wrong = [f"check {s.check.name}: {s.problem}" for s in self._streaks if s.problem]
         return "; ".join(wrong)
 
-    async def look(self, now: float) -> None:
+    async def run_due(self, now: float) -> None:
         """Ask the checks that are due."""
         for streak in self._streaks:
             if streak.due <= now:
@@ -99,8 +103,8 @@ class Checker:
                 return await self._unit(check.unit, streak)
             if check.exec is not None:
                 ran = await self._ports.runner.run(check.exec, check.timeout_seconds)
-                said = f"{check.exec[0]} ended with {ran.code}: {ran.output.strip()[-OUTPUT:]}"
-                return said if ran.code else ""
+                problem = f"{check.exec[0]} ended with {ran.code}: {ran.output.strip()[-OUTPUT:]}"
+                return problem if ran.code else ""
             if check.http is not None:
                 return await self._reach.http(check.http, check.timeout_seconds)
             if check.tcp is not None:
@@ -112,11 +116,11 @@ class Checker:
         return f"type {check.type} is not known to this agent: update it"
 
     async def _unit(self, name: str, streak: Streak) -> str:
-        found = await self._ports.units.found(name)
-        again = streak.invocation and found.invocation != streak.invocation
-        streak.invocation = found.invocation
-        if not running(found) or found.active == "activating":
-            return f"{name} is {found.active}"
+        unit_state = await self._ports.units.read_unit(name)
+        again = streak.invocation and unit_state.invocation != streak.invocation
+        streak.invocation = unit_state.invocation
+        if not running(unit_state) or unit_state.active == "activating":
+            return f"{name} is {unit_state.active}"
         return (
             f"{name} was started again"
             if again and streak.health is ComponentHealth.UNKNOWN
@@ -130,6 +134,6 @@ def _of_unit(name: str) -> HealthCheck:
         "unit",
         unit=name,
         interval=f"{UNIT_SECONDS:g}s",
-        successes=UNIT_LOOKS,
-        failures=UNIT_LOOKS,
+        successes=UNIT_CHECKS,
+        failures=UNIT_CHECKS,
     )

@@ -70,7 +70,7 @@ class Library:
         self._kube, self._host = kube, host
         self._specs: dict[str, ComponentSpec] = {}
 
-    async def kept(
+    async def load_component(
         self, wanted: Assigned, machine: Machine, record: ComponentRecord
     ) -> StoredComponent:
         """Raises Problem, KubeError."""
@@ -109,7 +109,7 @@ class Library:
         if (known := self._specs.get(wanted.component)) is not None:
             return known
         try:
-            found = await self._kube.get(custom(PLURAL, wanted.component), _decode_component)
+            component = await self._kube.get(custom(PLURAL, wanted.component), _decode_component)
         except NotFound as error:
             raise ComponentProblem(
                 "MissingComponent", f"no MachineComponent {wanted.component}"
@@ -117,13 +117,13 @@ class Library:
         except Undecodable as error:
             text = f"MachineComponent {wanted.component} is beyond this agent: update it ({error})"
             raise ComponentProblem("NotUnderstood", text) from error
-        if found.spec.component != wanted.name:
-            text = f"MachineComponent {wanted.component} is of {found.spec.component}"
+        if component.spec.component != wanted.name:
+            text = f"MachineComponent {wanted.component} is of {component.spec.component}"
             raise ComponentProblem("WrongComponent", text)
         if len(self._specs) >= MOST_CACHED:
             self._specs.clear()
-        self._specs[wanted.component] = found.spec
-        return found.spec
+        self._specs[wanted.component] = component.spec
+        return component.spec
 
     async def _texts(self, refs: Iterable[TextRef]) -> dict[TextRef, KeyText]:
         """Those that there are. Each ConfigMap and Secret is read once, whatever its keys."""
@@ -132,9 +132,9 @@ class Library:
         for ref in refs:
             if (ref.kind, ref.name) not in objects:
                 objects[ref.kind, ref.name] = await self._object(ref)
-            found = objects[ref.kind, ref.name]
-            if found is not None and ref.key in found.data:
-                texts[ref] = _text(ref, found)
+            source = objects[ref.kind, ref.name]
+            if source is not None and ref.key in source.data:
+                texts[ref] = _text(ref, source)
         return texts
 
     async def _object(self, ref: TextRef) -> _TextObject | None:
@@ -146,24 +146,24 @@ class Library:
             return None
 
 
-def _text(ref: TextRef, found: _TextObject) -> KeyText:
+def _text(ref: TextRef, source: _TextObject) -> KeyText:
     """Raises Problem."""
-    content = found.data[ref.key]
+    content = source.data[ref.key]
     if ref.kind != "Secret":
         return KeyText(content)
     try:
-        return KeyText(base64.b64decode(content).decode(), str(found.metadata.get("uid", "")))
+        return KeyText(base64.b64decode(content).decode(), str(source.metadata.get("uid", "")))
     except (binascii.Error, UnicodeDecodeError):
         raise ComponentProblem("BadTemplate", f"{ref} is no UTF-8 text") from None
 
 
 def _copy(wanted: Assigned, record: ComponentRecord) -> StoredComponent | None:
     """Of the same configuration, as this host had it before."""
-    for kept in (record.applied, record.previous, record.target, record.stray):
-        if kept is None or kept.component != wanted.component:
+    for stored in (record.applied, record.previous, record.target, record.stray):
+        if stored is None or stored.component != wanted.component:
             continue
-        if kept.config_hash == wanted.config_hash:
-            return replace(kept, desired_state=wanted.desired_state)
+        if stored.config_hash == wanted.config_hash:
+            return replace(stored, desired_state=wanted.desired_state)
     return None
 
 

@@ -43,7 +43,7 @@ class ChangePath(msgspec.Struct, frozen=True):
     olds: tuple[StoredComponent, ...]
 
 
-def way_of(record: ComponentRecord) -> ChangePath:
+def find_change_path(record: ComponentRecord) -> ChangePath:
     match record.state:
         case ComponentApplyState.UNDOING:
             return ChangePath(record.applied, _there(record.target, record.stray))
@@ -53,8 +53,8 @@ def way_of(record: ComponentRecord) -> ChangePath:
             return ChangePath(record.target, _there(record.applied, record.stray))
 
 
-def _there(*kept: StoredComponent | None) -> tuple[StoredComponent, ...]:
-    return tuple(one for one in kept if one is not None)
+def _there(*components: StoredComponent | None) -> tuple[StoredComponent, ...]:
+    return tuple(component for component in components if component is not None)
 
 
 class Moves:
@@ -92,12 +92,12 @@ class Moves:
             await self._source(record, target).stage()
             return MoveResult()
 
-        return await _told(download())
+        return await _run_move(download())
 
     async def do(self, record: ComponentRecord) -> MoveResult:
         """The move that `record.at` names."""
         assert record.at is not None
-        return await _told(self._moves[record.at](record, way_of(record)))
+        return await _run_move(self._moves[record.at](record, find_change_path(record)))
 
     async def correct(self, record: ComponentRecord) -> MoveResult:
         """Put right what disturbs nobody: files with their reloads, units, the hold."""
@@ -106,10 +106,10 @@ class Moves:
             applied = record.applied
             assert applied is not None and applied.form is not None
             source = self._source(record, applied)
-            found = await source.found()
-            if not found.exact and applied.spec.disruption.patch in MILD:
+            installed = await source.read_installed()
+            if not installed.exact and applied.spec.disruption.patch in MILD:
                 await source.install()
-            elif found.version and not found.held:
+            elif installed.version and not installed.pinned:
                 await source.hold()
             mild = [file for file in applied.form.files if file.on_change in MILD]
             written = [file for file in mild if await put(self._ports.files, file, file)]
@@ -121,24 +121,24 @@ class Moves:
                     await self._ports.units.reload(unit.name, START_SECONDS)
             return MoveResult()
 
-        return await _told(put_right())
+        return await _run_move(put_right())
 
     # -- putting in place -------------------------------------------------------------------------
 
-    async def _note(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
+    async def _note(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
         """What runs before anything is changed: if a package restarts it, nobody else need to.
         And what is there, to be given back one day.
         """
-        assert way.new is not None and way.new.form is not None
+        assert change.new is not None and change.new.form is not None
         before = record.before
         if before is not None:
-            before = await noted(before, way.new.form, self._ports)
-        return MoveResult(started=await self._running(way.new.form.units), before=before)
+            before = await noted(before, change.new.form, self._ports)
+        return MoveResult(started=await self._running(change.new.form.units), before=before)
 
-    async def _software(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
-        assert way.new is not None
-        source = self._source(record, way.new)
-        if not (await source.found()).exact:
+    async def _software(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
+        assert change.new is not None
+        source = self._source(record, change.new)
+        if not (await source.read_installed()).exact:
             await source.stage()
         try:
             await source.install()
@@ -147,69 +147,69 @@ class Moves:
         except HostError:
             # What was waited for may have been begun by an earlier life, for an earlier change.
             await source.install()
-        for old in way.olds:
-            if _place(old.spec.source) != _place(way.new.spec.source):
+        for old in change.olds:
+            if _place(old.spec.source) != _place(change.new.spec.source):
                 keep = old.spec.uninstall.keep_data
                 await self._source(record, old).remove(keep, purge=False, back=True)
         return MoveResult()
 
-    async def _files(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
-        assert way.new is not None and way.new.form is not None
-        wanted = {file.path for file in way.new.form.files}
-        touched = record.tries > 0 or _other_files(way)
-        for file in way.new.form.files:
-            touched |= await put(self._ports.files, file, _before(file, way.olds))
-        for old in way.olds:
+    async def _files(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
+        assert change.new is not None and change.new.form is not None
+        wanted = {file.path for file in change.new.form.files}
+        touched = record.tries > 0 or _other_files(change)
+        for file in change.new.form.files:
+            touched |= await put(self._ports.files, file, _before(file, change.olds))
+        for old in change.olds:
             for gone in (file for file in old.rendered.files if file.path not in wanted):
                 await self._take_file(record, gone, old)
         # What was restarted before it had these files is to be restarted once more.
-        return MoveResult(started=await self._running(way.new.form.units) if touched else {})
+        return MoveResult(started=await self._running(change.new.form.units) if touched else {})
 
     async def _running(self, units: tuple[RenderedUnit, ...]) -> dict[str, str]:
-        found = {unit.name: await self._ports.units.found(unit.name) for unit in units}
-        return {name: one.invocation for name, one in found.items() if running(one)}
+        unit_states = {unit.name: await self._ports.units.read_unit(unit.name) for unit in units}
+        return {name: state.invocation for name, state in unit_states.items() if running(state)}
 
-    async def _units(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
-        assert way.new is not None and way.new.form is not None
+    async def _units(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
+        assert change.new is not None and change.new.form is not None
         units, files = self._ports.units, self._ports.files
-        wanted = {unit.name: unit for unit in way.new.form.units}
-        for old in way.olds:
+        wanted = {unit.name: unit for unit in change.new.form.units}
+        for old in change.olds:
             for gone in (unit for unit in old.rendered.units if unit.name not in wanted):
                 await let_go(units, files, gone)
-        before = {u.name: u for old in reversed(way.olds) for u in old.rendered.units}
+        before = {u.name: u for old in reversed(change.olds) for u in old.rendered.units}
         started = dict(record.started)
         for unit in wanted.values():
-            earlier = await units.found(unit.name)
+            earlier = await units.read_unit(unit.name)
             if await settle(units, files, unit, before.get(unit.name)) and running(earlier):
                 started[unit.name] = earlier.invocation
         return MoveResult(started=started)
 
-    async def _run(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
+    async def _run(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
         """What ran before the change, and still does, is restarted or reloaded."""
-        assert way.new is not None and way.new.form is not None
+        assert change.new is not None and change.new.form is not None
         if record.how in (ChangeClass.NONE, ChangeClass.REBOOT):
             return MoveResult()
-        for unit in way.new.form.units:
+        for unit in change.new.form.units:
             if unit.state is not UnitState.ACTIVE or unit.name not in record.started:
                 continue
             if record.how is ChangeClass.RELOAD:
                 await self._ports.units.reload(unit.name, START_SECONDS)
                 continue
-            found = await self._ports.units.found(unit.name)
-            if found.invocation == record.started[unit.name]:
+            unit_state = await self._ports.units.read_unit(unit.name)
+            if unit_state.invocation == record.started[unit.name]:
                 await self._ports.units.restart(unit.name, START_SECONDS)
         return MoveResult()
 
     # -- taking away ------------------------------------------------------------------------------
 
-    async def _stop(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
-        for old in way.olds:
+    async def _stop(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
+        for old in change.olds:
             for unit in reversed(old.rendered.units):
                 await let_go(self._ports.units, self._ports.files, unit)
         return MoveResult()
 
-    async def _take_files(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
-        for old in way.olds:
+    async def _take_files(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
+        for old in change.olds:
             if old.spec.uninstall.purge_files:
                 for file in old.rendered.files:
                     await self._take_file(record, file, old)
@@ -224,9 +224,9 @@ class Moves:
         else:
             await put_back(self._ports.files, file, before.files.get(file.path), keep)
 
-    async def _take_software(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
+    async def _take_software(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
         before, stays = _before_us(record), ""
-        for old in way.olds:
+        for old in change.olds:
             wanted, source = old.spec.uninstall, old.spec.source
             manager = self._ports.packages.get(source.type)
             if before is None or manager is None or before.manager != source.type:
@@ -240,7 +240,7 @@ class Moves:
             stays = await restoration.packages(manager, before, wait, purge=purge)
         return MoveResult(stays=stays)
 
-    async def _give_back(self, record: ComponentRecord, way: ChangePath) -> MoveResult:
+    async def _give_back(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
         before = _before_us(record)
         if before is None:
             return MoveResult()
@@ -253,10 +253,10 @@ class Moves:
 
     # -- programs ---------------------------------------------------------------------------------
 
-    async def _hook(self, record: ComponentRecord, way: ChangePath, name: str) -> MoveResult:
+    async def _hook(self, record: ComponentRecord, change: ChangePath, name: str) -> MoveResult:
         """`check` passes: left out. Then `run`, and `check` once more."""
-        kept = way.new or (way.olds[0] if way.olds else None)
-        hook: Hook | None = getattr(kept.spec.hooks, name) if kept is not None else None
+        component = change.new or (change.olds[0] if change.olds else None)
+        hook: Hook | None = getattr(component.spec.hooks, name) if component is not None else None
         if hook is None or (hook.check and not await self._fails(hook.check, hook, "")):
             return MoveResult()
         step = f"{record.name} {record.revision} {record.attempt} {record.state} {name}"
@@ -275,13 +275,13 @@ class Moves:
             return ""
         return f"{argv[0]} ended with {ran.code}: {ran.output.strip()[-OUTPUT:]}"
 
-    def _source(self, record: ComponentRecord, kept: StoredComponent) -> ComponentFileSource:
+    def _source(self, record: ComponentRecord, component: StoredComponent) -> ComponentFileSource:
         """Raises Contraindicated."""
         name = f"{record.name} {record.revision} {record.attempt} {record.state}"
-        return source_of(kept.spec.version, kept.spec.source, self._ports, name)
+        return source_of(component.spec.version, component.spec.source, self._ports, name)
 
 
-async def _told(move: Awaitable[MoveResult]) -> MoveResult:
+async def _run_move(move: Awaitable[MoveResult]) -> MoveResult:
     try:
         return await move
     except HostUnreachable:
@@ -304,18 +304,22 @@ def _before_us(record: ComponentRecord) -> Before | None:
 
 def _before(file: RenderedFile, olds: tuple[StoredComponent, ...]) -> RenderedFile | None:
     """As it was written last: its keys are ours as well."""
-    earlier = (one for old in olds for one in old.rendered.files if one.path == file.path)
+    earlier = (
+        candidate for old in olds for candidate in old.rendered.files if candidate.path == file.path
+    )
     return next(earlier, None)
 
 
-def _other_files(way: ChangePath) -> bool:
+def _other_files(change: ChangePath) -> bool:
     """Whether files or drop-ins differ from what was there, as far as that is known."""
 
-    def content(kept: StoredComponent) -> tuple[object, ...]:
-        files = {file.path: (file.digest, file.mode, file.owner) for file in kept.rendered.files}
-        return files, {unit.name: unit.drop_ins for unit in kept.rendered.units}
+    def content(component: StoredComponent) -> tuple[object, ...]:
+        files = {
+            file.path: (file.digest, file.mode, file.owner) for file in component.rendered.files
+        }
+        return files, {unit.name: unit.drop_ins for unit in component.rendered.units}
 
-    return way.new is None or [content(way.new)] != [content(old) for old in way.olds[:1]]
+    return change.new is None or [content(change.new)] != [content(old) for old in change.olds[:1]]
 
 
 def _place(source: ComponentSource) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from agent.components.drift.compare import Drifted, HostState, drifted
-from agent.components.drift.observe import look, paths
+from agent.components.drift.observe import paths, read_host_state
 from agent.components.health import Checker, Reach
 from agent.components.model import ComponentHealth, ComponentRecord, StoredComponent
 from agent.components.ports import ComponentPorts
@@ -24,45 +24,51 @@ FAILED_SECONDS = 30.0
 Role = Literal["applied", "target"]
 
 
-class _Look:
-    def __init__(self, kept: StoredComponent, found: HostState | None, until: float) -> None:
-        self.kept, self.found, self.until = kept, found, until
+class _CachedState:
+    def __init__(
+        self, component: StoredComponent, host_state: HostState | None, until: float
+    ) -> None:
+        self.component, self.host_state, self.until = component, host_state, until
 
 
-class Looks:
+class HostObservations:
     def __init__(self, ports: ComponentPorts, reach: Reach, clock: Clock) -> None:
         self._ports, self._reach, self._clock = ports, reach, clock
-        self._looks: dict[tuple[str, Role], _Look] = {}
+        self._cached_states: dict[tuple[str, Role], _CachedState] = {}
         self._checkers: dict[str, Checker] = {}
         self._since: dict[tuple[str, str, str], datetime] = {}
         self._begun: dict[str, float] = {}
 
     # -- what is there ----------------------------------------------------------------------------
 
-    async def found(self, name: str, role: Role, kept: StoredComponent) -> HostState | None:
-        """The host as far as `kept` speaks of it. None: the host does not tell."""
-        form = kept.form
+    async def fetch_host_state(
+        self, name: str, role: Role, component: StoredComponent
+    ) -> HostState | None:
+        """The host as far as `component` speaks of it. None: the host does not tell."""
+        form = component.form
         if form is None:
             return None
-        known = self._looks.get((name, role))
+        known = self._cached_states.get((name, role))
         now = self._clock.monotonic()
-        if known is not None and known.kept == kept and now < known.until:
-            return known.found
+        if known is not None and known.component == component and now < known.until:
+            return known.host_state
         try:
-            found, until = await look(form, self._ports), now + OLDEST_SECONDS
+            host_state, until = await read_host_state(form, self._ports), now + OLDEST_SECONDS
         except HostError:
-            found, until = None, now + FAILED_SECONDS
-        self._looks[name, role] = _Look(kept, found, until)
-        return found
+            host_state, until = None, now + FAILED_SECONDS
+        self._cached_states[name, role] = _CachedState(component, host_state, until)
+        return host_state
 
     def known(self, name: str) -> HostState | None:
         """Of the last look, however old."""
-        seen = self._looks.get((name, "applied")) or self._looks.get((name, "target"))
-        return seen.found if seen is not None else None
+        cached = self._cached_states.get((name, "applied")) or self._cached_states.get(
+            (name, "target")
+        )
+        return cached.host_state if cached is not None else None
 
     def stale(self, name: str) -> None:
-        for key in [key for key in self._looks if key[0] == name]:
-            self._looks[key].until = float("-inf")
+        for key in [key for key in self._cached_states if key[0] == name]:
+            self._cached_states[key].until = float("-inf")
 
     def news(self, changed: Collection[str], records: Iterable[ComponentRecord]) -> None:
         """Something happened at these paths; at none: look at everything."""
@@ -76,13 +82,13 @@ class Looks:
         self._ports.watch.follow({path for form in forms if form for path in paths(form)})
 
     def drift(
-        self, name: str, kept: StoredComponent, found: HostState, now: datetime
+        self, name: str, component: StoredComponent, host_state: HostState, now: datetime
     ) -> list[Drifted]:
         """And remembers since when."""
-        listed = drifted(name, kept.form, found) if kept.form is not None else []
-        for one in listed:
-            self._since.setdefault((name, one.kind.value, one.path), now)
-        there = {(name, one.kind.value, one.path) for one in listed}
+        listed = drifted(name, component.form, host_state) if component.form is not None else []
+        for difference in listed:
+            self._since.setdefault((name, difference.kind.value, difference.path), now)
+        there = {(name, difference.kind.value, difference.path) for difference in listed}
         self._since = {k: at for k, at in self._since.items() if k[0] != name or k in there}
         return listed
 
@@ -91,11 +97,11 @@ class Looks:
 
     # -- whether it is well -----------------------------------------------------------------------
 
-    def checker(self, name: str, kept: StoredComponent) -> Checker:
+    def checker(self, name: str, component: StoredComponent) -> Checker:
         """Begun anew when what is checked is another."""
         known = self._checkers.get(name)
-        if known is None or known.kept != kept:
-            known = self._checkers[name] = Checker(kept, self._ports, self._reach)
+        if known is None or known.component != component:
+            known = self._checkers[name] = Checker(component, self._ports, self._reach)
             self._begun[name] = self._clock.monotonic()
         return known
 
@@ -112,14 +118,14 @@ class Looks:
         known = self._checkers.get(name)
         if known is None or known.due > self._clock.monotonic():
             return
-        before = (known.said, known.health)
-        await known.look(self._clock.monotonic())
-        if known.said and (known.said, known.health) != before:
+        before = (known.problem, known.health)
+        await known.run_due(self._clock.monotonic())
+        if known.problem and (known.problem, known.health) != before:
             self.stale(name)
 
     def health(self, name: str) -> tuple[ComponentHealth, str]:
         known = self._checkers.get(name)
-        return (known.health, known.said) if known is not None else (ComponentHealth.UNKNOWN, "")
+        return (known.health, known.problem) if known is not None else (ComponentHealth.UNKNOWN, "")
 
     def due(self) -> float:
         """When something is to be looked at again, in seconds of the monotonic clock.
@@ -127,11 +133,13 @@ class Looks:
         A look that is stale already is taken when it is asked for.
         """
         now = self._clock.monotonic()
-        ahead = [look.until for look in self._looks.values() if look.until > now]
+        ahead = [state.until for state in self._cached_states.values() if state.until > now]
         return min([checker.due for checker in self._checkers.values()] + ahead, default=FAR)
 
     def forget(self, name: str) -> None:
         self._checkers.pop(name, None)
         self._begun.pop(name, None)
-        self._looks = {key: look for key, look in self._looks.items() if key[0] != name}
+        self._cached_states = {
+            key: state for key, state in self._cached_states.items() if key[0] != name
+        }
         self._since = {key: at for key, at in self._since.items() if key[0] != name}

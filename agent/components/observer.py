@@ -17,7 +17,7 @@ from agent.components.model import (
     MoveResult,
     StoredComponent,
 )
-from agent.components.observations import Looks
+from agent.components.observations import HostObservations
 from agent.components.step import LIVE
 from kubenode.runtime.components.wire import Assigned, ChangeClass, MachinePermit
 
@@ -29,31 +29,33 @@ UNKNOWN_HOST = ("HostUnknown", "the host does not tell what is installed")
 class DesiredComponents:
     """What the Machine asks for, as far as it could be read.
 
-    assigned  by name; None: the Machine was not read yet
-    kept      what each comes to on this host
-    problems  (reason, message) why some cannot be
-    leaving   it is being deleted
+    assigned    by name; None: the Machine was not read yet
+    components  what each comes to on this host
+    problems    (reason, message) why some cannot be
+    leaving     it is being deleted
     """
 
     def __init__(
         self,
         assigned: Mapping[str, Assigned] | None,
-        kept: Mapping[str, StoredComponent],
+        components: Mapping[str, StoredComponent],
         problems: Mapping[str, tuple[str, str]],
         permit: MachinePermit | None,
         *,
         observe: bool,
         leaving: bool = False,
     ) -> None:
-        self.assigned, self.kept = assigned, kept
+        self.assigned, self.components = assigned, components
         self.permit, self.observe, self.leaving = permit, observe, leaving
-        self.order, stuck = turns.in_order(kept)
+        self.order, stuck = turns.in_order(components)
         self.problems = dict(problems)
-        shared = conflicts({n: form for n, one in kept.items() if (form := one.form) is not None})
-        for name, one in kept.items():
+        shared = conflicts(
+            {n: form for n, component in components.items() if (form := component.form) is not None}
+        )
+        for name, component in components.items():
             if name in stuck:
                 self.problems[name] = ("DependencyCycle", stuck[name])
-            elif lost := turns.missing(one, assigned or {}):
+            elif lost := turns.missing(component, assigned or {}):
                 self.problems[name] = ("MissingDependency", lost)
             elif name in shared:
                 self.problems[name] = ("FileConflict", shared[name])
@@ -63,8 +65,8 @@ NOTHING_YET = DesiredComponents(None, {}, {}, None, observe=False)
 
 
 class Eyes:
-    def __init__(self, looks: Looks) -> None:
-        self._looks = looks
+    def __init__(self, observations: HostObservations) -> None:
+        self._observed = observations
         self.lapses: dict[str, Lapse] = {}
         self.drift: dict[str, list[Drifted]] = {}
 
@@ -78,42 +80,42 @@ class Eyes:
         now: datetime,
     ) -> ComponentObservation:
         name = record.name
-        seen = ComponentObservation(
+        observation = ComponentObservation(
             now=now,
             boot_id=boot_id,
             known=wanted.assigned is not None,
             assigned=(wanted.assigned or {}).get(name),
-            target=wanted.kept.get(name),
+            target=wanted.components.get(name),
             problem=wanted.problems.get(name, ("", "")),
             observe=wanted.observe,
             leaving=wanted.leaving,
             done=done,
         )
         if record.state in UNCHECKED:
-            self._looks.unchecked(name)
+            self._observed.unchecked(name)
         if record.state in MOVING:
             go_on = permitted(name, record.how, wanted.permit, now, begun=True)
-            return replace(seen, permitted=go_on)
+            return replace(observation, permitted=go_on)
         if record.state is ComponentApplyState.VERIFYING:
-            return await self._verified(record, seen)
+            return await self._verified(record, observation)
         if record.applied is not None and record.state not in UNCHECKED:
-            self._looks.checker(name, record.applied)
-            await self._looks.check(name)
+            self._observed.checker(name, record.applied)
+            await self._observed.check(name)
         fallen = await self._fallen(record, now)
-        seen = replace(seen, off=fallen.off, differs=fallen.differs)
+        observation = replace(observation, off=fallen.off, differs=fallen.differs)
         if record.state in LIVE:
-            return await self._at_rest(record, records, wanted, seen, fallen)
-        return await self._before(record, records, wanted, seen)
+            return await self._at_rest(record, records, wanted, observation, fallen)
+        return await self._before(record, records, wanted, observation)
 
     async def _verified(
-        self, record: ComponentRecord, seen: ComponentObservation
+        self, record: ComponentRecord, observation: ComponentObservation
     ) -> ComponentObservation:
         if record.target is None:
-            return seen
-        checker = self._looks.checker(record.name, record.target)
-        await self._looks.check(record.name)
-        overdue = self._looks.checked_for(record.name) >= record.target.spec.health_seconds
-        return replace(seen, health=checker.health, overdue=overdue, differs=checker.said)
+            return observation
+        checker = self._observed.checker(record.name, record.target)
+        await self._observed.check(record.name)
+        overdue = self._observed.checked_for(record.name) >= record.target.spec.health_seconds
+        return replace(observation, health=checker.health, overdue=overdue, differs=checker.problem)
 
     async def _fallen(self, record: ComponentRecord, now: datetime) -> Lapse:
         """How the host differs from what is applied."""
@@ -121,10 +123,10 @@ class Eyes:
         if applied is None or record.state in UNCHECKED:
             self.drift.pop(record.name, None)
             return Lapse()
-        found = await self._looks.found(record.name, "applied", applied)
-        if found is None:
+        host_state = await self._observed.fetch_host_state(record.name, "applied", applied)
+        if host_state is None:
             return Lapse()
-        listed = self._looks.drift(record.name, applied, found, now)
+        listed = self._observed.drift(record.name, applied, host_state, now)
         fallen = lapse(listed, record.fights, now)
         self.drift[record.name], self.lapses[record.name] = listed, fallen
         return fallen
@@ -134,18 +136,18 @@ class Eyes:
         record: ComponentRecord,
         records: Mapping[str, ComponentRecord],
         wanted: DesiredComponents,
-        seen: ComponentObservation,
+        observation: ComponentObservation,
         fallen: Lapse,
     ) -> ComponentObservation:
-        health, said = self._looks.health(record.name)
+        health, problem = self._observed.health(record.name)
         how = fallen.how
         return replace(
-            seen,
+            observation,
             how=how,
-            permitted=permitted(record.name, how, wanted.permit, seen.now),
+            permitted=permitted(record.name, how, wanted.permit, observation.now),
             waits=self._waits(record.name, how, records, wanted),
             health=health,
-            differs=fallen.differs or said,
+            differs=fallen.differs or problem,
         )
 
     async def _before(
@@ -153,20 +155,20 @@ class Eyes:
         record: ComponentRecord,
         records: Mapping[str, ComponentRecord],
         wanted: DesiredComponents,
-        seen: ComponentObservation,
+        observation: ComponentObservation,
     ) -> ComponentObservation:
-        target = seen.target
-        if target is None or seen.problem[0] or record.state in UNCHECKED:
-            return seen
+        target = observation.target
+        if target is None or observation.problem[0] or record.state in UNCHECKED:
+            return observation
         difference, there = await self._difference(record, target)
         if difference is None:
-            return replace(seen, problem=UNKNOWN_HOST)
+            return replace(observation, problem=UNKNOWN_HOST)
         return replace(
-            seen,
+            observation,
             there=there,
             same=difference.same,
             how=difference.how,
-            permitted=permitted(record.name, difference.how, wanted.permit, seen.now),
+            permitted=permitted(record.name, difference.how, wanted.permit, observation.now),
             waits=self._waits(record.name, difference.how, records, wanted),
         )
 
@@ -174,12 +176,12 @@ class Eyes:
         self, record: ComponentRecord, target: StoredComponent
     ) -> tuple[FormDifference | None, bool]:
         """And whether anything of it is on the host."""
-        asked = target if target.form is not None else replace(target, desired_state="Running")
-        found = await self._looks.found(record.name, "target", asked)
-        if found is None:
+        expected = target if target.form is not None else replace(target, desired_state="Running")
+        host_state = await self._observed.fetch_host_state(record.name, "target", expected)
+        if host_state is None:
             return None, False
-        difference = to_target(record.name, record.applied, target, found)
-        return difference, found.installed.version != ""
+        difference = to_target(record.name, record.applied, target, host_state)
+        return difference, host_state.installed.version != ""
 
     def _waits(
         self,
@@ -188,14 +190,14 @@ class Eyes:
         records: Mapping[str, ComponentRecord],
         wanted: DesiredComponents,
     ) -> str:
-        if name not in wanted.kept:
+        if name not in wanted.components:
             return "the Machine was not read yet"
         try:
-            return turns.waits(name, how, wanted.kept, wanted.assigned or {}, records)
+            return turns.waits(name, how, wanted.components, wanted.assigned or {}, records)
         except ValueError as error:
             return str(error)
 
     def forget(self, name: str) -> None:
         self.lapses.pop(name, None)
         self.drift.pop(name, None)
-        self._looks.forget(name)
+        self._observed.forget(name)

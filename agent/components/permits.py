@@ -108,5 +108,5 @@ class MachineReader:
 
     async def __call__(self) -> Machine | None:
         """None: there is none. Raises KubeError."""
-        found = await self._kube.get(custom(PLURAL), _decode_machines, self._query)
-        return found.items[0] if found.items else None
+        machines = await self._kube.get(custom(PLURAL), _decode_machines, self._query)
+        return machines.items[0] if machines.items else None

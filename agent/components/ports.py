@@ -27,7 +27,7 @@ class PackageWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class PackageFound:
+class PackageSnapshot:
     """version  "" if it is not installed; what is only half there has one, and is broken
     held     whether the package manager leaves it alone
     broken   half-installed, unpacked, half-configured: not to be relied on
@@ -41,7 +41,7 @@ class PackageFound:
 class PackageManager(Protocol):
     """A package manager. `lock_wait`: seconds for its lock, that others may hold."""
 
-    async def found(self, names: Sequence[str]) -> Mapping[str, PackageFound]:
+    async def read_packages(self, names: Sequence[str]) -> Mapping[str, PackageSnapshot]:
         """For each name. Needs no lock."""
         ...
 
@@ -103,7 +103,7 @@ class Artefact:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeFound:
+class TreeSnapshot:
     """digest   of the artefact that was put there last; "" for none
     changed  files of it that are gone or not as they were, at most 10
     """
@@ -117,7 +117,7 @@ class Trees(Protocol):
         """Download, compare the digest, unpack beside; a second call finds it there."""
         ...
 
-    async def found(self, dest: str) -> TreeFound: ...
+    async def read_tree(self, dest: str) -> TreeSnapshot: ...
 
     async def install(self, artefact: Artefact) -> None:
         """Put the staged files in their places, each at once; those that only the one before had
@@ -133,7 +133,7 @@ class Trees(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FileFound:
+class FileSnapshot:
     """content  no more than its first MOST_BYTES + 1
     mode     as "0644"
     owner    as "root:root"; a number where the host has no name for it
@@ -147,7 +147,7 @@ class FileFound:
 class HostFiles(Protocol):
     """Paths are the host's. Links are followed except in the last place, where they are refused."""
 
-    async def read(self, path: str) -> FileFound | None:
+    async def read(self, path: str) -> FileSnapshot | None:
         """None: there is none."""
         ...
 
@@ -169,14 +169,14 @@ class HostFiles(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class UnitFound:
+class UnitSnapshot:
     """loaded   whether systemd has a unit of this name
-    enabled  as `systemctl is-enabled` says: enabled, disabled, static, masked ...; "" unknown
-    active   active, reloading, inactive, failed, activating or deactivating
+    enabled     as `systemctl is-enabled` says: enabled, disabled, static, masked ...; "" unknown
+    active      active, reloading, inactive, failed, activating or deactivating
     invocation  another one after each start; "" for none
-    oneshot  a service that does its work and ends
-    result   success, or why it failed
-    stale    its files changed since systemd read them
+    oneshot     a service that does its work and ends
+    result      success, or why it failed
+    stale       its files changed since systemd read them
     """
 
     loaded: bool
@@ -195,7 +195,7 @@ class UnitFound:
 class Units(Protocol):
     """`limit`: seconds until systemd's job is withdrawn and HostError is raised."""
 
-    async def found(self, name: str) -> UnitFound: ...
+    async def read_unit(self, name: str) -> UnitSnapshot: ...
 
     async def set_enabled(self, name: str, *, on: bool) -> None: ...
 
@@ -259,17 +259,17 @@ class ComponentPorts:
 class Installed:
     """What a source has on the host.
 
-    version  of the component where it is wholly as this source says; else what the host tells:
-             the package's own version, `sha256:...` of another artefact; "" for nothing
+    version  of the component where it is wholly as this source says; else what the host tells: the
+             package's own version, `sha256:...` of another artefact; "" for nothing
     exact    whether all of it is as the source says, unbroken
-    held     whether it is held where the source wants it so; True where nothing can be held
+    pinned   whether it is held where the source wants it so; True where nothing can be held
     broken   why it cannot be relied on, such as "runc is half-configured"; "" if it can
     changed  files of it that somebody changed
     """
 
     version: str = ""
     exact: bool = False
-    held: bool = True
+    pinned: bool = True
     broken: str = ""
     changed: tuple[str, ...] = field(default=())
 
@@ -277,7 +277,7 @@ class Installed:
 class ComponentFileSource(Protocol):
     """Where one component's files come from; agent.components.sources makes them."""
 
-    async def found(self) -> Installed: ...
+    async def read_installed(self) -> Installed: ...
 
     async def stage(self) -> None:
         """Download what `install` needs. May be repeated, and changes nothing that runs."""

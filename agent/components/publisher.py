@@ -59,7 +59,7 @@ class StatusPublisher:
             self._wanted = list(components)
             self._news.set()
 
-    def look_again(self) -> None:
+    def wake(self) -> None:
         """The Machine changed: perhaps somebody wrote what is ours, or it was made anew."""
         self._news.set()
 
@@ -97,10 +97,10 @@ class StatusPublisher:
 
     def _newest(self) -> Machine | None:
         """Of what is watched and what our own last write answered."""
-        seen, written = self._machine(), self._written
-        if seen is None or written is None or seen.metadata.uid != written.metadata.uid:
-            return seen
-        return max(seen, written, key=lambda machine: _number(machine.metadata.resource_version))
+        watched, written = self._machine(), self._written
+        if watched is None or written is None or watched.metadata.uid != written.metadata.uid:
+            return watched
+        return max(watched, written, key=lambda machine: _number(machine.metadata.resource_version))
 
 
 def _number(version: str) -> int:

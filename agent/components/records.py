@@ -60,13 +60,13 @@ class FileRecords:
         self._disk.make_folder(folder)
 
     def load(self) -> dict[str, ComponentRecord]:
-        found = {}
+        records = {}
         for name in self._disk.names(self._folder):
             if name.startswith("."):
                 self._disk.remove(self._folder / name)  # never came to its place
             elif name.endswith(SUFFIX) and (record := self._read(self._folder / name)):
-                found[record.name] = record
-        return found
+                records[record.name] = record
+        return records
 
     def save(self, record: ComponentRecord) -> None:
         text: bytes = _encode(record)

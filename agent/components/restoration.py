@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from agent.components.before import Before
 from agent.components.ports import (
     ComponentPorts,
-    PackageFound,
     PackageManager,
+    PackageSnapshot,
     PackageWanted,
-    UnitFound,
+    UnitSnapshot,
 )
 from agent.components.units import START_SECONDS, at_rest, running
 from agent.host import Contraindicated, HostError, HostUnreachable
@@ -26,19 +26,23 @@ async def packages(
 ) -> str:
     """What stays, "" for nothing. Raises HostError."""
     was = before.packages
-    found = await manager.found(list(was))
-    loose = [name for name, one in found.items() if one.held and not was[name].held]
+    current = await manager.read_packages(list(was))
+    loose = [name for name, package in current.items() if package.held and not was[name].held]
     if loose:
         await manager.hold(loose, on=False)
-    gone = [name for name, one in found.items() if one.version and not was[name].version]
+    gone = [name for name, package in current.items() if package.version and not was[name].version]
     if gone:
         await manager.remove(gone, lock_wait, purge=purge)
-    stays = await _versions(manager, was, found, lock_wait)
-    found = await manager.found(list(was))
-    held = [name for name, one in found.items() if was[name].held and not one.held and one.version]
-    if held:
-        await manager.hold(held, on=True)
-    automatic = [name for name in before.automatic if found[name].version]
+    stays = await _versions(manager, was, current, lock_wait)
+    current = await manager.read_packages(list(was))
+    to_hold = [
+        name
+        for name, package in current.items()
+        if was[name].held and not package.held and package.version
+    ]
+    if to_hold:
+        await manager.hold(to_hold, on=True)
+    automatic = [name for name in before.automatic if current[name].version]
     if automatic:
         await manager.set_automatic(automatic)
     if before.along:
@@ -48,14 +52,14 @@ async def packages(
 
 async def _versions(
     manager: PackageManager,
-    was: Mapping[str, PackageFound],
-    found: Mapping[str, PackageFound],
+    was: Mapping[str, PackageSnapshot],
+    current: Mapping[str, PackageSnapshot],
     lock_wait: float,
 ) -> str:
     back = [
-        PackageWanted(name, one.version)
-        for name, one in was.items()
-        if one.version and (found[name].version != one.version or found[name].broken)
+        PackageWanted(name, package.version)
+        for name, package in was.items()
+        if package.version and (current[name].version != package.version or current[name].broken)
     ]
     if not back:
         return ""
@@ -65,7 +69,7 @@ async def _versions(
     except (Contraindicated, HostUnreachable):
         raise
     except HostError as error:
-        names = ", ".join(f"{one.name} {one.version}" for one in back)
+        names = ", ".join(f"{package.name} {package.version}" for package in back)
         return f"packages that were here before are not to be had: {names}: {error}"
     return ""
 
@@ -81,17 +85,17 @@ async def files(ports: ComponentPorts, before: Before) -> bool:
     return put
 
 
-async def unit(ports: ComponentPorts, name: str, was: UnitFound) -> None:
+async def unit(ports: ComponentPorts, name: str, was: UnitSnapshot) -> None:
     """One that was there before: masked, enabled and running as it was. Raises HostError."""
-    units, found = ports.units, await ports.units.found(name)
-    if at_rest(was) and found.loaded and not at_rest(found):
+    units, current = ports.units, await ports.units.read_unit(name)
+    if at_rest(was) and current.loaded and not at_rest(current):
         await units.stop(name, START_SECONDS)
-    if found.masked != was.masked:
+    if current.masked != was.masked:
         await units.set_masked(name, on=was.masked)
-        found = await units.found(name)
-    if was.masked or not found.loaded:
+        current = await units.read_unit(name)
+    if was.masked or not current.loaded:
         return
-    if {found.enabled, was.enabled} == set(NAMED):
+    if {current.enabled, was.enabled} == set(NAMED):
         await units.set_enabled(name, on=was.enabled == "enabled")
-    if running(was) and not running(found):
+    if running(was) and not running(current):
         await units.start(name, START_SECONDS)

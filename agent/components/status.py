@@ -16,7 +16,7 @@ SHORTEST_SECRET = 4
 
 def status_of(
     record: ComponentRecord,
-    found: HostState | None,
+    host_state: HostState | None,
     drift: Sequence[Drifted],
     since: Mapping[tuple[str, str], datetime],
     now: datetime,
@@ -28,11 +28,11 @@ def status_of(
         name=record.name,
         revision=record.revision,
         attempt=record.attempt,
-        version=_version(record, found),
+        version=_version(record, host_state),
         config_hash=applied.config_hash if applied is not None and whole else "",
         run_state="Absent"
         if record.state is ComponentApplyState.ABSENT
-        else run_state(record, found),
+        else run_state(record, host_state),
         state=record.state.value,
         previous=Previous(previous.component, previous.config_hash) if previous else None,
         staged_at=record.staged_at.replace(microsecond=0) if record.staged_at else None,
@@ -46,13 +46,13 @@ def status_of(
 def _message(record: ComponentRecord) -> str:
     if not record.interrupted:
         return record.message
-    told = f"interrupted at {record.at}: a change of class {record.how} waits for a permit"
-    return f"{told}; {record.message}" if record.message else told
+    note = f"interrupted at {record.at}: a change of class {record.how} waits for a permit"
+    return f"{note}; {record.message}" if record.message else note
 
 
-def _version(record: ComponentRecord, found: HostState | None) -> str:
-    if found is not None:
-        return found.installed.version
+def _version(record: ComponentRecord, host_state: HostState | None) -> str:
+    if host_state is not None:
+        return host_state.installed.version
     if (
         record.state in MOVING
         or record.state is ComponentApplyState.ABSENT
@@ -64,14 +64,14 @@ def _version(record: ComponentRecord, found: HostState | None) -> str:
 
 def discreet(text: str, record: ComponentRecord) -> str:
     """Without any line of a secret file: programs print what they please."""
-    for kept in (record.target, record.applied, record.stray, record.previous):
-        for secret in _secrets(kept):
+    for component in (record.target, record.applied, record.stray, record.previous):
+        for secret in _secrets(component):
             text = text.replace(secret, HIDDEN)
     return text
 
 
-def _secrets(kept: StoredComponent | None) -> list[str]:
-    files = kept.rendered.files if kept is not None else ()
+def _secrets(component: StoredComponent | None) -> list[str]:
+    files = component.rendered.files if component is not None else ()
     lines = {
         word
         for f in files
@@ -79,4 +79,6 @@ def _secrets(kept: StoredComponent | None) -> list[str]:
         for line in f.content.splitlines()
         for word in (line.strip(), *line.split())
     }
-    return sorted((one for one in lines if len(one) >= SHORTEST_SECRET), key=len, reverse=True)
+    return sorted(
+        (secret for secret in lines if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
+    )

@@ -82,37 +82,42 @@ class ComponentAct(StrEnum):
 Next = tuple[ComponentRecord, ComponentAct]
 
 
-def step(record: ComponentRecord, seen: ComponentObservation) -> Next:
+def step(record: ComponentRecord, observation: ComponentObservation) -> Next:
     """Change the record or choose one act, never both: the disk holds the intent first."""
-    if seen.known and record.state not in MOVING:
-        if seen.assigned is None:
+    if observation.known and record.state not in MOVING:
+        if observation.assigned is None:
             return record, ComponentAct.FORGET
-        if (record.revision, record.attempt) != (seen.assigned.revision, seen.assigned.attempt):
-            return _anew(record, seen.assigned.revision, seen.assigned.attempt), ComponentAct.NONE
+        if (record.revision, record.attempt) != (
+            observation.assigned.revision,
+            observation.assigned.attempt,
+        ):
+            return _anew(
+                record, observation.assigned.revision, observation.assigned.attempt
+            ), ComponentAct.NONE
     match record.state:
         case ComponentApplyState.PENDING | ComponentApplyState.BLOCKED:
-            return _begin(record, seen)
+            return _begin(record, observation)
         case ComponentApplyState.STAGING:
-            return _staging(record, seen)
+            return _staging(record, observation)
         case ComponentApplyState.STAGED:
-            return _staged(record, seen)
+            return _staged(record, observation)
         case (
             ComponentApplyState.APPLYING
             | ComponentApplyState.UNDOING
             | ComponentApplyState.REMOVING
         ):
-            return _moving(record, seen)
+            return _moving(record, observation)
         case ComponentApplyState.VERIFYING:
-            return _verifying(record, seen)
+            return _verifying(record, observation)
         case (
             ComponentApplyState.HEALTHY
             | ComponentApplyState.UNHEALTHY
             | ComponentApplyState.DRIFTED
             | ComponentApplyState.DRIFT_FIGHT
         ):
-            return _live(record, seen)
+            return _live(record, observation)
         case ComponentApplyState.ROLLED_BACK:
-            return _kept(record, seen)
+            return _maintain(record, observation)
         case ComponentApplyState.FAILED | ComponentApplyState.ABSENT:
             return record, ComponentAct.NONE
 
@@ -182,31 +187,31 @@ def _anew(record: ComponentRecord, revision: str, attempt: int) -> ComponentReco
 # -- before a change ------------------------------------------------------------------------------
 
 
-def _begin(record: ComponentRecord, seen: ComponentObservation) -> Next:
-    if held := _held(record, seen):
-        return held
-    assert seen.assigned is not None and seen.target is not None
-    match seen.assigned.desired_state:
+def _begin(record: ComponentRecord, observation: ComponentObservation) -> Next:
+    if hold := _find_hold(record, observation):
+        return hold
+    assert observation.assigned is not None and observation.target is not None
+    match observation.assigned.desired_state:
         case DesiredState.ABSENT:
-            return _leave(record, seen)
-        case DesiredState.RUNNING | DesiredState.INSTALLED if seen.same:
-            return _as_it_is(record, seen), ComponentAct.NONE
+            return _leave(record, observation)
+        case DesiredState.RUNNING | DesiredState.INSTALLED if observation.same:
+            return _as_it_is(record, observation), ComponentAct.NONE
         case DesiredState.RUNNING | DesiredState.INSTALLED | DesiredState.STAGED:
             return _to(record, ComponentApplyState.STAGING), ComponentAct.NONE
         case unknown:
             return _blocked(
-                record, seen, "NotUnderstood", f"desiredState {unknown}: update the agent"
+                record, observation, "NotUnderstood", f"desiredState {unknown}: update the agent"
             )
 
 
-def _held(record: ComponentRecord, seen: ComponentObservation) -> Next | None:
+def _find_hold(record: ComponentRecord, observation: ComponentObservation) -> Next | None:
     """Why nothing is begun, as a next step; None when something is."""
-    reason, message = seen.problem
+    reason, message = observation.problem
     if reason:
-        return _blocked(record, seen, reason, message)
-    if not seen.known or seen.target is None:
-        return _kept(record, seen)
-    if seen.observe:
+        return _blocked(record, observation, reason, message)
+    if not observation.known or observation.target is None:
+        return _maintain(record, observation)
+    if observation.observe:
         resting = (
             record
             if record.state is not ComponentApplyState.BLOCKED
@@ -217,47 +222,51 @@ def _held(record: ComponentRecord, seen: ComponentObservation) -> Next | None:
 
 
 def _blocked(
-    record: ComponentRecord, seen: ComponentObservation, reason: str, message: str
+    record: ComponentRecord, observation: ComponentObservation, reason: str, message: str
 ) -> Next:
     if (record.state, record.reason, record.message) == (
         ComponentApplyState.BLOCKED,
         reason,
         message,
     ):
-        return _kept(record, seen)
+        return _maintain(record, observation)
     return _to(record, ComponentApplyState.BLOCKED, reason, message), ComponentAct.NONE
 
 
-def _as_it_is(record: ComponentRecord, seen: ComponentObservation) -> ComponentRecord:
+def _as_it_is(record: ComponentRecord, observation: ComponentObservation) -> ComponentRecord:
     """Nothing to change, so nothing is restarted (F35); that it is well is seen first (F31)."""
     before = record.before
-    if _untouched(record) and seen.target is not None and seen.target.form is not None:
-        before = as_is(seen.target.form)
+    if (
+        _untouched(record)
+        and observation.target is not None
+        and observation.target.form is not None
+    ):
+        before = as_is(observation.target.form)
     changed = replace(
-        record, target=seen.target, how=ChangeClass.NONE, at=None, fresh=False, before=before
+        record, target=observation.target, how=ChangeClass.NONE, at=None, fresh=False, before=before
     )
     return _to(changed, ComponentApplyState.VERIFYING)
 
 
-def _leave(record: ComponentRecord, seen: ComponentObservation) -> Next:
-    if not seen.there and record.applied is None and record.stray is None:
+def _leave(record: ComponentRecord, observation: ComponentObservation) -> Next:
+    if not observation.there and record.applied is None and record.stray is None:
         return _to(replace(record, previous=None), ComponentApplyState.ABSENT), ComponentAct.NONE
-    agent = seen.target is not None and seen.target.is_agent
-    if agent and not seen.leaving:
-        return _blocked(record, seen, "AgentItself", OWN_END)
-    if seen.leaving and (agent or _as_found(record)):
+    agent = observation.target is not None and observation.target.is_agent
+    if agent and not observation.leaving:
+        return _blocked(record, observation, "AgentItself", OWN_END)
+    if observation.leaving and (agent or _matches_original(record)):
         gone = replace(record, applied=None, previous=None, target=None, before=None)
         return _to(gone, ComponentApplyState.ABSENT), ComponentAct.NONE
-    if asks := _asks(record, seen):
+    if asks := _asks(record, observation):
         return asks
     removing = replace(
         record,
-        target=seen.target,
-        how=seen.how,
+        target=observation.target,
+        how=observation.how,
         at=TAKE[0],
         tries=0,
         started={},
-        leaving=seen.leaving,
+        leaving=observation.leaving,
     )
     return _to(removing, ComponentApplyState.REMOVING), ComponentAct.NONE
 
@@ -267,53 +276,55 @@ def _untouched(record: ComponentRecord) -> bool:
     return record.applied is None and record.stray is None and record.before is None
 
 
-def _as_found(record: ComponentRecord) -> bool:
+def _matches_original(record: ComponentRecord) -> bool:
     """What is applied was there before us, and is as it was then."""
     form = record.applied.form if record.applied is not None else None
     return form is not None and record.stray is None and record.before == as_is(form)
 
 
-def _asks(record: ComponentRecord, seen: ComponentObservation) -> Next | None:
+def _asks(record: ComponentRecord, observation: ComponentObservation) -> Next | None:
     """Its turn and its permit; None when both are there."""
-    needs = None if seen.permitted else seen.how
-    if seen.waits:
-        said = ("WaitingForOthers", seen.waits)
+    needs = None if observation.permitted else observation.how
+    if observation.waits:
+        status = ("WaitingForOthers", observation.waits)
     elif needs is not None:
-        said = ("WaitingForPermit", f"a change of class {needs} waits for a permit")
+        status = ("WaitingForPermit", f"a change of class {needs} waits for a permit")
     else:
         return None
-    if (record.reason, record.message, record.needs) == (*said, needs):
-        return _kept(record, seen)
-    return _says(record, *said, needs)
+    if (record.reason, record.message, record.needs) == (*status, needs):
+        return _maintain(record, observation)
+    return _says(record, *status, needs)
 
 
-def _staging(record: ComponentRecord, seen: ComponentObservation) -> Next:
-    if held := _held(record, seen):
-        return held
-    if seen.done is None:
+def _staging(record: ComponentRecord, observation: ComponentObservation) -> Next:
+    if hold := _find_hold(record, observation):
+        return hold
+    if observation.done is None:
         return record, ComponentAct.STAGE
-    if not seen.done.text:
+    if not observation.done.text:
         return replace(
-            _to(record, ComponentApplyState.STAGED), staged_at=seen.now
+            _to(record, ComponentApplyState.STAGED), staged_at=observation.now
         ), ComponentAct.NONE
-    if seen.done.final:
+    if observation.done.final:
         return _to(
-            record, ComponentApplyState.FAILED, "StageFailed", seen.done.text
+            record, ComponentApplyState.FAILED, "StageFailed", observation.done.text
         ), ComponentAct.NONE
-    return _says(record, "StageFailed", seen.done.text)
+    return _says(record, "StageFailed", observation.done.text)
 
 
-def _staged(record: ComponentRecord, seen: ComponentObservation) -> Next:
-    if held := _held(record, seen):
-        return held
-    assert seen.assigned is not None and seen.target is not None
-    if seen.assigned.desired_state == DesiredState.STAGED:
-        return _kept(record, seen)
-    if seen.same:
-        return _as_it_is(record, seen), ComponentAct.NONE
-    if asks := _asks(record, seen):
+def _staged(record: ComponentRecord, observation: ComponentObservation) -> Next:
+    if hold := _find_hold(record, observation):
+        return hold
+    assert observation.assigned is not None and observation.target is not None
+    if observation.assigned.desired_state == DesiredState.STAGED:
+        return _maintain(record, observation)
+    if observation.same:
+        return _as_it_is(record, observation), ComponentAct.NONE
+    if asks := _asks(record, observation):
         return asks
-    return _applying(record, seen.target, seen.how, there=seen.there), ComponentAct.NONE
+    return _applying(
+        record, observation.target, observation.how, there=observation.there
+    ), ComponentAct.NONE
 
 
 def _applying(
@@ -336,18 +347,18 @@ def _applying(
 # -- in the middle --------------------------------------------------------------------------------
 
 
-def _moving(record: ComponentRecord, seen: ComponentObservation) -> Next:
-    if record.interrupted and not _rebooted(record, seen):
-        return _standing(record, seen)
+def _moving(record: ComponentRecord, observation: ComponentObservation) -> Next:
+    if record.interrupted and not _rebooted(record, observation):
+        return _standing(record, observation)
     if record.at is ComponentMove.REBOOT:
-        return _rebooting(record, seen)
+        return _rebooting(record, observation)
     if record.tries > MOST_TRIES:
         return _gives_up(record, f"interrupted {record.tries} times at {record.at}")
-    if seen.done is None:
+    if observation.done is None:
         return record, ComponentAct.MOVE
-    if seen.done.text:
-        return _gives_up(record, seen.done.text)
-    return _next_move(record, seen.done, seen.boot_id), ComponentAct.NONE
+    if observation.done.text:
+        return _gives_up(record, observation.done.text)
+    return _next_move(record, observation.done, observation.boot_id), ComponentAct.NONE
 
 
 def moves(record: ComponentRecord) -> tuple[ComponentMove, ...]:
@@ -361,15 +372,15 @@ def moves(record: ComponentRecord) -> tuple[ComponentMove, ...]:
 
 
 def _next_move(record: ComponentRecord, done: MoveResult, boot_id: str) -> ComponentRecord:
-    way = moves(record)
+    sequence = moves(record)
     if done.started:
         record = replace(record, started=done.started)
     if done.before is not None:
         record = replace(record, before=done.before)
     if done.stays:
-        told = f"{record.message}; {done.stays}" if record.message else done.stays
-        record = replace(record, reason=record.reason or STAYS, message=told)
-    after = way[way.index(record.at) + 1 :] if record.at in way else ()
+        message = f"{record.message}; {done.stays}" if record.message else done.stays
+        record = replace(record, reason=record.reason or STAYS, message=message)
+    after = sequence[sequence.index(record.at) + 1 :] if record.at in sequence else ()
     if after:
         return replace(record, at=after[0])
     if record.how is ChangeClass.REBOOT:
@@ -377,28 +388,28 @@ def _next_move(record: ComponentRecord, done: MoveResult, boot_id: str) -> Compo
     return _arrived(record)
 
 
-def _standing(record: ComponentRecord, seen: ComponentObservation) -> Next:
+def _standing(record: ComponentRecord, observation: ComponentObservation) -> Next:
     """An interrupted change goes on under a new permit, or gives way to what is assigned now."""
-    if seen.known and seen.assigned is None:
+    if observation.known and observation.assigned is None:
         return _failed(record, "Interrupted", f"interrupted at {record.at}, assigned no more")
-    if seen.known and seen.assigned is not None:
-        asked = (seen.assigned.revision, seen.assigned.attempt)
-        if (record.revision, record.attempt) != asked:
-            return _anew(_stray(record), *asked), ComponentAct.NONE
-    return (replace(record, needs=None) if seen.permitted else record), ComponentAct.NONE
+    if observation.known and observation.assigned is not None:
+        assigned = (observation.assigned.revision, observation.assigned.attempt)
+        if (record.revision, record.attempt) != assigned:
+            return _anew(_stray(record), *assigned), ComponentAct.NONE
+    return (replace(record, needs=None) if observation.permitted else record), ComponentAct.NONE
 
 
-def _rebooted(record: ComponentRecord, seen: ComponentObservation) -> bool:
-    known = record.at is ComponentMove.REBOOT and seen.boot_id and record.boot_id
-    return bool(known and seen.boot_id != record.boot_id)
+def _rebooted(record: ComponentRecord, observation: ComponentObservation) -> bool:
+    known = record.at is ComponentMove.REBOOT and observation.boot_id and record.boot_id
+    return bool(known and observation.boot_id != record.boot_id)
 
 
-def _rebooting(record: ComponentRecord, seen: ComponentObservation) -> Next:
-    if _rebooted(record, seen):
+def _rebooting(record: ComponentRecord, observation: ComponentObservation) -> Next:
+    if _rebooted(record, observation):
         return _arrived(record), ComponentAct.NONE
     if not record.boot_id:  # it was not to be read then: what proves nothing costs one more reboot
         return (
-            replace(record, boot_id=seen.boot_id) if seen.boot_id else record
+            replace(record, boot_id=observation.boot_id) if observation.boot_id else record
         ), ComponentAct.NONE
     return record, ComponentAct.REBOOT
 
@@ -463,15 +474,15 @@ def _undoing(record: ComponentRecord, reason: str, why: str) -> ComponentRecord:
 # -- after a change -------------------------------------------------------------------------------
 
 
-def _verifying(record: ComponentRecord, seen: ComponentObservation) -> Next:
+def _verifying(record: ComponentRecord, observation: ComponentObservation) -> Next:
     target = record.target
     if target is None:  # no way leads here
         return _to(record, ComponentApplyState.FAILED, "NothingToVerify"), ComponentAct.NONE
-    if seen.health is ComponentHealth.GOOD:
+    if observation.health is ComponentHealth.GOOD:
         return _to(_settled(record, target), ComponentApplyState.HEALTHY), ComponentAct.NONE
-    if not seen.overdue:
+    if not observation.overdue:
         return record, ComponentAct.NONE
-    why = seen.differs or f"not healthy within {target.spec.health_deadline}"
+    why = observation.differs or f"not healthy within {target.spec.health_deadline}"
     if target.spec.undo.on_unhealthy and can_undo(record):
         return _undoing(record, "Unhealthy", why), ComponentAct.NONE
     if record.applied is not None and same_form(record.applied.form, target.form):
@@ -490,50 +501,54 @@ def _settled(record: ComponentRecord, target: StoredComponent) -> ComponentRecor
     return replace(record, applied=target, previous=previous, target=None, stray=None, at=None)
 
 
-def _live(record: ComponentRecord, seen: ComponentObservation) -> Next:
+def _live(record: ComponentRecord, observation: ComponentObservation) -> Next:
     if record.state is ComponentApplyState.DRIFT_FIGHT:
         # Somebody else wants it otherwise: until a new revision or attempt it is left to them.
         return (
             record,
-            ComponentAct.START if seen.off is Off.START and not seen.observe else ComponentAct.NONE,
+            ComponentAct.START
+            if observation.off is Off.START and not observation.observe
+            else ComponentAct.NONE,
         )
-    if seen.observe:
-        return _judged(record, seen)
-    match seen.off:
+    if observation.observe:
+        return _judged(record, observation)
+    match observation.off:
         case Off.FIGHT:
             return _to(
-                record, ComponentApplyState.DRIFT_FIGHT, "DriftFight", seen.differs
+                record, ComponentApplyState.DRIFT_FIGHT, "DriftFight", observation.differs
             ), ComponentAct.NONE
         case Off.NEEDS:
-            return _drifted(record, seen)
+            return _drifted(record, observation)
         case Off.CORRECT:
             return record, ComponentAct.CORRECT
         case Off.WORN:
             return _to(
-                record, ComponentApplyState.UNHEALTHY, "StartsUsedUp", seen.differs
+                record, ComponentApplyState.UNHEALTHY, "StartsUsedUp", observation.differs
             ), ComponentAct.NONE
         case Off.START:
             return record, ComponentAct.START
         case Off.NONE:
-            return _judged(record, seen)
+            return _judged(record, observation)
 
 
-def _drifted(record: ComponentRecord, seen: ComponentObservation) -> Next:
-    if record.applied is not None and seen.permitted and not seen.waits:
-        return _applying(record, record.applied, seen.how, there=True), ComponentAct.NONE
-    needs = None if seen.permitted else seen.how
-    reason = "WaitingForOthers" if seen.permitted else "WaitingForPermit"
-    drifted = _to(record, ComponentApplyState.DRIFTED, reason, seen.differs)
+def _drifted(record: ComponentRecord, observation: ComponentObservation) -> Next:
+    if record.applied is not None and observation.permitted and not observation.waits:
+        return _applying(record, record.applied, observation.how, there=True), ComponentAct.NONE
+    needs = None if observation.permitted else observation.how
+    reason = "WaitingForOthers" if observation.permitted else "WaitingForPermit"
+    drifted = _to(record, ComponentApplyState.DRIFTED, reason, observation.differs)
     return replace(drifted, needs=needs), ComponentAct.NONE
 
 
-def _judged(record: ComponentRecord, seen: ComponentObservation) -> Next:
-    if seen.off is not Off.NONE:
-        return _to(record, ComponentApplyState.DRIFTED, "Observed", seen.differs), ComponentAct.NONE
-    match seen.health:
+def _judged(record: ComponentRecord, observation: ComponentObservation) -> Next:
+    if observation.off is not Off.NONE:
+        return _to(
+            record, ComponentApplyState.DRIFTED, "Observed", observation.differs
+        ), ComponentAct.NONE
+    match observation.health:
         case ComponentHealth.BAD:
             return _to(
-                record, ComponentApplyState.UNHEALTHY, "Unhealthy", seen.differs
+                record, ComponentApplyState.UNHEALTHY, "Unhealthy", observation.differs
             ), ComponentAct.NONE
         case ComponentHealth.GOOD:
             return _to(record, ComponentApplyState.HEALTHY), ComponentAct.NONE
@@ -541,11 +556,11 @@ def _judged(record: ComponentRecord, seen: ComponentObservation) -> Next:
             return record, ComponentAct.NONE
 
 
-def _kept(record: ComponentRecord, seen: ComponentObservation) -> Next:
+def _maintain(record: ComponentRecord, observation: ComponentObservation) -> Next:
     """Keep what is applied as it is, in a state that says something else."""
-    if record.applied is not None and not seen.observe:
-        if seen.off is Off.CORRECT:
+    if record.applied is not None and not observation.observe:
+        if observation.off is Off.CORRECT:
             return record, ComponentAct.CORRECT
-        if seen.off is Off.START:
+        if observation.off is Off.START:
             return record, ComponentAct.START
     return record, ComponentAct.NONE

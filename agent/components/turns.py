@@ -17,7 +17,7 @@ from kubenode.runtime.components.wire import Assigned, ChangeClass, DesiredState
 
 def in_order(wanted: Mapping[str, StoredComponent]) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """The names, what others stand on first; and by name in which cycle it is stuck."""
-    depends = {name: depends_on(kept.spec) for name, kept in wanted.items()}
+    depends = {name: depends_on(component.spec) for name, component in wanted.items()}
     stuck: dict[str, str] = {}
     while True:
         try:
@@ -68,7 +68,9 @@ def _given_up(name: str, target: StoredComponent, records: Mapping[str, Componen
     if (form := target.form) is None:
         return ""
     applied = {other: record.applied for other, record in records.items() if other != name}
-    forms = {other: its for other, kept in applied.items() if kept and (its := kept.form)}
+    forms = {
+        other: its for other, component in applied.items() if component and (its := component.form)
+    }
     return still_had(name, form, forms)
 
 

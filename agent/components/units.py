@@ -4,7 +4,7 @@ Level-based: what is as it shall be is left alone, so it may be called again at 
 unit that runs is restarted for what changed is decided by who calls.
 """
 
-from agent.components.ports import FileFound, HostFiles, UnitFound, Units
+from agent.components.ports import FileSnapshot, HostFiles, Units, UnitSnapshot
 from kubenode.runtime.components.render import RenderedUnit
 from kubenode.runtime.components.wire import UnitState
 
@@ -18,7 +18,7 @@ ENABLED = frozenset({"enabled", "static", "indirect", "generated", "alias", "lin
 
 def drop_in_files(unit: RenderedUnit) -> dict[str, str]:
     """Content by path."""
-    return {f"{FOLDER}/{unit.name}.d/{one.name}": one.content for one in unit.drop_ins}
+    return {f"{FOLDER}/{unit.name}.d/{drop_in.name}": drop_in.content for drop_in in unit.drop_ins}
 
 
 async def settle(
@@ -33,21 +33,21 @@ async def settle(
     Raises HostError, NoSuchUnit.
     """
     changed = await _drop_ins(files, wanted, before)
-    found = await units.found(wanted.name)
-    if changed or found.stale or not found.loaded:
+    unit_state = await units.read_unit(wanted.name)
+    if changed or unit_state.stale or not unit_state.loaded:
         await units.reread()
-        found = await units.found(wanted.name)
+        unit_state = await units.read_unit(wanted.name)
     if wanted.state is UnitState.MASKED:
-        await _mask(units, wanted.name, found, limit)
+        await _mask(units, wanted.name, unit_state, limit)
         return changed
-    if found.masked:
+    if unit_state.masked:
         await units.set_masked(wanted.name, on=False)
-        found = await units.found(wanted.name)
-    if enabled(found) != wanted.enabled and found.enabled not in ENABLED - {"enabled"}:
+        unit_state = await units.read_unit(wanted.name)
+    if enabled(unit_state) != wanted.enabled and unit_state.enabled not in ENABLED - {"enabled"}:
         await units.set_enabled(wanted.name, on=wanted.enabled)
-    if wanted.state is UnitState.ACTIVE and not running(found):
+    if wanted.state is UnitState.ACTIVE and not running(unit_state):
         await units.start(wanted.name, limit)
-    if wanted.state is UnitState.INACTIVE and not at_rest(found):
+    if wanted.state is UnitState.INACTIVE and not at_rest(unit_state):
         await units.stop(wanted.name, limit)
     return changed
 
@@ -56,39 +56,39 @@ async def let_go(
     units: Units, files: HostFiles, ours: RenderedUnit, limit: float = START_SECONDS
 ) -> None:
     """Take back what `settle` did: stopped, not enabled, not masked, without our drop-ins."""
-    found = await units.found(ours.name)
-    if found.loaded and not at_rest(found):
+    unit_state = await units.read_unit(ours.name)
+    if unit_state.loaded and not at_rest(unit_state):
         await units.stop(ours.name, limit)
-    if found.masked and ours.state is UnitState.MASKED:
+    if unit_state.masked and ours.state is UnitState.MASKED:
         await units.set_masked(ours.name, on=False)
-    elif found.enabled == "enabled" and ours.enabled:
+    elif unit_state.enabled == "enabled" and ours.enabled:
         await units.set_enabled(ours.name, on=False)
     bare = RenderedUnit(ours.name)
     if await _drop_ins(files, bare, ours):
         await units.reread()
 
 
-def running(found: UnitFound) -> bool:
+def running(unit_state: UnitSnapshot) -> bool:
     """Or, of one that does its work and ends, has done it."""
-    done = found.oneshot and found.active == "inactive" and found.invocation != ""
-    return found.active in ("active", "reloading", "activating") or (
-        done and found.result == "success"
+    done = unit_state.oneshot and unit_state.active == "inactive" and unit_state.invocation != ""
+    return unit_state.active in ("active", "reloading", "activating") or (
+        done and unit_state.result == "success"
     )
 
 
-def at_rest(found: UnitFound) -> bool:
-    return found.active in ("inactive", "failed")
+def at_rest(unit_state: UnitSnapshot) -> bool:
+    return unit_state.active in ("inactive", "failed")
 
 
-def enabled(found: UnitFound) -> bool:
+def enabled(unit_state: UnitSnapshot) -> bool:
     """Only for this boot, which `enabled-runtime` says, does not count."""
-    return found.enabled in ENABLED
+    return unit_state.enabled in ENABLED
 
 
-async def _mask(units: Units, name: str, found: UnitFound, limit: float) -> None:
-    if found.loaded and not at_rest(found):
+async def _mask(units: Units, name: str, unit_state: UnitSnapshot, limit: float) -> None:
+    if unit_state.loaded and not at_rest(unit_state):
         await units.stop(name, limit)
-    if not found.masked:
+    if not unit_state.masked:
         await units.set_masked(name, on=True)
 
 
@@ -97,7 +97,7 @@ async def _drop_ins(files: HostFiles, wanted: RenderedUnit, before: RenderedUnit
     gone = (drop_in_files(before) if before is not None else {}).keys() - now.keys()
     changed = False
     for path, content in now.items():
-        meant = FileFound(content.encode(), MODE, OWNER)
+        meant = FileSnapshot(content.encode(), MODE, OWNER)
         if await files.read(path) != meant:
             await files.write(path, meant.content, MODE, OWNER)
             changed = True

@@ -14,11 +14,11 @@ from agent.deb.pins import CannotPin
 
 def main(argv: list[str]) -> int:
     """Exit code 0 with the path on standard output, 1 when it cannot be built."""
-    asked = argparse.ArgumentParser(prog="python -m agent.deb", description=__doc__)
-    asked.add_argument("out", type=Path, help="folder for the .deb")
-    asked.add_argument("--python", default="3.11", help="the hosts' python3 (default 3.11)")
-    asked.add_argument("--version", default="", help="instead of the project's version")
-    given = asked.parse_args(argv)
+    parser = argparse.ArgumentParser(prog="python -m agent.deb", description=__doc__)
+    parser.add_argument("out", type=Path, help="folder for the .deb")
+    parser.add_argument("--python", default="3.11", help="the hosts' python3 (default 3.11)")
+    parser.add_argument("--version", default="", help="instead of the project's version")
+    given = parser.parse_args(argv)
     try:
         made = build(given.out, python=given.python, version=given.version)
     except (CannotBuild, CannotPin) as error:

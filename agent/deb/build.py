@@ -81,8 +81,8 @@ def project_version() -> str:
 
 
 def _architecture() -> str:
-    asked = ["dpkg", "--print-architecture"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    argv = ["dpkg", "--print-architecture"]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def sources(to: Path, version: str) -> None:
@@ -151,8 +151,8 @@ def epoch() -> dict[str, str]:
     """How old what is built says it is, as the variable that other programs know it by."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not given:
-        asked = ["git", "-C", str(CHECKOUT), "log", "-1", "--format=%ct"]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        argv = ["git", "-C", str(CHECKOUT), "log", "-1", "--format=%ct"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
         given = done.stdout.strip() or "0"
     return {"SOURCE_DATE_EPOCH": given}
 

@@ -57,20 +57,20 @@ def closure(needs: Iterable[str], python: str) -> dict[NormalizedName, set[Norma
     """
     minor = python.rpartition(".")[0]
     done: set[tuple[NormalizedName, str]] = set()
-    found: dict[NormalizedName, set[NormalizedName]] = {}
+    dependencies: dict[NormalizedName, set[NormalizedName]] = {}
     queue = [Requirement(need) for need in needs]
     while queue:
         need = queue.pop()
         name = canonicalize_name(need.name)
-        below = found.setdefault(name, set())
-        for extra in {"", *need.extras} - {known for one, known in done if one == name}:
+        below = dependencies.setdefault(name, set())
+        for extra in {"", *need.extras} - {known for package, known in done if package == name}:
             done.add((name, extra))
             environment = {"python_version": minor, "python_full_version": python, "extra": extra}
             for deeper in _needs(name):
                 if deeper.marker is None or deeper.marker.evaluate(environment):
                     below.add(canonicalize_name(deeper.name))
                     queue.append(deeper)
-    return found
+    return dependencies
 
 
 @cache

@@ -37,8 +37,8 @@ def detectors(
     state_dir  where what logs said is remembered; "" is nowhere
     """
     files, complaints = read(given.npd_configs)
-    looks, programs, run = Turns(clock), Turns(clock), runner(host, root)
-    found: list[Detector] = []
+    check_turns, programs, run = Turns(clock), Turns(clock), runner(host, root)
+    enabled: list[Detector] = []
     owners: dict[str, str] = {}
     for file, data in files.items():
         if data.get("plugin") in LOG_PLUGINS:
@@ -49,7 +49,7 @@ def detectors(
         except config.ConfigError as error:
             complaints.append(str(error))
             continue
-        found.append(PluginMonitor(monitor, programs, BuiltIns(host, clock, root), run))
+        enabled.append(PluginMonitor(monitor, programs, BuiltIns(host, clock, root), run))
     logs = build_logs(
         {file: data for file, data in files.items() if data.get("plugin") in LOG_PLUGINS},
         given.logs,
@@ -60,10 +60,10 @@ def detectors(
         taken=owners.keys(),
     )
     if logs.conditions or logs.complaints:
-        found.append(logs)
+        enabled.append(logs)
     taken = owners.keys() | set(logs.conditions)
-    found += builtins(given, host, looks, taken, root)
-    return [*found, Complaints(complaints, clock)] if complaints else found
+    enabled += builtins(given, host, check_turns, taken, root)
+    return [*enabled, Complaints(complaints, clock)] if complaints else enabled
 
 
 def claim(owners: dict[str, str], file: str, conditions: Sequence[str]) -> None:
@@ -78,7 +78,7 @@ def claim(owners: dict[str, str], file: str, conditions: Sequence[str]) -> None:
 
 def read(patterns: Sequence[str]) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
     """The content of each file that is a monitor's, by path, and what is wrong with the others."""
-    found: dict[str, Mapping[str, Any]] = {}
+    monitors: dict[str, Mapping[str, Any]] = {}
     complaints = []
     for pattern in patterns:
         paths = sorted(glob.glob(pattern))
@@ -86,12 +86,12 @@ def read(patterns: Sequence[str]) -> tuple[dict[str, Mapping[str, Any]], list[st
             complaints.append(f"{pattern}: no such file; put it there or take it off npd_configs")
         for path in paths:
             try:
-                found[path] = _monitor(path)
+                monitors[path] = _monitor(path)
             except OSError as error:
                 complaints.append(f"{path}: {error.strerror}")
             except ValueError as error:
                 complaints.append(f"{path}: {error}")
-    return found, complaints
+    return monitors, complaints
 
 
 def _monitor(path: str) -> Mapping[str, Any]:

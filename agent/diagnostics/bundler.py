@@ -60,17 +60,17 @@ class DiagnosticsCollector:
     clock: Clock
     store: BundleUploader | None = None
 
-    async def collect(self, asked: BundleRequest) -> Bundle:
+    async def collect(self, request: BundleRequest) -> Bundle:
         """Raises HostError when nothing could be kept."""
         from agent.diagnostics.report import About, page  # the tables of HTML, for one page
 
-        end = self.clock.monotonic() + asked.limit
-        texts = {part: await _part(part, end - self.clock.monotonic()) for part in asked.parts}
+        end = self.clock.monotonic() + request.limit
+        texts = {part: await _part(part, end - self.clock.monotonic()) for part in request.parts}
         now = self.clock.now()
-        about = About(asked.node, asked.agent, asked.boot_id, format_time(now), asked.by)
+        about = About(request.node, request.agent, request.boot_id, format_time(now), request.by)
         files = {f"{part}.txt": text for part, text in texts.items()}
         files[REPORT] = await beside(lambda: page(about, texts), "report")
-        path = await self.bundles.save(asked.name, files, now.timestamp())
+        path = await self.bundles.save(request.name, files, now.timestamp())
         place, why = await self._hand_on(path)
         return Bundle(path, place, why, {part: len(text) for part, text in texts.items()})
 
@@ -83,19 +83,19 @@ class DiagnosticsCollector:
             return "", str(error)
 
 
-async def _part(part: str, left: float) -> str:
+async def _part(part: str, remaining: float) -> str:
     """What cannot be collected is said in its place: the other parts are worth having."""
-    said = []
+    sections = []
     for argv in PARTS[part]:
-        seconds = max(min(left, PART_SECONDS), 0.1)
+        seconds = max(min(remaining, PART_SECONDS), 0.1)
         try:
             _, text = await run(argv, seconds, PART_BYTES)
         except HostError as error:
             text = str(error)
         except TimeoutError:
             text = f"no end within {seconds:.0f} s"
-        said.append(await redacted_beside(f"$ {' '.join(argv)}\n{text}\n"))
-    return "\n".join(said)
+        sections.append(await redacted_beside(f"$ {' '.join(argv)}\n{text}\n"))
+    return "\n".join(sections)
 
 
 def parts_of(text: str, otherwise: Sequence[str]) -> list[str]:

@@ -60,11 +60,11 @@ class Bundles:
         return path
 
     def _prune(self, newest: Path) -> None:
-        for left in self.folder.glob(".*.new"):
-            left.unlink()
-        kept = bytes_kept = 0
+        for partial in self.folder.glob(".*.new"):
+            partial.unlink()
+        count = total_bytes = 0
         known = sorted(self.folder.glob("*.tar.gz"), key=lambda p: p.stat().st_mtime, reverse=True)
         for path in [newest, *(p for p in known if p != newest)]:
-            kept, bytes_kept = kept + 1, bytes_kept + path.stat().st_size
-            if path != newest and (kept > MOST_BUNDLES or bytes_kept > MOST_BYTES):
+            count, total_bytes = count + 1, total_bytes + path.stat().st_size
+            if path != newest and (count > MOST_BUNDLES or total_bytes > MOST_BYTES):
                 path.unlink()

@@ -89,7 +89,9 @@ _key_of_block = _compiled(_KEY_OF_BLOCK, any_case=True)
 _name_of_env = _compiled(_NAME_OF_ENV, any_case=True)
 _value = _compiled(_VALUE, any_case=True)
 _SUSPECT = (_NAMED, _SHAPES, _AUTHORITY, _SCHEME, _BEGIN, _KEY_OF_BLOCK, _NAME_OF_ENV)
-_suspect = _compiled("|".join(re.sub(r"\?P<\w+>", "?:", one) for one in _SUSPECT), any_case=True)
+_suspect = _compiled(
+    "|".join(re.sub(r"\?P<\w+>", "?:", fragment) for fragment in _SUSPECT), any_case=True
+)
 """Finds something in each line that one of the patterns but `_long` has to do with."""
 
 
@@ -103,7 +105,7 @@ async def redacted_beside(text: str) -> str:
     """As `redacted`, a piece at a time in a thread, so that the event loop goes on."""
     redactor, done = Redactor(), []
     for piece in _pieces(text):
-        done.append(await beside(lambda: [redactor.line(one) for one in piece], "redaction"))  # noqa: B023
+        done.append(await beside(lambda: [redactor.line(item) for item in piece], "redaction"))  # noqa: B023
     return "\n".join(line for lines in done for line in lines)
 
 
@@ -140,9 +142,9 @@ class Redactor:
         elif (whole := self._whole_line(line)) is not None:
             shown = whole
         else:
-            shown = self._words(self._named_values(self._key_begun(line)))
-        left = len(text) - LINE_BYTES
-        return shown.decode(errors="replace") + (f" [{left} more characters]" * (left > 0))
+            shown = self._hide_patterns(self._named_values(self._key_begun(line)))
+        excess = len(text) - LINE_BYTES
+        return shown.decode(errors="replace") + (f" [{excess} more characters]" * (excess > 0))
 
     def _whole_line(self, line: bytes) -> bytes | None:
         """The line in a key or a block that began above; None where it belongs to none."""
@@ -164,9 +166,9 @@ class Redactor:
             self._block_lines = 0
         if self._env_value:
             self._env_value = False
-            if found := self._search(_value, line, start):
-                return line[: found.end()] + b" " + _HIDDEN
-        if (found := self._search(_key_of_block, line, start)) and _is_secret(found):
+            if match := self._search(_value, line, start):
+                return line[: match.end()] + b" " + _HIDDEN
+        if (match := self._search(_key_of_block, line, start)) and _is_secret(match):
             self._block_lines, self._block_indent = BLOCK_LINES, indent
             return line
         self._env_value = self._search(_name_of_env, line, start) is not None
@@ -174,8 +176,8 @@ class Redactor:
 
     def _body(self, line: bytes) -> int:
         """Where the message begins, behind what the journal writes before it."""
-        found = self._search(_prefix, line[:256], 0)
-        return int(found.end()) if found else 0
+        match = self._search(_prefix, line[:256], 0)
+        return int(match.end()) if match else 0
 
     def _key_begun(self, line: bytes) -> bytes:
         """Hide a private key up to its end or that of the line, and look for its lines below."""
@@ -193,20 +195,20 @@ class Redactor:
         """Hide the value behind each name, such as `password=`, in quotes or to the line's end."""
         shown, at = b"", 0
         for _ in range(MOST_VALUES):
-            found = self._search(_named, line, at)
-            if found is None:
+            match = self._search(_named, line, at)
+            if match is None:
                 return shown + line[at:]
-            shown += line[at : found.end()]
-            at = found.end()
-            if not _is_secret(found):
+            shown += line[at : match.end()]
+            at = match.end()
+            if not _is_secret(match):
                 continue
-            headers = found.group("header") or found.group("digest")
+            headers = match.group("header") or match.group("digest")
             begin, end = (at, len(line)) if headers else _value_of(line, at)
             shown += line[at:begin] + (_HIDDEN if end > begin else b"")
             at = end
         return shown + (_HIDDEN if at < len(line) else b"")
 
-    def _words(self, line: bytes) -> bytes:
+    def _hide_patterns(self, line: bytes) -> bytes:
         for pattern, group, holds in (
             (_shapes, 0, None),
             (_authority, 1, None),
@@ -220,10 +222,10 @@ class Redactor:
         self, line: bytes, pattern: Any, group: int, holds: Callable[[bytes], bool] | None
     ) -> bytes:
         shown, at, hidden = b"", 0, 0
-        while (found := self._search(pattern, line, at)) is not None:
+        while (match := self._search(pattern, line, at)) is not None:
             if hidden == MOST_VALUES:
                 return shown + _HIDDEN
-            begin, end = found.span(group)
+            begin, end = match.span(group)
             if holds is None or holds(line[begin:end]):
                 shown += line[at:begin] + _HIDDEN
                 hidden += 1
@@ -233,8 +235,8 @@ class Redactor:
         return shown + line[at:]
 
 
-def _is_secret(found: Any) -> bool:
-    groups = found.groupdict()
+def _is_secret(match: Any) -> bool:
+    groups = match.groupdict()
     name = next((word for word in groups.values() if word), b"")
     return not _PLAIN.search(name.decode(errors="replace")[-32:])
 

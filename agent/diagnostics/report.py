@@ -37,7 +37,7 @@ class About:
     agent: str
     boot_id: str
     at: str
-    asked_by: str
+    requester: str
 
 
 def page(about: About, parts: Mapping[str, str]) -> str:
@@ -55,7 +55,7 @@ def page(about: About, parts: Mapping[str, str]) -> str:
 def _head(about: About) -> str:
     rows = {
         "Collected": about.at,
-        "For": about.asked_by,
+        "For": about.requester,
         "Agent": about.agent,
         "Boot ID": about.boot_id,
     }
@@ -72,11 +72,11 @@ def _part(name: str, text: str) -> str:
 
 
 def _findings(parts: Mapping[str, str]) -> str:
-    found = list(findings(parts))
-    if not found:
+    lines = list(findings(parts))
+    if not lines:
         looked = ", ".join(parts)
         return f'<p class="well">Nothing that these rules know, in: {escape(looked)}.</p>'
-    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in found) + "</ul>"
+    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
 def findings(parts: Mapping[str, str]) -> Iterator[str]:
@@ -97,8 +97,8 @@ def _failed_units(text: str) -> Iterator[str]:
 
 def _full_disks(text: str) -> Iterator[str]:
     for line in text.splitlines():
-        if (found := re.search(r"\s(\d+)%\s+(/\S*)$", line)) and int(found[1]) >= FULL_PERCENT:
-            yield f"{found[2]} is {found[1]} % full: {' '.join(line.split())}"
+        if (match := re.search(r"\s(\d+)%\s+(/\S*)$", line)) and int(match[1]) >= FULL_PERCENT:
+            yield f"{match[2]} is {match[1]} % full: {' '.join(line.split())}"
 
 
 def _pressed(text: str) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _stuck(text: str) -> Iterator[str]:
     for state, meaning in (("D", "in uninterruptible sleep"), ("Z", "are zombies")):
         lines = [line.split() for line in text.splitlines() if line.startswith(state)]
         if lines:
-            names = ", ".join(f"{words[-1]} ({words[1]})" for words in lines[:MOST_LINES])
+            names = ", ".join(f"{fields[-1]} ({fields[1]})" for fields in lines[:MOST_LINES])
             yield f"{len(lines)} processes {meaning}: {names}"
 
 

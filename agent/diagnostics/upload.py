@@ -33,10 +33,10 @@ class OperatorStore:
             body = await asyncio.to_thread(path.read_bytes)
             answer = await self._operator.send("PUT", where, body, _HEADERS, limits)
             async with answer:
-                said = (await answer.text())[:LONGEST_REASON].strip()
+                text = (await answer.text())[:LONGEST_REASON].strip()
         except (aiohttp.ClientError, TimeoutError, OSError, CredentialsError) as error:
             why = str(error) or type(error).__name__
             raise HostError(f"the operator takes no bundle: {why}") from error
         if answer.status != 201:
-            raise HostError(f"the operator takes no bundle: {answer.status} {said}")
-        return said
+            raise HostError(f"the operator takes no bundle: {answer.status} {text}")
+        return text

@@ -62,10 +62,10 @@ class Unit:
         return self.active not in ("activating", "deactivating", "reloading")
 
     def __str__(self) -> str:
-        told = f"{self.name} is {self.active} ({self.sub})"
+        text = f"{self.name} is {self.active} ({self.sub})"
         if self.result != "success":
-            told += f", result {self.result}, exit status {self.exit_status}"
-        return told
+            text += f", result {self.result}, exit status {self.exit_status}"
+        return text
 
 
 class Host(Protocol):

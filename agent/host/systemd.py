@@ -159,10 +159,10 @@ class Bus:
         )
 
     async def properties(self, path: str, interface: str) -> dict[str, Any]:
-        (found,) = await self.call(
+        (variants,) = await self.call(
             path, "org.freedesktop.DBus.Properties", "GetAll", "s", interface
         )
-        return {key: variant.value for key, variant in found.items()}
+        return {key: variant.value for key, variant in variants.items()}
 
     async def run_job(self, verb: UnitVerb, name: str, limit: float) -> None:
         await self.listen()
@@ -173,7 +173,7 @@ class Bus:
 
     async def listen(self) -> None:
         """Before a job is asked for: a quick one may end before the call returns."""
-        self._bus.add_message_handler(self._heard)
+        self._bus.add_message_handler(self._receive)
         await self.manager("Subscribe", "")
         rule = f"type='signal',sender='{SYSTEMD}',interface='{MANAGER}',member='JobRemoved'"
         daemon = "org.freedesktop.DBus"
@@ -199,7 +199,7 @@ class Bus:
         except _NoSuchService:
             await self.manager("StartUnit", "ss", "reboot.target", "replace-irreversibly")
 
-    def _heard(self, message: Message) -> None:
+    def _receive(self, message: Message) -> None:
         if message.message_type is MessageType.SIGNAL and message.member == "JobRemoved":
             _, job, _, result = message.body
             self._results[job] = result
@@ -211,9 +211,9 @@ class Bus:
             lost = tasks.create_task(_gone(self._bus))
             while job not in self._results:
                 self._news.clear()
-                heard = tasks.create_task(self._news.wait())
-                await asyncio.wait({lost, heard}, return_when=asyncio.FIRST_COMPLETED)
-                heard.cancel()
+                signal_task = tasks.create_task(self._news.wait())
+                await asyncio.wait({lost, signal_task}, return_when=asyncio.FIRST_COMPLETED)
+                signal_task.cancel()
                 if lost.done():
                     break
             lost.cancel()

@@ -16,11 +16,11 @@ FORM = "%Y%m%d%H%M%SZ"
 
 def dates(pem: bytes) -> tuple[datetime, datetime]:
     """Begin and end of the first certificate in `pem`. Raises ValueError if there is none."""
-    found = _PEM.search(pem)
-    if found is None:
+    match = _PEM.search(pem)
+    if match is None:
         raise ValueError("no PEM certificate")
     try:
-        return _dates(b64decode(b"".join(found[1].split()), validate=True))
+        return _dates(b64decode(b"".join(match[1].split()), validate=True))
     except (IndexError, NotBase64) as error:
         raise ValueError("no DER certificate") from error
 

@@ -15,7 +15,7 @@ from kubenode.runtime.kube.paths import resource
 BASE, PLURAL = "/apis/certificates.k8s.io/v1", "certificatesigningrequests"
 SIGNER = "kubernetes.io/kube-apiserver-client"
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-FIRST_LOOK, LONGEST_LOOK = 0.3, 5.0
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.3, 5.0
 """Seconds between two looks, growing."""
 PATIENCE = 600.0
 """Seconds for one answer; then it is asked anew, which finds the same request."""
@@ -74,18 +74,18 @@ async def certificate(
 
     Raises Denied, Unanswered, KubeError.
     """
-    deadline, wait = clock.monotonic() + patience, FIRST_LOOK
+    deadline, wait = clock.monotonic() + patience, FIRST_POLL_SECONDS
     await _ask(kube, name, request, seconds)
     while clock.monotonic() < deadline:
         try:
-            found = await kube.get(resource(BASE, PLURAL, name=name), _decode)
+            signing_request = await kube.get(resource(BASE, PLURAL, name=name), _decode)
         except NotFound:
             await _ask(kube, name, request, seconds)
         else:
-            if got := _answer(found):
+            if got := _answer(signing_request):
                 return got
         await clock.sleep(wait)
-        wait = min(LONGEST_LOOK, wait * 1.5)
+        wait = min(LONGEST_POLL_SECONDS, wait * 1.5)
     raise CertificateUnanswered(
         f"certificate request {name} was not approved and signed in {patience:.0f} s"
     )
@@ -120,9 +120,9 @@ async def _ask(kube: Kube, name: str, request: bytes, seconds: int) -> None:
         return  # asked before a restart, or the answer was lost
 
 
-def _answer(found: _SigningRequest) -> bytes:
+def _answer(signing_request: _SigningRequest) -> bytes:
     """b"" while there is none. Raises Denied."""
-    status = found.status or _SigningStatus()
+    status = signing_request.status or _SigningStatus()
     for condition in status.conditions or ():
         if condition.type in ("Denied", "Failed"):
             raise CertificateDenied(

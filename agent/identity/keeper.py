@@ -30,7 +30,7 @@ from kubenode.runtime.rate import Backoff, Spread
 log = logging.getLogger(__name__)
 
 RETRY_LOW, RETRY_HIGH = 5.0, 300.0
-LOOK_SECONDS = 300.0
+CHECK_SECONDS = 300.0
 """The wall clock may be set, and the authority's file replaced, at any time: they are read again
 this often."""
 OWN = "c"
@@ -92,13 +92,13 @@ class IdentityKeeper:
         *,
         others: Sequence[Transport] = (),
         spread: Spread = random.random,
-        look: float = LOOK_SECONDS,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
         self.there = asyncio.Event()
         self.renewed = 0
         self._wanted, self._store, self._kube, self._clock = wanted, store, kube, clock
         self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
-        self._look = look
+        self._check_seconds = check_seconds
         self._transports = (kube.transport, *others)
         self.trouble = ""
         self._rests_until = float("-inf")
@@ -108,16 +108,16 @@ class IdentityKeeper:
 
     async def run(self) -> None:
         while True:
-            await self._clock.sleep(await self.look())
+            await self._clock.sleep(await self.renew_if_due())
 
-    async def look(self) -> float:
+    async def renew_if_due(self) -> float:
         """Get or renew the certificate if it is time; seconds until the next look."""
         await self._follow_authority()
         try:
             known = self._known()
-            if known is not None and (left := self._left(known)) > 0:
+            if known is not None and (remaining := self._seconds_until_renewal(known)) > 0:
                 self._well()
-                return min(self._look, max(1.0, left))
+                return min(self._check_seconds, max(1.0, remaining))
             await self._obtain(known)
         except TROUBLE as error:
             self._tell(error)
@@ -145,7 +145,7 @@ class IdentityKeeper:
         if not pair:
             return None
         try:
-            return pem.held(pair)
+            return pem.read_validity(pair)
         except BadPem as error:
             log.warning("the agent's certificate is of no use", extra={"why": str(error)})
             return None
@@ -153,17 +153,17 @@ class IdentityKeeper:
     def _spread(self) -> float:
         return pem.spread_of(self._store.read_current())
 
-    def _left(self, known: Validity) -> float:
+    def _seconds_until_renewal(self, known: Validity) -> float:
         """Seconds until it is to be renewed, 0 or less: now."""
-        left = (known.due_at(self._spread()) - self._clock.now()).total_seconds()
-        return max(left, self._rests_until - self._clock.monotonic())
+        remaining = (known.due_at(self._spread()) - self._clock.now()).total_seconds()
+        return max(remaining, self._rests_until - self._clock.monotonic())
 
     def _rest(self) -> None:
         """A new certificate that is due at once says that our wall clock is ahead: its age is
         counted from now, or it would be renewed again and again.
         """
         known = self._known()
-        if known is not None and self._left(known) <= 0:
+        if known is not None and self._seconds_until_renewal(known) <= 0:
             self._rests_until = self._clock.monotonic() + known.life.total_seconds() / 3
 
     # -- getting one ------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class IdentityKeeper:
             return
         if known is not None:
             try:
-                await self._asked(self._kube, OWN)
+                await self._request_certificate(self._kube, OWN)
                 return
             except Unauthorized as error:
                 if not self._token():
@@ -186,7 +186,7 @@ class IdentityKeeper:
             raise NoIdentity(messages.no_token(self._wanted.agent, self._wanted.token_file))
         try:
             async with self._bootstrapping() as kube:
-                await self._asked(kube, token_mark(token))
+                await self._request_certificate(kube, token_mark(token))
         except Unauthorized as error:
             raise NoIdentity(
                 messages.refused(self._wanted.agent, self._wanted.token_file)
@@ -205,13 +205,13 @@ class IdentityKeeper:
             return False
         return True
 
-    async def _asked(self, kube: Kube, asker: str) -> None:
+    async def _request_certificate(self, kube: Kube, asker: str) -> None:
         agent = self._wanted.agent
-        kept = self._store.read_key()
+        stored_key = self._store.read_key()
         # Never again the key of the current certificate: a kill left it after its use.
-        known = kept if kept not in self._store.read_current() else b""
+        known = stored_key if stored_key not in self._store.read_current() else b""
         key, request, fingerprint = await keys.request(agent, known)
-        if key != kept:
+        if key != stored_key:
             self._store.keep_key(key)  # before it is used
         name = request_name(agent, fingerprint, asker)
         try:

@@ -27,15 +27,15 @@ class ChildFailed(Exception):
 
 async def request(agent: str, key: bytes = b"") -> tuple[bytes, bytes, str]:
     """Key, request and fingerprint; `key` is used if it is one. Raises ChildFailed."""
-    said = await _ask({"do": "request", "agent": agent, "key": key.decode(errors="replace")})
-    return said["key"].encode(), said["request"].encode(), said["fingerprint"]
+    answer = await _ask({"do": "request", "agent": agent, "key": key.decode(errors="replace")})
+    return answer["key"].encode(), answer["request"].encode(), answer["fingerprint"]
 
 
 async def check(agent: str, pair: bytes) -> None:
     """Raises BadPem for a pair that is not whole and this agent's, ChildFailed."""
-    said = await _ask({"do": "check", "agent": agent, "pair": pair.decode(errors="replace")})
-    if said["bad"]:
-        raise BadPem(said["bad"])
+    answer = await _ask({"do": "check", "agent": agent, "pair": pair.decode(errors="replace")})
+    if answer["bad"]:
+        raise BadPem(answer["bad"])
 
 
 async def _ask(what: Mapping[str, object]) -> dict[str, str]:
@@ -75,5 +75,5 @@ def made(given: Mapping[str, str]) -> dict[str, str]:
     except BadPem:
         key = pem.new_key()
         fingerprint = pem.fingerprint(key)
-    asked = pem.new_request(key, given["agent"])
-    return {"key": key.decode(), "request": asked.decode(), "fingerprint": fingerprint}
+    signing_request = pem.new_request(key, given["agent"])
+    return {"key": key.decode(), "request": signing_request.decode(), "fingerprint": fingerprint}

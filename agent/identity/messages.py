@@ -6,7 +6,7 @@ from agent.identity.pem import Validity, utc
 def lost(agent: str, token_file: str, known: Validity) -> str:
     return (
         f"the API server does not take the certificate, which ends at {utc(known.ends)},"
-        f" and there is no bootstrap token: {_way_back(agent, token_file)}"
+        f" and there is no bootstrap token: {_describe_reissue(agent, token_file)}"
     )
 
 
@@ -21,11 +21,11 @@ def no_token(agent: str, token_file: str) -> str:
 def refused(agent: str, token_file: str) -> str:
     return (
         f"the API server refuses the token in {token_file}: it was revoked or has expired;"
-        f" {_way_back(agent, token_file)}"
+        f" {_describe_reissue(agent, token_file)}"
     )
 
 
-def _way_back(agent: str, token_file: str) -> str:
+def _describe_reissue(agent: str, token_file: str) -> str:
     return (
         f"say `kubenode machine reissue {agent}` and write what `kubenode machine token {agent}`"
         f" prints into {token_file or 'bootstrap_token_file'}"

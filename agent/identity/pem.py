@@ -82,21 +82,21 @@ def validity(pair: bytes, agent: str) -> Validity:
     from cryptography.x509.oid import NameOID
 
     try:
-        found = x509.load_pem_x509_certificate(pair)
+        certificate = x509.load_pem_x509_certificate(pair)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            parts = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            parts = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except ValueError as error:
         raise BadPem("no PEM certificate") from error
-    if _public(_load_key(key_of(pair))) != _public(found):
+    if _public(_load_key(key_of(pair))) != _public(certificate):
         raise BadPem("the certificate is not for the key beside it")
     names = [part.value for part in parts]
     if names != [f"{AGENT_USER}{agent}"]:
         raise BadPem(f"the certificate is for {names}, not for {AGENT_USER}{agent}")
-    return Validity(found.not_valid_before_utc, found.not_valid_after_utc)
+    return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
-def held(pair: bytes) -> Validity:
+def read_validity(pair: bytes) -> Validity:
     """Of the certificate in `pair`, whatever else is wrong with it. Raises BadPem."""
     try:
         return Validity(*dates(pair))
@@ -106,10 +106,10 @@ def held(pair: bytes) -> Validity:
 
 def key_of(pair: bytes) -> bytes:
     """Raises BadPem."""
-    found = KEY_BLOCK.search(pair)
-    if found is None:
+    match = KEY_BLOCK.search(pair)
+    if match is None:
         raise BadPem("no PEM private key")
-    return found.group()
+    return match.group()
 
 
 def spread_of(pair: bytes) -> float:

@@ -29,8 +29,8 @@ RESTARTED, FAILED, LIMITED = "LocalRestart", "LocalRestartFailed", "LocalRestart
 class LocalHealer:
     """A Part.
 
-    hands  held by whoever acts on the host
-    busy   why the agent must not act by itself now, "" if it may
+    hands     held by whoever acts on the host
+    busy      why the agent must not act by itself now, "" if it may
     patience  with the disk of `limit`
     """
 
@@ -53,10 +53,10 @@ class LocalHealer:
 
     async def run(self) -> None:
         while True:
-            await self.look()
+            await self.check_units()
             await self._clock.sleep(EVERY_SECONDS)
 
-    async def look(self) -> None:
+    async def check_units(self) -> None:
         """Look at each unit once, and act on it if it may be."""
         for name, rule in self._limit.units.items():
             try:
@@ -65,13 +65,13 @@ class LocalHealer:
                 self._failed_since.pop(name, None)  # unknown is not failed
                 log.debug("a unit cannot be seen", extra={"unit": name, "error": str(error)})
                 continue
-            if why := why_not(rule, self._seen(unit), self._why_busy()):
+            if why := why_not(rule, self._observe(unit), self._why_busy()):
                 log.debug("left alone", extra={"unit": name, "why": why})
                 continue
             async with self._hands:
                 await self._start(unit)
 
-    def _seen(self, unit: Unit) -> UnitObservation:
+    def _observe(self, unit: Unit) -> UnitObservation:
         now = self._clock.monotonic()
         if unit.active == "failed":
             self._failed_since.setdefault(unit.name, now)

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from agent.disk import Disk, RealDisk, replace
-from agent.local.rule import LocalUnit, kept, spent
+from agent.local.rule import LocalUnit, list_recent_starts, spent
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class RestartLimit:
             return starts
 
     def _write(self, starts: Mapping[str, list[datetime]], now: datetime) -> None:
-        content = _encode(_Starts(kept(starts, self.units, now)))
+        content = _encode(_Starts(list_recent_starts(starts, self.units, now)))
         replace(self._disk, self._path, content)
 
 

@@ -26,20 +26,20 @@ class LocalUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def complaints(self, name: str) -> list[str]:
         """What is wrong with it, a sentence each."""
-        found = []
+        complaints = []
         for field in ("failed_for", "within"):
             given = getattr(self, field)
             try:
                 seconds(given)
             except ValueError as error:
-                found.append(f"local.units.{name}.{field}: {error}")
+                complaints.append(f"local.units.{name}.{field}: {error}")
         if not 1 <= self.most <= 20:
-            found.append(f"local.units.{name}.most {self.most}: give a number from 1 to 20")
+            complaints.append(f"local.units.{name}.most {self.most}: give a number from 1 to 20")
         if not name.endswith(".service") or "/" in name:
-            found.append(f"local.units.{name}: name a unit such as kubelet.service")
+            complaints.append(f"local.units.{name}: name a unit such as kubelet.service")
         if name in PROTECTED:
-            found.append(f"local.units.{name}: the agent does not restart itself; take it out")
-        return found
+            complaints.append(f"local.units.{name}: the agent does not restart itself; take it out")
+        return complaints
 
 
 class LocalRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,10 +48,12 @@ class LocalRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     units: dict[str, LocalUnit] = msgspec.field(default_factory=dict)
 
     def complaints(self) -> list[str]:
-        found = [c for name, unit in self.units.items() for c in unit.complaints(name)]
+        complaints = [c for name, unit in self.units.items() for c in unit.complaints(name)]
         if len(self.units) > MOST_UNITS:
-            found.append(f"local.units: {len(self.units)} units, at most {MOST_UNITS} are watched")
-        return found
+            complaints.append(
+                f"local.units: {len(self.units)} units, at most {MOST_UNITS} are watched"
+            )
+        return complaints
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,13 @@ class UnitObservation:
     now: float
 
 
-def why_not(rule: LocalUnit, seen: UnitObservation, busy: str) -> str:
+def why_not(rule: LocalUnit, observation: UnitObservation, busy: str) -> str:
     """Why it is left alone, "" if it may be started. busy: what the agent is at, "" for nothing."""
-    if seen.unit.active != "failed" or seen.failed_since is None:
-        return f"{seen.unit.name} is {seen.unit.active}"
-    left = seen.failed_since + seconds(rule.failed_for) - seen.now
-    if left > 0:
-        return f"failed not long enough, {left:.0f} s to go"
+    if observation.unit.active != "failed" or observation.failed_since is None:
+        return f"{observation.unit.name} is {observation.unit.active}"
+    remaining = observation.failed_since + seconds(rule.failed_for) - observation.now
+    if remaining > 0:
+        return f"failed not long enough, {remaining:.0f} s to go"
     return busy
 
 
@@ -79,7 +81,7 @@ def spent(rule: LocalUnit, starts: Sequence[datetime], now: datetime) -> bool:
     return sum(at > since for at in starts) >= rule.most
 
 
-def kept(
+def list_recent_starts(
     starts: Mapping[str, Sequence[datetime]], units: Mapping[str, LocalUnit], now: datetime
 ) -> dict[str, list[datetime]]:
     """What still counts against a limit."""

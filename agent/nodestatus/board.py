@@ -43,7 +43,7 @@ class ReportNews(Enum):
     """What a report means to the API server."""
 
     NONE = auto()
-    WORDS = auto()
+    MESSAGE = auto()
     """Another message: told with the next patch."""
     UNSEEN = auto()
     """Nobody has looked yet; a detector that starts looks soon."""
@@ -59,9 +59,9 @@ class ConditionBoard:
         self._known: dict[str, KnownCondition] = {}
         self._untold: set[str] = set()
         self._running: set[str] = set()
-        for one in known:
-            if one.type not in FOREIGN and len(self._known) < MOST:
-                self._known[one.type] = one
+        for condition in known:
+            if condition.type not in FOREIGN and len(self._known) < MOST:
+                self._known[condition.type] = condition
 
     def begin(self, now: datetime) -> None:
         """Every condition as far as it is known: what nobody looked at on this boot is UNKNOWN, and
@@ -101,7 +101,7 @@ class ConditionBoard:
         )
         if known is not None and _same(known, new):
             self._known[report.type] = new
-            return ReportNews.NONE if known.message == new.message else ReportNews.WORDS
+            return ReportNews.NONE if known.message == new.message else ReportNews.MESSAGE
         self._put(new)
         return ReportNews.UNSEEN if new.reason == NOT_LOOKED_AT else ReportNews.STATE
 
@@ -127,16 +127,16 @@ class ConditionBoard:
             if type_ in self._untold or known.detector in self._running
         ]
 
-    def told(self, conditions: Iterable[KnownCondition]) -> None:
+    def mark_published(self, conditions: Iterable[KnownCondition]) -> None:
         """The API server has these; what changed meanwhile stays untold."""
-        for one in conditions:
-            known = self._known.get(one.type)
-            if known is not None and _same(known, one) and known.since == one.since:
-                self._untold.discard(one.type)
+        for condition in conditions:
+            known = self._known.get(condition.type)
+            if known is not None and _same(known, condition) and known.since == condition.since:
+                self._untold.discard(condition.type)
                 if not known.detector:
-                    del self._known[one.type]
+                    del self._known[condition.type]
 
-    def forget_told(self) -> None:
+    def forget_published(self) -> None:
         """The Node is a new object: it has none of them."""
         self._untold = set(self._known)
 

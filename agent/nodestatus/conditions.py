@@ -59,7 +59,7 @@ class NodeStatusWriter:
 
 
 class ConditionTeller:
-    """A Part. `heard` after every change of the board; `save` before it is told."""
+    """A Part. `notify` after every change of the board; `save` before it is told."""
 
     name = "conditions"
 
@@ -84,7 +84,7 @@ class ConditionTeller:
         self._renew_at = clock.monotonic() + START_SECONDS
         self._trouble = ""
 
-    def heard(self, news: ReportNews) -> None:
+    def notify(self, news: ReportNews) -> None:
         if news is ReportNews.STATE:
             self._due = self._clock.monotonic()
         elif news is ReportNews.UNSEEN:
@@ -118,9 +118,9 @@ class ConditionTeller:
                 self._due = self._clock.monotonic()
                 self._note(str(error))
                 return False
-            self._board.told(conditions)
+            self._board.mark_published(conditions)
             if new:
-                self._board.forget_told()
+                self._board.forget_published()
                 self._due = self._clock.monotonic()
         if whole:
             self._renew_at = now + self._renew * (1 - JITTER + 2 * JITTER * self._spread())

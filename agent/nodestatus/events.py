@@ -22,7 +22,7 @@ SELF = "kubenode-agent"
 
 
 class EventTeller:
-    """A Part. `heard` after every change of the tally."""
+    """A Part. `notify` after every change of the tally."""
 
     name = "events"
 
@@ -43,10 +43,10 @@ class EventTeller:
         self._bucket = TokenBucket(rate, burst, clock)
         self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
         self._woken = asyncio.Event()
-        self._told_at: dict[str, float] = {}
+        self._published_at: dict[str, float] = {}
         self._trouble = ""
 
-    def heard(self) -> None:
+    def notify(self) -> None:
         self._woken.set()
 
     async def run(self) -> None:
@@ -63,12 +63,14 @@ class EventTeller:
     def _next(self) -> tuple[EventEntry | None, float | None]:
         """The entry that may be told now, or the seconds until one may be."""
         now, soonest = self._clock.monotonic(), None
-        self._told_at = {k: at for k, at in self._told_at.items() if now - at < COUNT_SECONDS}
+        self._published_at = {
+            k: at for k, at in self._published_at.items() if now - at < COUNT_SECONDS
+        }
         for entry in self._tally.waiting():
-            if (at := self._told_at.get(entry.name)) is None:
+            if (at := self._published_at.get(entry.name)) is None:
                 return entry, None
-            left = at + COUNT_SECONDS - now
-            soonest = left if soonest is None else min(soonest, left)
+            remaining = at + COUNT_SECONDS - now
+            soonest = remaining if soonest is None else min(soonest, remaining)
         return None, soonest
 
     async def tell(self, entry: EventEntry) -> bool:
@@ -83,8 +85,8 @@ class EventTeller:
         except KubeError as error:
             self._note(str(error))
             return False
-        self._tally.told(entry, count)
-        self._told_at[entry.name] = self._clock.monotonic()
+        self._tally.mark_published(entry, count)
+        self._published_at[entry.name] = self._clock.monotonic()
         self._tally.own_up(SELF)
         self._backoff.reset()
         self._note("")

@@ -15,14 +15,14 @@ def conditions(known: Iterable[KnownCondition], now: datetime) -> dict[str, obje
     """The strategic merge patch of the Node's status: lists merge by `type`."""
     listed = [
         {
-            "type": one.type,
-            "status": one.status.value,
-            "reason": one.reason,
-            "message": one.message,
-            "lastHeartbeatTime": whole_second(max(now, one.since)),
-            "lastTransitionTime": whole_second(one.since),
+            "type": condition.type,
+            "status": condition.status.value,
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastHeartbeatTime": whole_second(max(now, condition.since)),
+            "lastTransitionTime": whole_second(condition.since),
         }
-        for one in known
+        for condition in known
     ]
     return {"status": {"conditions": listed}}
 

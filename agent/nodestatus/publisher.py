@@ -32,21 +32,21 @@ SAVE_SECONDS = 1.0
 
 def owners(detectors: Iterable[Detector]) -> dict[str, str]:
     """Condition type to the detector that owns it. Raises CannotStart."""
-    found: dict[str, str] = {}
+    by_type: dict[str, str] = {}
     for detector in detectors:
         for type_ in detector.conditions:
             if type_ in FOREIGN:
                 raise CannotStart(
                     f"detector {detector.name}: condition {type_} is kubelet's; take it out"
                 )
-            if (other := found.setdefault(type_, detector.name)) != detector.name:
+            if (other := by_type.setdefault(type_, detector.name)) != detector.name:
                 raise CannotStart(
                     f"condition {type_}: detectors {other} and {detector.name} both report it; "
                     "take it out of one of them"
                 )
-    if len(found) > MOST:
-        raise CannotStart(f"detectors report {len(found)} conditions, at most {MOST} are kept")
-    return found
+    if len(by_type) > MOST:
+        raise CannotStart(f"detectors report {len(by_type)} conditions, at most {MOST} are kept")
+    return by_type
 
 
 class SinkOf:
@@ -83,10 +83,10 @@ class Publisher:
         spread: Spread = random.random,
     ) -> None:
         self._outbox, self._clock, self._boot_id = outbox, clock, boot_id
-        left = outbox.load(boot_id)
-        self.board = ConditionBoard(owners(detectors), left.conditions)
+        contents = outbox.load(boot_id)
+        self.board = ConditionBoard(owners(detectors), contents.conditions)
         self.board.begin(clock.now())
-        self.tally = EventTally(left.events, left.left_out)
+        self.tally = EventTally(contents.events, contents.left_out)
         self.status = NodeStatusWriter(kube, node)
         self.conditions = ConditionTeller(
             self.board,
@@ -114,7 +114,7 @@ class Publisher:
         now = self._clock.now()
         if isinstance(report, EventReport):
             self.tally.put(report, now)
-            self.events.heard()
+            self.events.notify()
             self._unsaved.set()
             return
         before = self.board.status(report.type)
@@ -125,14 +125,14 @@ class Publisher:
             if self.refused == 1:
                 log.error("a report was refused", extra={"error": str(error)})
             return
-        self.conditions.heard(news)
+        self.conditions.notify(news)
         if news in (ReportNews.STATE, ReportNews.UNSEEN):
             self._unsaved.set()
-        if news is ReportNews.STATE and not self._first_look(report, before):
+        if news is ReportNews.STATE and not self._is_first_observation(report, before):
             self.tally.put(form.changed(report), now)
-            self.events.heard()
+            self.events.notify()
 
-    def _first_look(self, report: ConditionReport, before: str | None) -> bool:
+    def _is_first_observation(self, report: ConditionReport, before: str | None) -> bool:
         """Nothing happened: it was looked at, and found well."""
         unseen = before is None or before == "Unknown"
         return report.reason == NOT_LOOKED_AT or (unseen and report.status == "False")
@@ -151,7 +151,7 @@ class Publisher:
                 boot_id=self._boot_id,
                 conditions=self.board.all(),
                 events=self.tally.waiting(),
-                left_out=self.tally.left_out,
+                left_out=self.tally.dropped,
             )
         )
 

@@ -16,21 +16,21 @@ from agent.detectors import EventReport, Severity
 from agent.nodestatus.board import MESSAGE_BYTES, REASON_BYTES, cut
 
 MOST_WAITING = 256
-MOST_TOLD = 256
+MOST_PUBLISHED = 256
 SIMILAR = 10
 SIMILAR_FOR = timedelta(minutes=10)
 COUNTED_FOR = timedelta(minutes=50)
 """The API server forgets an Event after an hour; what comes later is a new one."""
 COMBINED = "(combined from similar events): "
-LEFT_OUT = "EventsLeftOut"
+EVENTS_DROPPED = "EventsLeftOut"
 
 
 class EventEntry(msgspec.Struct, kw_only=True):
     """One Event at the API server, told or to be told.
 
-    name   of the object: drawn from what it says and when it was said first
+    name         of the object: drawn from what it says and when it was said first
     first, last  when the host had it, the first and the newest time
-    told   of `count`, how many the API server has
+    told         of `count`, how many the API server has
     """
 
     name: str
@@ -49,7 +49,7 @@ class EventEntry(msgspec.Struct, kw_only=True):
         return (self.detector, self.reason, self.severity, message)
 
 
-class LeftOut(msgspec.Struct, kw_only=True):
+class DroppedEvents(msgspec.Struct, kw_only=True):
     """What was not told, and cannot be any more."""
 
     count: int = 0
@@ -68,15 +68,15 @@ class EventTally:
     def __init__(
         self,
         waiting: Iterable[EventEntry] = (),
-        left_out: LeftOut | None = None,
+        dropped: DroppedEvents | None = None,
         *,
         most_waiting: int = MOST_WAITING,
     ) -> None:
         self._most_waiting = most_waiting
         self._waiting: OrderedDict[tuple[str, ...], EventEntry] = OrderedDict()
-        self._told: OrderedDict[tuple[str, ...], EventEntry] = OrderedDict()
+        self._published: OrderedDict[tuple[str, ...], EventEntry] = OrderedDict()
         self._kinds: OrderedDict[tuple[str, ...], list[datetime]] = OrderedDict()
-        self.left_out = left_out or LeftOut()
+        self.dropped = dropped or DroppedEvents()
         for entry in waiting:
             self._wait(entry)
 
@@ -85,8 +85,10 @@ class EventTally:
         entry = self._entry(report, at)
         known = self._waiting.get(entry.content)
         if known is None:
-            told = self._told.pop(entry.content, None)
-            known = told if told is not None and at - told.first <= COUNTED_FOR else None
+            published = self._published.pop(entry.content, None)
+            known = (
+                published if published is not None and at - published.first <= COUNTED_FOR else None
+            )
         if known is None:
             self._wait(entry)
             return entry
@@ -101,7 +103,7 @@ class EventTally:
         reason = cut(report.reason, REASON_BYTES) or "Unknown"
         kind = (report.detector, reason, report.severity)
         exact = (*kind, message)
-        if exact not in self._waiting and exact not in self._told and self._many(kind, at):
+        if exact not in self._waiting and exact not in self._published and self._many(kind, at):
             message = cut(COMBINED + report.message, MESSAGE_BYTES)
         digest = hashlib.sha256("\0".join((*kind, message, at.isoformat())).encode())
         return EventEntry(
@@ -119,40 +121,43 @@ class EventTally:
         times = [t for t in self._kinds.pop(kind, []) if at - t < SIMILAR_FOR]
         many = len(times) >= SIMILAR
         self._kinds[kind] = times if many else [*times, at]
-        if len(self._kinds) > MOST_TOLD:
+        if len(self._kinds) > MOST_PUBLISHED:
             self._kinds.popitem(last=False)
         return many
 
     def _wait(self, entry: EventEntry) -> None:
         self._waiting[entry.content] = entry
         if len(self._waiting) > self._most_waiting:
-            oldest = next(key for key, e in self._waiting.items() if e.reason != LEFT_OUT)
+            oldest = next(key for key, e in self._waiting.items() if e.reason != EVENTS_DROPPED)
             dropped = self._waiting.pop(oldest)
-            self.left_out.add(dropped.count - dropped.told, dropped.first, dropped.last)
+            self.dropped.add(dropped.count - dropped.told, dropped.first, dropped.last)
 
     def waiting(self) -> list[EventEntry]:
         """Oldest first."""
         return list(self._waiting.values())
 
-    def told(self, entry: EventEntry, count: int) -> None:
+    def mark_published(self, entry: EventEntry, count: int) -> None:
         """The API server has `count` of it."""
         entry.told = count
         if entry.told >= entry.count and self._waiting.pop(entry.content, None) is not None:
-            self._told[entry.content] = entry
-            if len(self._told) > MOST_TOLD:
-                self._told.popitem(last=False)
+            self._published[entry.content] = entry
+            if len(self._published) > MOST_PUBLISHED:
+                self._published.popitem(last=False)
 
     def own_up(self, detector: str) -> None:
         """What was left out becomes the next to be told, unless that waits already."""
-        left = self.left_out
-        if not left.count or left.first is None or left.last is None:
+        dropped = self.dropped
+        if not dropped.count or dropped.first is None or dropped.last is None:
             return
-        if any(entry.reason == LEFT_OUT for entry in self._waiting.values()):
+        if any(entry.reason == EVENTS_DROPPED for entry in self._waiting.values()):
             return
-        self.left_out = LeftOut()
-        span = f"between {left.first:%Y-%m-%dT%H:%M:%SZ} and {left.last:%Y-%m-%dT%H:%M:%SZ}"
-        message = f"{left.count} events of this node {span} were too many to keep and are not told"
+        self.dropped = DroppedEvents()
+        span = f"between {dropped.first:%Y-%m-%dT%H:%M:%SZ} and {dropped.last:%Y-%m-%dT%H:%M:%SZ}"
+        message = (
+            f"{dropped.count} events of this node {span} were too many to keep and are not told"
+        )
         entry = self.put(
-            EventReport(LEFT_OUT, message, Severity.WARNING, left.last, detector), left.last
+            EventReport(EVENTS_DROPPED, message, Severity.WARNING, dropped.last, detector),
+            dropped.last,
         )
         self._waiting.move_to_end(entry.content, last=False)

@@ -51,16 +51,16 @@ class Outbox:
         """What an earlier process left; conditions only of the boot that runs."""
         try:
             self._disk.make_folder(self._folder)
-            found = _decode(self._disk.read(self._folder / FILE))
+            contents = _decode(self._disk.read(self._folder / FILE))
         except FileNotFoundError:
             return OutboxContents(boot_id=boot_id)
         except (OSError, msgspec.DecodeError) as error:
             log.warning("what was not told before is lost", extra={"error": str(error)})
             return OutboxContents(boot_id=boot_id)
-        if not boot_id or found.boot_id != boot_id:
-            found.conditions = []
-        found.boot_id = boot_id
-        return found
+        if not boot_id or contents.boot_id != boot_id:
+            contents.conditions = []
+        contents.boot_id = boot_id
+        return contents
 
     async def save(self, contents: OutboxContents) -> None:
         """Returns when it is on disk, cannot be, or after PATIENCE."""

@@ -3,7 +3,7 @@
 import msgspec
 
 from agent.nodestatus.board import KnownCondition
-from agent.nodestatus.tally import EventEntry, LeftOut
+from agent.nodestatus.tally import DroppedEvents, EventEntry
 
 
 class OutboxContents(msgspec.Struct, kw_only=True):
@@ -12,4 +12,4 @@ class OutboxContents(msgspec.Struct, kw_only=True):
     boot_id: str = ""
     conditions: list[KnownCondition] = msgspec.field(default_factory=list)
     events: list[EventEntry] = msgspec.field(default_factory=list)
-    left_out: LeftOut = msgspec.field(default_factory=LeftOut)
+    left_out: DroppedEvents = msgspec.field(default_factory=DroppedEvents)

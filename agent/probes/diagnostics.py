@@ -38,7 +38,7 @@ class Diagnostics:
         name = args.get("name", "")
         if not _NAME.fullmatch(name):
             raise CannotAnswer(f"name {name!r}: small letters, digits, . and - only, at most 100")
-        asked = BundleRequest(
+        request = BundleRequest(
             name=name,
             parts=parts,
             by=args.get("by") or "a person",
@@ -48,7 +48,7 @@ class Diagnostics:
             limit=COLLECT_SECONDS,
         )
         try:
-            made = await self.collector.collect(asked)
+            made = await self.collector.collect(request)
         except HostError as error:
             raise CannotAnswer(str(error)) from error
         answer: dict[str, bool | int | float | str] = {"path": str(made.path)}

@@ -57,11 +57,11 @@ NO_ARGS: Mapping[str, str] = {}
 class HostProbes:
     """Implements Probes.
 
-    state_dir  a folder of ours on the disk that is asked about; also where writing is tried
-    root       where the host's files are seen
+    state_dir    a folder of ours on the disk that is asked about; also where writing is tried
+    root         where the host's files are seen
     diagnostics  who makes bundles for people; None: nobody
-    time       who keeps the clock; None: only the kernel is asked
-    containers  the container runtime; None: unused images are unknown
+    time         who keeps the clock; None: only the kernel is asked
+    containers   the container runtime; None: unused images are unknown
     """
 
     def __init__(
@@ -168,9 +168,9 @@ class HostProbes:
         answer["d_state_process"] = await self._patience.wait_for(
             lambda: readings.hangs_in_kernel(self._root), READ_SECONDS, "tasks"
         )
-        found = {
+        service_states = {
             "kubelet_state": await services.kubelet(self._host),
             "runtime_state": await services.runtime(self._host),
             "time_unit": await services.time_daemon(self._host),
         }
-        return answer | {name: state for name, state in found.items() if state is not None}
+        return answer | {name: state for name, state in service_states.items() if state is not None}

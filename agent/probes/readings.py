@@ -135,15 +135,15 @@ def hangs_in_kernel(root: str = "/", seconds: float = UNINTERRUPTIBLE_SECONDS) -
 
 def _in_state_d(root: str) -> frozenset[tuple[str, str]]:
     """(pid, start time) of the tasks in state D."""
-    found = set()
+    tasks = set()
     for entry in os.listdir(Path(root, "proc")):
         if not entry.isdecimal():
             continue
         # The name stands in brackets and may hold anything, brackets and blanks too.
         fields = _read(root, f"proc/{entry}/stat").rpartition(")")[2].split()
         if len(fields) > 19 and fields[0] == "D":
-            found.add((entry, fields[19]))
-    return frozenset(found)
+            tasks.add((entry, fields[19]))
+    return frozenset(tasks)
 
 
 def _platform(root: str) -> str:

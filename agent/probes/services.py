@@ -41,8 +41,8 @@ async def kubelet(host: Host) -> str | None:
     request = f"GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode()
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(ANSWER_SECONDS):
-            said = await _talk(await asyncio.open_connection(address, port), request)
-            return "running" if said.startswith(b"HTTP/1.1 200") else "hung"
+            reply = await _talk(await asyncio.open_connection(address, port), request)
+            return "running" if reply.startswith(b"HTTP/1.1 200") else "hung"
     return "hung"
 
 
@@ -58,8 +58,8 @@ async def runtime(host: Host) -> str | None:
             return "error"
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
-                said = await _talk(await asyncio.open_unix_connection(socket), _HTTP2_PREFACE)
-                return "ok" if said else "hung"
+                reply = await _talk(await asyncio.open_unix_connection(socket), _HTTP2_PREFACE)
+                return "ok" if reply else "hung"
         return "hung"
     return None
 
@@ -80,11 +80,13 @@ async def _unit(host: Host, name: str) -> Unit | None:
         raise CannotAnswer(str(error)) from error
 
 
-async def _talk(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], words: bytes) -> bytes:
+async def _talk(
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], request: bytes
+) -> bytes:
     """The beginning of what is answered; b"" when the other side hangs up without a word."""
     reader, writer = streams
     try:
-        writer.write(words)
+        writer.write(request)
         await writer.drain()
         return await reader.read(64)
     finally:

@@ -24,7 +24,7 @@ class Remembered(Generic[K, V]):
     def __init__(self, clock: Clock, *, seconds: float, most: int) -> None:
         self._clock, self._seconds, self._most = clock, seconds, most
         self._known: OrderedDict[K, tuple[float, V]] = OrderedDict()
-        self._asked: dict[K, asyncio.Future[V]] = {}
+        self._pending: dict[K, asyncio.Future[V]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -34,22 +34,22 @@ class Remembered(Generic[K, V]):
         known = self._known.get(key)
         if known is not None and self._clock.monotonic() < known[0]:
             return known[1]
-        asked = self._asked.get(key)
-        if asked is None:
-            asked = self._asked[key] = asyncio.ensure_future(self._find(key, ask))
-            asked.add_done_callback(lambda done: self._over(key, done))
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._pending[key] = asyncio.ensure_future(self._find(key, ask))
+            pending.add_done_callback(lambda done: self._drop_request(key, done))
         # A cancelled waiter must not cancel the request for the others.
-        return await asyncio.shield(asked)
+        return await asyncio.shield(pending)
 
     async def _find(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        found = await ask()
-        self._known[key] = self._clock.monotonic() + self._seconds, found
+        response = await ask()
+        self._known[key] = self._clock.monotonic() + self._seconds, response
         self._known.move_to_end(key)
         if len(self._known) > self._most:
             self._known.popitem(last=False)
-        return found
+        return response
 
-    def _over(self, key: K, done: "asyncio.Future[V]") -> None:
-        self._asked.pop(key, None)
+    def _drop_request(self, key: K, done: "asyncio.Future[V]") -> None:
+        self._pending.pop(key, None)
         if not done.cancelled():
             done.exception()  # mark it as retrieved, as nobody may be waiting any more

@@ -19,10 +19,10 @@ def users_of(namespace: str, more: Iterable[str] = ()) -> dict[str, frozenset[st
 
     more: additional KIND=USER. Raises ValueError.
     """
-    found = {kind: {f"{ACCOUNT}{namespace}:{name}"} for kind, name in KINDS.items()}
+    users_by_kind = {kind: {f"{ACCOUNT}{namespace}:{name}"} for kind, name in KINDS.items()}
     for each in more:
         kind, equals, user = each.partition("=")
         if not (kind and equals and user):
             raise ValueError(f"{each!r}: write KIND=USER")
-        found.setdefault(kind, set()).add(user)
-    return {kind: frozenset(users) for kind, users in found.items()}
+        users_by_kind.setdefault(kind, set()).add(user)
+    return {kind: frozenset(users) for kind, users in users_by_kind.items()}

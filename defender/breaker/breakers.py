@@ -10,7 +10,7 @@ from datetime import datetime
 
 from defender.breaker.cause import causes_of
 from defender.breaker.control_path import SCOPE, SHUT_DOWN, ControlPath, Thaw
-from defender.breaker.faults import JobReport, excused, fault_of, not_ready_since, told_by
+from defender.breaker.faults import JobReport, excused, fault_of, not_ready_since, report_job
 from defender.breaker.group import BreakerNode
 from defender.breaker.step import PACE, BreakerTimes
 from defender.breaker.watch import BreakerWatch
@@ -49,7 +49,7 @@ class BreakerRegistry:
         self._members = 0
         self._touched = False
         self._looked: datetime | None = None
-        self._said = 0
+        self._reported_version = 0
 
     # -- what happens -------------------------------------------------------------------------
 
@@ -136,9 +136,9 @@ class BreakerRegistry:
         ready = node.is_ready
         if ready:
             self._last_ready[name] = uid, now
-        seen_uid, last_ready = self._last_ready.get(name, ("", None))
+        ready_uid, last_ready = self._last_ready.get(name, ("", None))
         down = not_ready_since(
-            node, now, last_ready if seen_uid == uid else None, self._down.get(name)
+            node, now, last_ready if ready_uid == uid else None, self._down.get(name)
         )
         (self._down.pop(name, None) if down is None else self._down.__setitem__(name, down))
         ours = down is not None and excused(down, self._ledger.open_on(name))
@@ -149,7 +149,7 @@ class BreakerRegistry:
             counted=member.counted,
             ready=ready,
             fault=fault_of(None if ours else down, jobs.values()),
-            climbs=tuple(climb for told in jobs.values() for climb in told.climbs),
+            climbs=tuple(climb for report in jobs.values() for climb in report.climbs),
             causes=causes_of(node),
         )
 
@@ -169,19 +169,19 @@ class BreakerRegistry:
         if job is None:
             return
         node, name = job.spec.node_name, job.metadata.name
-        told = told_by(new, now) if new is not None else None
+        report = report_job(new, now) if new is not None else None
         jobs = self._jobs.setdefault(node, {})
-        if told is not None:
-            jobs[name] = told
+        if report is not None:
+            jobs[name] = report
         else:
             jobs.pop(name, None)
         if not jobs:
             del self._jobs[node]
         self.node_changed(node, now)
 
-    def heard(self, signs: Mapping[str, datetime], now: datetime) -> None:
+    def evaluate_signs(self, signs: Mapping[str, datetime], now: datetime) -> None:
         """Evaluate when hosts last showed that they run, by signs other than kubelet heartbeats."""
-        if self.control_path.heard(signs, self._members, now):
+        if self.control_path.evaluate_signs(signs, self._members, now):
             self.version += 1
 
     def lift(self, thaw: Thaw) -> bool:
@@ -199,11 +199,11 @@ class BreakerRegistry:
 
     def advance(self, now: datetime) -> bool:
         """Let time pass. Return whether a breaker has changed since the last call."""
-        self._look(now)
-        changed, self._said = self._said != self.version, self.version
+        self._advance_watches(now)
+        changed, self._reported_version = self._reported_version != self.version, self.version
         return changed
 
-    def _look(self, now: datetime) -> None:
+    def _advance_watches(self, now: datetime) -> None:
         if not self.loaded:
             return
         for name in [name for name, at in self._due.items() if at <= now]:
@@ -211,7 +211,9 @@ class BreakerRegistry:
             self.node_changed(name, now)
         for name in list(self._excused):
             self.node_changed(name, now)
-        in_time = self._looked is None or not (self._looked <= now < self._looked + self.pace.look)
+        in_time = self._looked is None or not (
+            self._looked <= now < self._looked + self.pace.check_interval
+        )
         if not (self._touched or in_time):
             return
         self._touched, self._looked = False, now if in_time else self._looked
@@ -243,7 +245,7 @@ class BreakerRegistry:
         if not self.loaded:
             message = "nodes and jobs are not all loaded yet"
             return LimitRefusal(Reason.STALE_DATA, message, case.later())
-        self._look(case.now)
+        self._advance_watches(case.now)
         watch = self._watches.get(case.policy.name)
         if watch is None:
             return None

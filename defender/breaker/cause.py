@@ -13,7 +13,7 @@ from kubenode.runtime.kube.objects import Node
 
 COMPONENT_REVISION = "kubenode.io/component-revision"
 LONGEST_VALUE = 253
-WORDS = {"componentRevision": "component revision", "kernel": "kernel", "image": "image"}
+CAUSE_TITLES = {"componentRevision": "component revision", "kernel": "kernel", "image": "image"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class FailureShare:
 def causes_of(node: Node) -> tuple[tuple[str, str], ...]:
     """Return what the node may have in common with others: (cause, value)."""
     info = node.status.node_info
-    found = {
+    candidates = {
         "kernel": info.kernel_version,
         "image": info.os_image,
         "componentRevision": node.metadata.annotations.get(COMPONENT_REVISION, ""),
     }
-    return tuple((cause, value[:LONGEST_VALUE]) for cause, value in found.items() if value)
+    return tuple((cause, value[:LONGEST_VALUE]) for cause, value in candidates.items() if value)
 
 
 def lift(having: FailureShare, others: FailureShare) -> float:
@@ -53,11 +53,11 @@ def shared(having: FailureShare, others: FailureShare, rule: CommonCause, *, kno
     return having.faults >= part * rule.min_faults and lift(having, others) >= part * rule.lift
 
 
-def in_words(
+def describe_cause(
     cause: str, value: str, having: FailureShare, others: FailureShare, rule: CommonCause
 ) -> str:
     """Return the message about the cause."""
     return (
-        f"{WORDS[cause]} {value}: {having.faults} of {having.nodes} nodes with it failed within"
-        f" {format_duration(rule.within)}, {others.faults} of {others.nodes} without it"
+        f"{CAUSE_TITLES[cause]} {value}: {having.faults} of {having.nodes} nodes with it failed"
+        f" within {format_duration(rule.within)}, {others.faults} of {others.nodes} without it"
     )

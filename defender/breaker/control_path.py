@@ -87,7 +87,7 @@ class ControlPath:
         ends = (bisect_right(times, at + self._together) for at in times)
         return max(end - begin for begin, end in enumerate(ends))
 
-    def heard(self, signs: Mapping[str, datetime], members: int, now: datetime) -> bool:
+    def evaluate_signs(self, signs: Mapping[str, datetime], members: int, now: datetime) -> bool:
         """Evaluate signs of life. Return whether a freeze begins.
 
         Hosts without signs in either direction do not count.
@@ -109,9 +109,9 @@ class ControlPath:
         self.frozen = Frozen(now, why, frozenset(self._silent))
         return True
 
-    def recall(self, told: Iterable[BreakerStatus]) -> None:
+    def recall(self, statuses: Iterable[BreakerStatus]) -> None:
         """Restore a freeze from a policy's status. It lasts until heartbeats are back."""
-        for entry in told:
+        for entry in statuses:
             if entry.scope == SCOPE and self.frozen is None and not self._lifted(entry.since):
                 self.frozen = Frozen(entry.since, entry.why)
 

@@ -58,7 +58,7 @@ class NodeFault:
     classes: frozenset[str] = frozenset()
 
 
-def told_by(job: ObservedJob, now: datetime) -> JobReport | None:
+def report_job(job: ObservedJob, now: datetime) -> JobReport | None:
     """Return the report of the job, None if it reports no fault.
 
     No fault are dry runs, harmless jobs, planned events, symptoms during the startup grace, and
@@ -98,26 +98,26 @@ def not_ready_since(
         return None
     ready = node.ready_condition
     turned = ready.last_transition_time if ready is not None else None
-    said = as_written(turned) if turned is not None else None
-    since = min(max(said or now, last_ready or said or now), now)
+    written_at = as_written(turned) if turned is not None else None
+    since = min(max(written_at or now, last_ready or written_at or now), now)
     return since if before is None else min(before, since)
 
 
-def excused(since: datetime, held: Iterable[LedgerPermit]) -> bool:
+def excused(since: datetime, permits: Iterable[LedgerPermit]) -> bool:
     """Return whether the node became not ready under a permit, which is the effect of our own
     act.
     """
-    return any(each.granted_at <= since + SLACK for each in held)
+    return any(each.granted_at <= since + SLACK for each in permits)
 
 
 def fault_of(not_ready: datetime | None, jobs: Iterable[JobReport]) -> NodeFault | None:
     """Return the present fault since its first sign; without one, the latest of a closed job, or
     None.
     """
-    told = list(jobs)
-    current = [job for job in told if job.open]
+    reports = list(jobs)
+    current = [job for job in reports if job.open]
     signs = [job.since for job in current] + ([not_ready] if not_ready is not None else [])
     if signs:
         return NodeFault(min(signs), True, frozenset(job.fault_class for job in current))
-    past = max((job.since for job in told), default=None)
+    past = max((job.since for job in reports), default=None)
     return NodeFault(past, False) if past is not None else None

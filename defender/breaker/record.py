@@ -7,13 +7,13 @@ MOST_CHANGES = 64
 """Greatest number of breakers and changes in a status, as the CRD allows."""
 
 
-def told(scope: str, state: ScopeState) -> BreakerStatus:
+def to_status(scope: str, state: ScopeState) -> BreakerStatus:
     assert state.since is not None
     return BreakerStatus(scope=scope, state=state.state, since=state.since, why=state.why[:1024])
 
 
 def change(scope: str, state: ScopeState) -> BreakerChange:
-    return BreakerChange(**told(scope, state).model_dump())
+    return BreakerChange(**to_status(scope, state).model_dump())
 
 
 def recalled(entry: BreakerStatus, known: ScopeState | None) -> ScopeState:

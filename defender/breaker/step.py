@@ -27,19 +27,22 @@ class BreakerTimes:
     new: window of `newFaultsPer10m`.
     soon: time to ask again while a half-open breaker lets few acts pass.
     together: heartbeats that stop within this time stop together.
-    look: interval of checks for changes that only time can cause.
+    check_interval: interval of checks for changes that only time can cause.
     """
 
     calm: timedelta = timedelta(minutes=5)
     new: timedelta = timedelta(minutes=10)
     soon: timedelta = timedelta(minutes=1)
     together: timedelta = timedelta(minutes=2)
-    look: timedelta = timedelta(seconds=1)
+    check_interval: timedelta = timedelta(seconds=1)
 
     def faster(self, speed: float) -> "BreakerTimes":
         """Return the times divided by `speed`."""
         return BreakerTimes(
-            *(each / speed for each in (self.calm, self.new, self.soon, self.together, self.look))
+            *(
+                each / speed
+                for each in (self.calm, self.new, self.soon, self.together, self.check_interval)
+            )
         )
 
 
@@ -92,20 +95,20 @@ CLOSED = ScopeState()
 
 
 def step(
-    state: ScopeState, seen: ScopeObservation, breaker: Breaker, pace: BreakerTimes = PACE
+    state: ScopeState, observation: ScopeObservation, breaker: Breaker, pace: BreakerTimes = PACE
 ) -> ScopeState:
     """Return the state now."""
-    state = _not_ahead(state, seen.now)
+    state = _not_ahead(state, observation.now)
     match state.state:
         case BreakerState.CLOSED:
-            why = trouble(seen, breaker.trip, pace)
-            return _opened(why, seen.now) if why else state
+            why = trouble(observation, breaker.trip, pace)
+            return _opened(why, observation.now) if why else state
         case BreakerState.OPEN:
-            return _while_open(state, seen, breaker, pace)
+            return _while_open(state, observation, breaker, pace)
         case BreakerState.HALF_OPEN:
-            if why := trouble(seen, breaker.trip, pace):
-                return _opened(f"again: {why}", seen.now)
-            return _while_half_open(state, seen, breaker.resume)
+            if why := trouble(observation, breaker.trip, pace):
+                return _opened(f"again: {why}", observation.now)
+            return _while_half_open(state, observation, breaker.resume)
 
 
 def _not_ahead(state: ScopeState, now: datetime) -> ScopeState:
@@ -124,21 +127,21 @@ def _opened(why: str, now: datetime) -> ScopeState:
 
 
 def _while_open(
-    state: ScopeState, seen: ScopeObservation, breaker: Breaker, pace: BreakerTimes
+    state: ScopeState, observation: ScopeObservation, breaker: Breaker, pace: BreakerTimes
 ) -> ScopeState:
     assert state.since is not None
-    if not _calm(seen, breaker.trip):
+    if not _calm(observation, breaker.trip):
         return state if state.calm_since is None else replace(state, calm_since=None)
     if state.calm_since is None:
-        state = replace(state, calm_since=seen.now)
-    if seen.now < half_opens_at(state, breaker, seen.now, pace):
+        state = replace(state, calm_since=observation.now)
+    if observation.now < half_opens_at(state, breaker, observation.now, pace):
         return state
     why = (
-        f"{_unhealthy(seen)} after {format_duration(pace.calm)} of calm:"
+        f"{_unhealthy(observation)} after {format_duration(pace.calm)} of calm:"
         f" {breaker.resume.start} at once, times {breaker.resume.factor}"
         f" every {format_duration(breaker.resume.every)}"
     )
-    return ScopeState(BreakerState.HALF_OPEN, seen.now, why, counts_from=seen.now)
+    return ScopeState(BreakerState.HALF_OPEN, observation.now, why, counts_from=observation.now)
 
 
 def half_opens_at(
@@ -149,11 +152,16 @@ def half_opens_at(
     return max(state.since + breaker.open, (state.calm_since or now) + pace.calm)
 
 
-def _while_half_open(state: ScopeState, seen: ScopeObservation, resume: Resume) -> ScopeState:
-    if not _steps(state, resume, seen.now) or quota(state, resume, seen.now) < seen.limit:
+def _while_half_open(
+    state: ScopeState, observation: ScopeObservation, resume: Resume
+) -> ScopeState:
+    if (
+        not _steps(state, resume, observation.now)
+        or quota(state, resume, observation.now) < observation.limit
+    ):
         return state
-    why = f"{_unhealthy(seen)}: the normal limits rule"
-    return ScopeState(BreakerState.CLOSED, seen.now, why, counts_from=state.counts_from)
+    why = f"{_unhealthy(observation)}: the normal limits rule"
+    return ScopeState(BreakerState.CLOSED, observation.now, why, counts_from=state.counts_from)
 
 
 def quota(state: ScopeState, resume: Resume, now: datetime) -> int:
@@ -170,34 +178,36 @@ def _steps(state: ScopeState, resume: Resume, now: datetime) -> int:
 # -- what is too much -----------------------------------------------------------------------------
 
 
-def trouble(seen: ScopeObservation, trip: Trip, pace: BreakerTimes = PACE) -> str:
+def trouble(observation: ScopeObservation, trip: Trip, pace: BreakerTimes = PACE) -> str:
     """Return why the breaker opens, "" if it does not. Counts below `minNodes` do not open it."""
-    least, members = trip.min_nodes, seen.members
-    if seen.unhealthy >= max(least, _share(trip.unhealthy_ratio, members)):
-        return f"{_unhealthy(seen)}, {_opens_at(trip.unhealthy_ratio)}"
-    if seen.new >= max(least, _share(trip.new_faults_per10m, members)):
+    least, members = trip.min_nodes, observation.members
+    if observation.unhealthy >= max(least, _share(trip.unhealthy_ratio, members)):
+        return f"{_unhealthy(observation)}, {_opens_at(trip.unhealthy_ratio)}"
+    if observation.new >= max(least, _share(trip.new_faults_per10m, members)):
         share, window = _opens_at(trip.new_faults_per10m), format_duration(pace.new)
-        return f"{seen.new} of {members} nodes failed within {window}, {share}"
-    if seen.climbed >= max(least, trip.escalations.count):
+        return f"{observation.new} of {members} nodes failed within {window}, {share}"
+    if observation.climbed >= max(least, trip.escalations.count):
         per = format_duration(trip.escalations.per)
         return (
-            f"{seen.climbed} jobs of {seen.rule} climbed to rung {seen.rung} within {per},"
-            f" {_opens_at(trip.escalations.count)}"
+            f"{observation.climbed} jobs of {observation.rule} climbed to rung {observation.rung}"
+            f" within {per}, {_opens_at(trip.escalations.count)}"
         )
     return ""
 
 
-def _calm(seen: ScopeObservation, trip: Trip) -> bool:
+def _calm(observation: ScopeObservation, trip: Trip) -> bool:
     """Return whether fewer than half of the unhealthy nodes that open the breaker are unhealthy."""
-    return 2 * seen.unhealthy < max(trip.min_nodes, _share(trip.unhealthy_ratio, seen.members))
+    return 2 * observation.unhealthy < max(
+        trip.min_nodes, _share(trip.unhealthy_ratio, observation.members)
+    )
 
 
 def _share(share: int | str, members: int) -> float:
     return int(share[:-1]) * members / 100 if isinstance(share, str) else share
 
 
-def _unhealthy(seen: ScopeObservation) -> str:
-    return f"{seen.unhealthy} of {seen.members} nodes are unhealthy"
+def _unhealthy(observation: ScopeObservation) -> str:
+    return f"{observation.unhealthy} of {observation.members} nodes are unhealthy"
 
 
 def _opens_at(share: int | str) -> str:

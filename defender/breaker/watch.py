@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from defender.breaker.cause import FailureShare, in_words, shared
+from defender.breaker.cause import FailureShare, describe_cause, shared
 from defender.breaker.group import BreakerGroup, BreakerNode
 from defender.breaker.normal import at_once
-from defender.breaker.record import MOST_CHANGES, change, recalled, told
+from defender.breaker.record import MOST_CHANGES, change, recalled, to_status
 from defender.breaker.step import CLOSED, PACE, BreakerTimes, ScopeObservation, ScopeState, step
 from defender.coverage import CLUSTER
 from defender.policies import LoadedPolicy
@@ -206,7 +206,7 @@ class BreakerWatch:
 
     def _step(self, scope: str, now: datetime) -> bool:
         before = self.state(scope)
-        after = step(before, self.seen(scope, before, now), self.spec.breaker, self.pace)
+        after = step(before, self.observe(scope, before, now), self.spec.breaker, self.pace)
         if after is before:
             self._tidy(scope)
             return False
@@ -233,7 +233,7 @@ class BreakerWatch:
             del self._groups[scope]
             self.states.pop(scope, None)
 
-    def seen(self, scope: str, state: ScopeState, now: datetime) -> ScopeObservation:
+    def observe(self, scope: str, state: ScopeState, now: datetime) -> ScopeObservation:
         group, trip = self.group(scope), self.spec.breaker.trip
         climbed, rule, rung = (0, "", 0)
         if group.climbs:
@@ -265,8 +265,8 @@ class BreakerWatch:
                 self.whole.failed_since(since) - having.faults, self.whole.members - having.nodes
             )
             if shared(having, others, rule, known=cause in before):
-                words = in_words(*cause, having, others, rule)
-                self.causes[cause] = before.get(cause, words)
+                description = describe_cause(*cause, having, others, rule)
+                self.causes[cause] = before.get(cause, description)
         for cause in [cause for cause, group in self._having.items() if not group.everyone]:
             del self._having[cause]
         return self.causes.keys() != before.keys()
@@ -275,12 +275,12 @@ class BreakerWatch:
 
     def status(self) -> list[BreakerStatus]:
         """Return the breakers that are not closed, the latest change first."""
-        found = [
-            told(scope, state)
+        statuses = [
+            to_status(scope, state)
             for scope, state in self.states.items()
             if state.state is not BreakerState.CLOSED
         ]
-        return sorted(found, key=lambda each: each.since, reverse=True)[:MOST_CHANGES]
+        return sorted(statuses, key=lambda each: each.since, reverse=True)[:MOST_CHANGES]
 
     def recall(self) -> None:
         """Restore states from the policy's status, unless newer ones are known."""

@@ -46,7 +46,7 @@ class Charge(Protocol):
         """Start after the lease was acquired. Raises KubeError and ValueError; then try again."""
         ...
 
-    async def look(self) -> None:
+    async def sync_ledger(self) -> None:
         """Bring the ledger up to date with what other replicas took. Raises NotInCharge."""
         ...
 
@@ -56,7 +56,7 @@ class Charge(Protocol):
         """
         ...
 
-    async def take(self, held: LedgerPermit) -> bool:
+    async def take(self, permit: LedgerPermit) -> bool:
         """Take a permit that was just entered. Return False if others took something meanwhile.
 
         The permit is then removed from the ledger. Raises NotInCharge; then it is removed as well,
@@ -64,11 +64,11 @@ class Charge(Protocol):
         """
         ...
 
-    async def confirm(self, held: LedgerPermit, mark: object) -> None:
+    async def confirm(self, permit: LedgerPermit, mark: object) -> None:
         """Check that the grant still counts, now that its Permit is written. Raises NotInCharge."""
         ...
 
-    async def tell(self, held: LedgerPermit) -> None:
+    async def tell(self, permit: LedgerPermit) -> None:
         """Report the state of the permit to other replicas. If that fails, they learn it later."""
         ...
 
@@ -103,26 +103,26 @@ class Solo:
     def mark(self) -> object:
         return None
 
-    async def look(self) -> None:
+    async def sync_ledger(self) -> None:
         if why := self.why_not():
             raise NotInCharge(why)
 
     def gate(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
-    async def take(self, held: LedgerPermit) -> bool:
-        held.late = False
+    async def take(self, permit: LedgerPermit) -> bool:
+        permit.late = False
         return True
 
-    async def confirm(self, held: LedgerPermit, mark: object) -> None:
+    async def confirm(self, permit: LedgerPermit, mark: object) -> None:
         """Check the lease. A slow creation may have succeeded after another leader listed the
         Permits.
         """
         if why := self.why_not():
-            held.late = True
+            permit.late = True
             raise NotInCharge(why)
 
-    async def tell(self, held: LedgerPermit) -> None:
+    async def tell(self, permit: LedgerPermit) -> None:
         return
 
 

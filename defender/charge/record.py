@@ -30,10 +30,12 @@ class RecordStore:
         """
         text = await self._note.read()
         try:
-            found = msgspec.json.decode(text or "null", type=_StoredRecord)
+            stored = msgspec.json.decode(text or "null", type=_StoredRecord)
         except ValueError:
             return CoordinationRecord(CoordinationMode.PERMITS)
-        return CoordinationRecord(found.mode, found.term, found.epoch, found.replid, found.floor)
+        return CoordinationRecord(
+            stored.mode, stored.term, stored.epoch, stored.replid, stored.floor
+        )
 
     async def write(self, record: CoordinationRecord) -> None:
         """Replace the record that was read last. Raises Conflict or AlreadyExists if it has changed

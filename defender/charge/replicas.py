@@ -110,14 +110,14 @@ class Shared:
         await self._probe()
         done = False
         while True:
-            after = step(self.state, self._seen(done), self._times)
+            after = step(self.state, self._observe(done), self._times)
             moved, self.state = after.phase is not self.state.phase, after
             if not moved and (done or not await self._act()):
                 break
             done = not moved
         await self._keep_up()
 
-    def _seen(self, done: bool = False) -> CoordinationObservation:
+    def _observe(self, done: bool = False) -> CoordinationObservation:
         now = self._clock.monotonic()
         return CoordinationObservation(
             now, self._term(), self._record, self._read_at, self._redis, self._redis_since, done
@@ -130,16 +130,16 @@ class Shared:
             return None
 
     async def _read(self) -> None:
-        asked = self._clock.monotonic()
+        requested_at = self._clock.monotonic()
         try:
             record = await self._recorder.read()
         except KubeError as error:
             log.info("who answers could not be read", extra={"why": str(error)})
             return
-        self._know(record, asked)
+        self._know(record, requested_at)
 
-    def _know(self, record: CoordinationRecord, asked: float) -> None:
-        self._record, self._read_at = record, asked
+    def _know(self, record: CoordinationRecord, requested_at: float) -> None:
+        self._record, self._read_at = record, requested_at
         reign = RedisEpoch(record.epoch, record.replid)
         if record.mode is CoordinationMode.REDIS and reign != self._reign:
             self._reign, self._since, self._floor = reign, EVERYTHING, record.floor
@@ -147,12 +147,12 @@ class Shared:
 
     async def _probe(self) -> None:
         try:
-            found = (await self._log.probe(secrets.token_hex(4))).reign
+            reign = (await self._log.probe(secrets.token_hex(4))).reign
         except (Away, Unfit) as error:
             self._lost(error)
             return
         record = self._record
-        ours = record is not None and found == RedisEpoch(record.epoch, record.replid)
+        ours = record is not None and reign == RedisEpoch(record.epoch, record.replid)
         self._now_is(Redis.OURS if ours else Redis.STRANGE)
 
     def _now_is(self, redis: Redis) -> None:
@@ -183,14 +183,14 @@ class Shared:
                 return False
 
     async def _write(self, record: CoordinationRecord) -> bool:
-        asked = self._clock.monotonic()
+        requested_at = self._clock.monotonic()
         try:
             await self._recorder.write(record)
         except KubeError as error:
             self._record = None  # it may have been written nevertheless
             log.warning("who answers could not be written", extra={"why": str(error)})
             return False
-        self._know(record, asked)
+        self._know(record, requested_at)
         if record.mode is CoordinationMode.REDIS:
             self._now_is(Redis.OURS)
         log.info("who answers", extra={"mode": record.mode, "epoch": record.epoch})
@@ -206,14 +206,14 @@ class Shared:
 
     async def _begin_log(self) -> bool:
         """Begin the log with what the Permits do not show yet. Every replica watches the rest."""
-        told = {
-            held.name: written(held)
-            for held in self._ledger.open()
-            if held.unsure or not held.status_written
+        entries = {
+            permit.name: written(permit)
+            for permit in self._ledger.open()
+            if permit.unsure or not permit.status_written
         }
-        floor = max((version(held) for held in self._ledger), default=0)
+        floor = max((version(permit) for permit in self._ledger), default=0)
         try:
-            reign = await self._log.begin(secrets.token_hex(8), floor, told)
+            reign = await self._log.begin(secrets.token_hex(8), floor, entries)
         except Away as error:
             self._lost(error)
             return False
@@ -227,7 +227,7 @@ class Shared:
         if self.answers() is not AnswerSource.REDIS:
             return
         try:
-            await self.look()
+            await self.sync_ledger()
             old = self._trimming.due(self._clock.monotonic(), self._since)
             if old is not None and self._term() is not None:
                 await self._log.trim(self._reign, old.floor, old.names)
@@ -240,7 +240,7 @@ class Shared:
     # -- the charge ---------------------------------------------------------------------------
 
     def answers(self) -> AnswerSource:
-        return answers(self.state, self._seen(), self._times)
+        return answers(self.state, self._observe(), self._times)
 
     def why_not(self) -> str:
         now = self.answers()
@@ -274,7 +274,7 @@ class Shared:
         async with self._gate:
             yield
 
-    async def look(self) -> None:
+    async def sync_ledger(self) -> None:
         self._in_charge()
         if self.answers() is not AnswerSource.REDIS:
             return
@@ -303,54 +303,54 @@ class Shared:
             self._lost(error)
             raise NotInCharge(f"an entry of Redis cannot be read: {error}") from error
         self._since, self._floor = changes.version, max(self._floor, changes.floor)
-        self._trimming.told(changes)
+        self._trimming.record_changes(changes)
 
-    async def take(self, held: LedgerPermit) -> bool:
+    async def take(self, permit: LedgerPermit) -> bool:
         """Take the permit. Call it within the gate, with no await since the judgement."""
         if (now := self.answers()) is not AnswerSource.REDIS:
             if now is AnswerSource.NOTHING:
-                self._store.leave(held)
+                self._store.leave(permit)
                 raise NotInCharge(self.why_not())
-            held.late = False
+            permit.late = False
             return True
-        before, late, held.late = held.take, held.late, False
-        text = written(held)
-        held.late = late
+        before, late, permit.late = permit.take, permit.late, False
+        text = written(permit)
+        permit.late = late
         try:
-            number, changes = await self._log.take(self._reign, self._since, {held.name: text})
+            number, changes = await self._log.take(self._reign, self._since, {permit.name: text})
         except (Away, Strange) as error:
-            self._leave(held, before)
+            self._leave(permit, before)
             self._lost(error)
             raise NotInCharge(str(error)) from error
         except asyncio.CancelledError:
-            self._leave(held, before)
+            self._leave(permit, before)
             raise
         if not number:
-            self._leave(held, before)
+            self._leave(permit, before)
             self._apply(changes)
             return False
-        held.take, held.late = number, False
+        permit.take, permit.late = number, False
         self._apply(changes)
         return True
 
-    def _leave(self, held: LedgerPermit, before: int) -> None:
-        if held.take == before:
-            self._store.leave(held)
+    def _leave(self, permit: LedgerPermit, before: int) -> None:
+        if permit.take == before:
+            self._store.leave(permit)
 
-    async def confirm(self, held: LedgerPermit, mark: object) -> None:
+    async def confirm(self, permit: LedgerPermit, mark: object) -> None:
         try:
             self._in_charge()
             if self.mark() != mark:
                 raise NotInCharge("who answers has changed meanwhile: ask again")
             if self.answers() is AnswerSource.REDIS:
-                await self._confirm_in_log(held)
+                await self._confirm_in_log(permit)
                 self._in_charge()
         except NotInCharge:
-            held.late = held.late or not held.status_written
+            permit.late = permit.late or not permit.status_written
             raise
 
-    async def _confirm_in_log(self, held: LedgerPermit) -> None:
-        entry = LogEntry(held.name, held.take, written(held))
+    async def _confirm_in_log(self, permit: LedgerPermit) -> None:
+        entry = LogEntry(permit.name, permit.take, written(permit))
         try:
             known = await self._log.put(self._reign, [entry], known=True)
         except (Away, Strange) as error:
@@ -359,11 +359,11 @@ class Shared:
         if not known:
             raise NotInCharge("the permit came too late: ask again")
 
-    async def tell(self, held: LedgerPermit) -> None:
+    async def tell(self, permit: LedgerPermit) -> None:
         if self.answers() is not AnswerSource.REDIS:
             return
-        there = self._ledger.get(held.name) is held
-        entry = LogEntry(held.name, held.take, written(held) if there else "")
+        there = self._ledger.get(permit.name) is permit
+        entry = LogEntry(permit.name, permit.take, written(permit) if there else "")
         try:
             await self._log.put(self._reign, [entry])
         except (Away, Strange) as error:

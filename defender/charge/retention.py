@@ -40,7 +40,7 @@ class Trimming:
     """By name, a version at or before which the entry last changed."""
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def told(self, changes: LogChanges) -> None:
+    def record_changes(self, changes: LogChanges) -> None:
         if changes.full:
             self.entries.clear()
         self.entries |= {entry.name: changes.version for entry in changes.entries}
@@ -61,19 +61,19 @@ class Trimming:
         names: dict[str, int] = {}
         floor = 0
         for name, changed in self.entries.items():
-            held = self.ledger.get(name)
-            if changed <= before and len(names) < AT_ONCE and self._certain(held):
+            permit = self.ledger.get(name)
+            if changed <= before and len(names) < AT_ONCE and self._certain(permit):
                 names[name] = changed
-                floor = max(floor, version(held) if held else 0)
+                floor = max(floor, version(permit) if permit else 0)
         return Old(names, floor) if names else None
 
-    def _certain(self, held: LedgerPermit | None) -> bool:
+    def _certain(self, permit: LedgerPermit | None) -> bool:
         """Return whether the Permit says as much as the log. An entry in no ledger was undone."""
-        if held is None:
+        if permit is None:
             return True
-        settled = held.status_written and not (held.unsure or held.late)
-        giving_back = held.open and held.releasing
-        return settled and not giving_back and version(held) <= self._seen()
+        settled = permit.status_written and not (permit.unsure or permit.late)
+        giving_back = permit.open and permit.releasing
+        return settled and not giving_back and version(permit) <= self._read_cache_version()
 
     def done(self, old: Old) -> None:
         for name in old.names:
@@ -85,11 +85,16 @@ class Trimming:
         """
         if not self.permits.fresh():
             return
-        seen = self._seen()
-        for held in self.ledger:
-            on_record = self.permits.get(held.name) is not None
-            if held.uid and not on_record and not held.unsure and version(held) <= seen:
-                self.ledger.forget(held.name)
+        cache_version = self._read_cache_version()
+        for permit in self.ledger:
+            on_record = self.permits.get(permit.name) is not None
+            if (
+                permit.uid
+                and not on_record
+                and not permit.unsure
+                and version(permit) <= cache_version
+            ):
+                self.ledger.forget(permit.name)
 
-    def _seen(self) -> int:
+    def _read_cache_version(self) -> int:
         return int(self.permits.resource_version or 0)

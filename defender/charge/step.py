@@ -122,69 +122,73 @@ class CoordinationObservation:
 
 
 def step(
-    state: CoordinationState, seen: CoordinationObservation, times: CoordinationTimes
+    state: CoordinationState, observation: CoordinationObservation, times: CoordinationTimes
 ) -> CoordinationState:
     """Return the next phase. The act of a phase is repeated until `seen.done`."""
 
     def to(phase: Phase) -> CoordinationState:
-        return CoordinationState(phase, seen.now, seen.term or 0)
+        return CoordinationState(phase, observation.now, observation.term or 0)
 
-    if seen.term is None:
+    if observation.term is None:
         return state if state.phase is Phase.FOLLOW else to(Phase.FOLLOW)
-    if state.phase is not Phase.FOLLOW and not _still_ours(state, seen):
+    if state.phase is not Phase.FOLLOW and not _still_ours(state, observation):
         return to(Phase.FOLLOW)
-    lasted = seen.now - state.since
-    well_for = seen.now - seen.redis_since
+    lasted = observation.now - state.since
+    well_for = observation.now - observation.redis_since
     match state.phase:
-        case Phase.FOLLOW if _to_be_claimed(seen, times):
+        case Phase.FOLLOW if _to_be_claimed(observation, times):
             return to(Phase.CLAIM)
-        case Phase.CLAIM if seen.done:
+        case Phase.CLAIM if observation.done:
             return to(Phase.DRAIN)
         case Phase.DRAIN if lasted >= times.trust + times.margin:
             return to(Phase.LOAD)
-        case Phase.LOAD if seen.done:
+        case Phase.LOAD if observation.done:
             return to(Phase.ALONE)
-        case Phase.ALONE if seen.redis is not Redis.AWAY and well_for >= times.settled:
+        case Phase.ALONE if observation.redis is not Redis.AWAY and well_for >= times.settled:
             return to(Phase.BEGIN)
-        case Phase.BEGIN if seen.redis is Redis.AWAY:
+        case Phase.BEGIN if observation.redis is Redis.AWAY:
             return to(Phase.ALONE)
-        case Phase.BEGIN if seen.done:
+        case Phase.BEGIN if observation.done:
             return to(Phase.PUBLISH)
-        case Phase.PUBLISH if seen.done:
+        case Phase.PUBLISH if observation.done:
             return to(Phase.FOLLOW)
-    return replace(state, term=seen.term)
+    return replace(state, term=observation.term)
 
 
-def _still_ours(state: CoordinationState, seen: CoordinationObservation) -> bool:
+def _still_ours(state: CoordinationState, observation: CoordinationObservation) -> bool:
     """Return whether the lease, and the claimed record, are still those of the phase."""
-    if state.term != seen.term:
+    if state.term != observation.term:
         return False
-    if state.phase is Phase.CLAIM or (state.phase is Phase.PUBLISH and seen.done):
+    if state.phase is Phase.CLAIM or (state.phase is Phase.PUBLISH and observation.done):
         return True
-    return seen.record is not None and seen.record == CoordinationRecord(
+    return observation.record is not None and observation.record == CoordinationRecord(
         CoordinationMode.PERMITS, state.term
     )
 
 
-def _to_be_claimed(seen: CoordinationObservation, times: CoordinationTimes) -> bool:
+def _to_be_claimed(observation: CoordinationObservation, times: CoordinationTimes) -> bool:
     """Return whether the holder of the lease must do without Redis for now."""
-    if seen.record is None:
+    if observation.record is None:
         return False
-    if seen.record.mode is CoordinationMode.PERMITS or seen.redis is Redis.STRANGE:
+    if observation.record.mode is CoordinationMode.PERMITS or observation.redis is Redis.STRANGE:
         return True
-    away = seen.redis is Redis.AWAY
-    return away and seen.now - seen.redis_since >= times.patience
+    away = observation.redis is Redis.AWAY
+    return away and observation.now - observation.redis_since >= times.patience
 
 
 def answers(
-    state: CoordinationState, seen: CoordinationObservation, times: CoordinationTimes
+    state: CoordinationState, observation: CoordinationObservation, times: CoordinationTimes
 ) -> AnswerSource:
     """Return what this replica answers from."""
-    if state.phase is Phase.ALONE and seen.term is not None and _still_ours(state, seen):
+    if (
+        state.phase is Phase.ALONE
+        and observation.term is not None
+        and _still_ours(state, observation)
+    ):
         return AnswerSource.PERMITS
-    if state.phase is not Phase.FOLLOW or seen.record is None:
+    if state.phase is not Phase.FOLLOW or observation.record is None:
         return AnswerSource.NOTHING
-    if seen.record.mode is not CoordinationMode.REDIS or seen.redis is not Redis.OURS:
+    if observation.record.mode is not CoordinationMode.REDIS or observation.redis is not Redis.OURS:
         return AnswerSource.NOTHING
-    fresh = seen.now - seen.read_at < times.trust
+    fresh = observation.now - observation.read_at < times.trust
     return AnswerSource.REDIS if fresh else AnswerSource.NOTHING

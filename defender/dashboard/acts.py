@@ -32,10 +32,10 @@ from kubenode.runtime.kube.errors import (
 
 audit = logging.getLogger("defender.dashboard.audit")
 
-KEPT = 50
+MOST_ACTIONS = 50
 TRIES = 5
 JOBS = "remedyoperationjobs"
-SAID = {
+OUTCOME_TEXTS = {
     "Approve": ("Approved", "it asks for a permit and acts within the limits"),
     "Deny": ("Denied", "it is cancelled, and what it holds is given back"),
     "Next": ("Sent on", "it goes on with the next rung, within the limits"),
@@ -58,7 +58,7 @@ class OperatorActions:
 
     def __init__(self, writers: Writers, clock: Clock) -> None:
         self._writers, self._clock = writers, clock
-        self._past: deque[OperatorAction] = deque(maxlen=KEPT)
+        self._past: deque[OperatorAction] = deque(maxlen=MOST_ACTIONS)
         self._count = 0
 
     def past(self) -> Iterator[OperatorAction]:
@@ -67,7 +67,7 @@ class OperatorActions:
 
     async def pause(self, who: Person, wanted: Pause, scope: PausedScope) -> ActionOutcome:
         async def write(kube: Kube) -> ActionOutcome:
-            return paused_in_words(scope, await pause(kube, wanted, self._clock.now()))
+            return describe_pause(scope, await pause(kube, wanted, self._clock.now()))
 
         end = f" until {format_time(wanted.until)}" if wanted.until else ""
         sharp = ", taking permits back" if wanted.now else ""
@@ -75,20 +75,22 @@ class OperatorActions:
 
     async def resume(self, who: Person, scope: PausedScope) -> ActionOutcome:
         async def write(kube: Kube) -> ActionOutcome:
-            return resumed_in_words(scope, await resume(kube, scope, self._clock.now()))
+            return describe_resume(scope, await resume(kube, scope, self._clock.now()))
 
         return await self._do(who, f"resume {scope}", "", write)
 
     async def decide(
-        self, who: Person, job: str, decision: Decision, note: str, seen: int
+        self, who: Person, job: str, decision: Decision, note: str, decision_count: int
     ) -> ActionOutcome:
         """Write a decision on a job.
 
-        seen: number of decisions of the job when the person looked at it.
+        decision_count: number of decisions of the job when the person looked at it.
         """
 
         async def write(kube: Kube) -> ActionOutcome:
-            return await decide(kube, job, decision, who.name, note, seen, self._clock.now())
+            return await decide(
+                kube, job, decision, who.name, note, decision_count, self._clock.now()
+            )
 
         return await self._do(who, f"{decision.lower()} job {job}", note, write)
 
@@ -97,7 +99,7 @@ class OperatorActions:
             async with self._writers.of(who) as kube:
                 done: ActionOutcome = await write(kube)
         except KubeError as error:
-            done = ActionOutcome(failed_in_words(error, who), good=False)
+            done = ActionOutcome(describe_failure(error, who), good=False)
         now = self._clock.now()
         extra = {"who": who.name, "via": who.via.value, "what": what, "note": note}
         audit.info("act of a person", extra={**extra, "done": done.good, "result": done.text})
@@ -107,7 +109,13 @@ class OperatorActions:
 
 
 async def decide(
-    kube: Kube, name: str, decision: Decision, by: str, note: str, seen: int, now: datetime
+    kube: Kube,
+    name: str,
+    decision: Decision,
+    by: str,
+    note: str,
+    decision_count: int,
+    now: datetime,
 ) -> ActionOutcome:
     """Append a decision to a job that waits. Raises KubeError.
 
@@ -116,7 +124,7 @@ async def decide(
     path = paths.custom(JOBS, name)
     for _ in range(TRIES):
         job = await kube.get(path)
-        if problem := cannot_decide(job, decision, seen):
+        if problem := cannot_decide(job, decision, decision_count):
             return ActionOutcome(problem, good=False)
         ours = {"decision": decision, "by": by[:256], "at": format_time(now), "note": note[:1024]}
         body = {
@@ -127,7 +135,7 @@ async def decide(
             await kube.patch(path, body)
         except Conflict:
             continue  # its controller writes often; read the job again and check it
-        done, then = SAID[decision]
+        done, then = OUTCOME_TEXTS[decision]
         return ActionOutcome(f"{done} {name}: {then}.")
     return ActionOutcome(f"Job {name} is being written all the time: try again.", good=False)
 
@@ -136,10 +144,10 @@ def decisions(job: dict[str, Any]) -> list[dict[str, Any]]:
     return list(job["spec"].get("approvals") or [])
 
 
-def cannot_decide(job: dict[str, Any], decision: Decision, seen: int) -> str:
+def cannot_decide(job: dict[str, Any], decision: Decision, decision_count: int) -> str:
     """Return why a decision would not be what the person meant, "" if it is. Pure."""
     name, made = job["metadata"]["name"], decisions(job)
-    if len(made) > seen:
+    if len(made) > decision_count:
         last = made[-1]
         who, word = last.get("by") or "somebody", last.get("decision", "decided").lower()
         return (
@@ -154,7 +162,7 @@ def cannot_decide(job: dict[str, Any], decision: Decision, seen: int) -> str:
     return ""
 
 
-def paused_in_words(scope: PausedScope, written: list[PauseEdit]) -> ActionOutcome:
+def describe_pause(scope: PausedScope, written: list[PauseEdit]) -> ActionOutcome:
     problems = [f"policy {w.policy}: {w.problem}" for w in written if w.edit is None]
     if problems:
         return ActionOutcome(f"Not paused everywhere. {'; '.join(problems)}", good=False)
@@ -169,7 +177,7 @@ def paused_in_words(scope: PausedScope, written: list[PauseEdit]) -> ActionOutco
     )
 
 
-def resumed_in_words(scope: PausedScope, written: list[PauseEdit]) -> ActionOutcome:
+def describe_resume(scope: PausedScope, written: list[PauseEdit]) -> ActionOutcome:
     problems = [f"policy {w.policy}: {w.problem}" for w in written if w.edit is None]
     if problems:
         return ActionOutcome(f"Not resumed everywhere. {'; '.join(problems)}", good=False)
@@ -177,11 +185,11 @@ def resumed_in_words(scope: PausedScope, written: list[PauseEdit]) -> ActionOutc
         return ActionOutcome(
             f"{scope} was not paused any more: somebody else has resumed it, or it ended."
         )
-    left = "" if scope == CLUSTER else " What a wider pause stops stays stopped."
-    return ActionOutcome(f"{scope} is resumed: what waited asks again, within the limits.{left}")
+    remark = "" if scope == CLUSTER else " What a wider pause stops stays stopped."
+    return ActionOutcome(f"{scope} is resumed: what waited asks again, within the limits.{remark}")
 
 
-def failed_in_words(error: KubeError, who: Person) -> str:
+def describe_failure(error: KubeError, who: Person) -> str:
     match error:
         case Forbidden():
             return f"The API server does not let {who.name} do this: {error.message}"

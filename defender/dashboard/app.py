@@ -52,15 +52,15 @@ class Site:
         self.kube, self.acts, self.clock = kube, acts, board.clock
 
     def routes(self) -> list[Route | Mount]:
-        found: list[Route | Mount] = [
+        routes: list[Route | Mount] = [
             Route("/healthz", _healthz),
             Route("/find", self.known(self.find)),
             Mount("/static", StaticFiles(directory=STATIC_FILES), name="static"),
         ]
         for page in PAGES:
-            found.append(Route(f"/live{page.path}", self.known(partial(self.stream, page))))
-            found.append(Route(page.path, self.known(partial(self.page, page))))
-        return found
+            routes.append(Route(f"/live{page.path}", self.known(partial(self.stream, page))))
+            routes.append(Route(page.path, self.known(partial(self.page, page))))
+        return routes
 
     def app(self, more: list[Route]) -> Starlette:
         return Starlette(
@@ -133,9 +133,10 @@ class Site:
 
     async def page(self, page: DashboardPage, request: Request, visit: Visit) -> Response:
         key, params, build = self._built(page, request)
-        seen, parts = self.hub.look(key, root(request), build)
+        position, parts = self.hub.snapshot(key, root(request), build)
         slots = {
-            name: {key: safe(html) for key, html in found.items()} for name, found in parts.items()
+            name: {key: safe(html) for key, html in fragments.items()}
+            for name, fragments in parts.items()
         }
         if not slots.keys() - {"freshness"}:
             return await self._missing(request, WebRefusal(404, ""))
@@ -150,9 +151,9 @@ class Site:
             params=dict.fromkeys(page.asks, "") | params,
             slots=slots,
             live=_live_address(request),
-            seen=str(seen),
+            seen=str(position),
             now=self.clock.now(),
-            told=self.doors.told(request),
+            told=self.doors.read_message(request),
             **await extra(page.name, self.board, self.kube, params),
         )
         response = HTMLResponse(text)
@@ -164,9 +165,9 @@ class Site:
         """Redirect to the node if only one matches, else to the list of matches."""
         text = request.query_params.get("q", "").strip()[:253]
         names = list(self.board.scene().fleet.names())
-        found = [text] if text in names else [name for name in names if text and text in name]
-        if len(found) == 1:
-            return RedirectResponse(f"{root(request)}/nodes/{quote(found[0])}", 303)
+        matches = [text] if text in names else [name for name in names if text and text in name]
+        if len(matches) == 1:
+            return RedirectResponse(f"{root(request)}/nodes/{quote(matches[0])}", 303)
         return RedirectResponse(f"{root(request)}/nodes?{urlencode({'q': text})}", 303)
 
     async def stream(self, page: DashboardPage, request: Request, visit: Visit) -> Response:
@@ -176,8 +177,8 @@ class Site:
                 {"Retry-After": "30"},
             )  # fmt: skip
         key, _, build = self._built(page, request)
-        said = request.headers.get("Last-Event-ID") or request.query_params.get("seen", "")
-        events = self.hub.follow(key, root(request), build, ClientPosition.read(said))
+        last_event = request.headers.get("Last-Event-ID") or request.query_params.get("seen", "")
+        events = self.hub.follow(key, root(request), build, ClientPosition.read(last_event))
         return EventSourceResponse(events, ping=3600)
 
     def _built(
@@ -186,10 +187,10 @@ class Site:
         params = page.read(request.query_params, request.path_params)
 
         def build(scene: Scene) -> View:
-            found = page.build(scene, params)
-            if found is not None and page.name == "pauses":
-                found = {**found, "acts": list(self.acts.past())}
-            return {"freshness": freshness(scene), **(found or {})}
+            view = page.build(scene, params)
+            if view is not None and page.name == "pauses":
+                view = {**view, "acts": list(self.acts.past())}
+            return {"freshness": freshness(scene), **(view or {})}
 
         return f"{page.name} {urlencode(sorted(params.items()))}", params, build
 

@@ -25,12 +25,12 @@ class AttemptRate:
     every: float
 
     def wait(self, bucket: AttemptBucket, now: float) -> float:
-        return max(0.0, (1 - self._left(bucket, now)) * self.every)
+        return max(0.0, (1 - self._remaining(bucket, now)) * self.every)
 
     def take(self, bucket: AttemptBucket, now: float) -> None:
-        bucket.tokens, bucket.at = max(0.0, self._left(bucket, now) - 1), now
+        bucket.tokens, bucket.at = max(0.0, self._remaining(bucket, now) - 1), now
 
-    def _left(self, bucket: AttemptBucket, now: float) -> float:
+    def _remaining(self, bucket: AttemptBucket, now: float) -> float:
         return min(self.burst, bucket.tokens + (now - bucket.at) / self.every)
 
 

@@ -110,10 +110,10 @@ class VisitorAuthenticator:
         # Names with this prefix belong to components of Kubernetes, never to people.
         if not name or name.startswith("system:") or len(name) > 256:
             return None
-        said = request.headers.get(proxy.groups, "") if proxy.groups else ""
-        groups = [group for group in map(str.strip, said.split(",")[:64]) if group]
-        kept = (proxy.prefix + group for group in groups if not group.startswith("system:"))
-        who = Identity(proxy.prefix + name, (*kept, AUTHENTICATED))
+        header = request.headers.get(proxy.groups, "") if proxy.groups else ""
+        groups = [group for group in map(str.strip, header.split(",")[:64]) if group]
+        allowed = (proxy.prefix + group for group in groups if not group.startswith("system:"))
+        who = Identity(proxy.prefix + name, (*allowed, AUTHENTICATED))
         return Person(who, Via.PROXY)
 
     # -- the way here ---------------------------------------------------------------------------
@@ -130,9 +130,9 @@ class VisitorAuthenticator:
     def address(self, request: HTTPConnection) -> str:
         """Return the client's address for login limits, as the proxy reports it if there is one."""
         if self._by_proxy(request):
-            said = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-            if said:
-                return said[:45]
+            forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+            if forwarded:
+                return forwarded[:45]
         return request.client.host if request.client else ""
 
     # -- cookies --------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class VisitorAuthenticator:
         sealed = self._seal.close(FLASH, content, self._clock.now() + FLASH_LASTS)
         self._set(response, FLASH, sealed, FLASH_LASTS, secure)
 
-    def told(self, request: HTTPConnection) -> dict[str, object] | None:
+    def read_message(self, request: HTTPConnection) -> dict[str, object] | None:
         return self._seal.open(FLASH, request.cookies.get(FLASH, ""), self._clock.now())
 
     def untell(self, response: Response, secure: bool) -> None:

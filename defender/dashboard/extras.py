@@ -20,7 +20,7 @@ async def extra(
     """Return the variables for the template `page`."""
     match page:
         case "node":
-            return {"eviction": await eviction.look(kube, params["name"])}
+            return {"eviction": await eviction.read_preview(kube, params["name"])}
         case "jobs":
             return {"choices": jobs.choices(board.scene()), "shows": jobs.SHOWS}
         case "rules":
@@ -35,5 +35,5 @@ def _scopes(board: SceneBuilder) -> list[str]:
     """Return scopes to suggest for a pause: the cluster, zones and racks."""
     racks = board.fleet.racks()
     zones = dict.fromkeys(f"zone={zone}" for zone, _ in racks if zone)
-    found = ["cluster", *zones, *(f"rack={rack}" for _, rack in racks if rack)]
-    return found[:MOST_SUGGESTED]
+    scopes = ["cluster", *zones, *(f"rack={rack}" for _, rack in racks if rack)]
+    return scopes[:MOST_SUGGESTED]

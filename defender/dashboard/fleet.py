@@ -85,8 +85,8 @@ class FleetGrid:
 
     def rack(self, zone: str, rack: str) -> list[Cell]:
         """Return the nodes of a rack, sorted by name; empty if there is no such rack."""
-        found = self._racks.get((zone, rack))
-        return found.in_order() if found else []
+        entry = self._racks.get((zone, rack))
+        return entry.in_order() if entry else []
 
     def zone(self, zone: str) -> list[Cell]:
         return [cell for key in self.racks() if key[0] == zone for cell in self.rack(*key)]
@@ -137,11 +137,13 @@ class Tile:
     @property
     def sentence(self) -> str:
         """The nodes that are not healthy by state, or the number of nodes if all are."""
-        found = [f"{many} {_WORDS.get(s, s.lower())}" for s, many in self.counts if s != "Healthy"]
-        return ", ".join(found) or f"{len(self.states)} healthy"
+        parts = [
+            f"{many} {_STATE_TEXTS.get(s, s.lower())}" for s, many in self.counts if s != "Healthy"
+        ]
+        return ", ".join(parts) or f"{len(self.states)} healthy"
 
 
-_WORDS = {NodeDisplayState.PERSON.value: "for a person"}
+_STATE_TEXTS = {NodeDisplayState.PERSON.value: "for a person"}
 
 
 def tile_of(key: Key, cells: Sequence[Cell]) -> Tile:
@@ -165,8 +167,8 @@ def columns(nodes: int) -> int:
 
 
 def count(cells: Iterable[Cell]) -> Counts:
-    found = Counter(cell.state for cell in cells)
-    return tuple((state.value, found[state]) for state in NodeDisplayState if found[state])
+    tally = Counter(cell.state for cell in cells)
+    return tuple((state.value, tally[state]) for state in NodeDisplayState if tally[state])
 
 
 def added(counts: Iterable[Counts]) -> Counts:
@@ -207,11 +209,11 @@ def _runs(letter: str, states: str, wide: int) -> str:
     """Return lines with one dash for each node: `stroke-dasharray: .6 .4`, starting .2 into the
     cell.
     """
-    found = []
+    segments = []
     for start in range(0, len(states), wide):
         for run in re.finditer(f"{letter}+", states[start : start + wide]):
-            found.append(f"M{run.start()}.2 {start // wide}.5h{run.end() - run.start() - 1}.6")
-    return "".join(found)
+            segments.append(f"M{run.start()}.2 {start // wide}.5h{run.end() - run.start() - 1}.6")
+    return "".join(segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,17 +253,17 @@ def zones(fleet: FleetGrid, most: int = MOST_TILES) -> list[Zone]:
         tiles.setdefault(key[0], []).append(fleet.tile(key))
     places = [
         (not tile.troubled, place, tile.key)
-        for found in tiles.values()
-        for place, tile in enumerate(found)
+        for zone_tiles in tiles.values()
+        for place, tile in enumerate(zone_tiles)
     ]
     shown = {key for _, _, key in sorted(places)[:most]}
-    return [_zone(name, found, shown) for name, found in tiles.items()]
+    return [_zone(name, zone_tiles, shown) for name, zone_tiles in tiles.items()]
 
 
 def _zone(name: str, tiles: list[Tile], shown: set[str]) -> Zone:
     drawn: list[Tile | Quiet] = [tile for tile in tiles if tile.key in shown]
-    if left := [tile for tile in tiles if tile.key not in shown]:
-        drawn.append(Quiet(name, len(left), added(tile.counts for tile in left)))
+    if hidden := [tile for tile in tiles if tile.key not in shown]:
+        drawn.append(Quiet(name, len(hidden), added(tile.counts for tile in hidden)))
     counts = added(tile.counts for tile in tiles)
     head = ZoneHead(name, len(tiles), sum(many for _, many in counts), counts)
     return Zone(name, head, tuple(drawn))

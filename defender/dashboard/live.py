@@ -121,7 +121,7 @@ class Feed:
 
         By slot: `keys` if the set or order of parts changed, `html` of the changed parts.
         """
-        found: dict[str, dict[str, object]] = {}
+        changes: dict[str, dict[str, object]] = {}
         for name, slot in self._slots.items():
             news: dict[str, object] = {}
             html = {key: part.html for key, part in slot.parts.items() if part.number > number}
@@ -130,8 +130,8 @@ class Feed:
             if slot.number > number:
                 news["keys"] = list(slot.parts)
             if news:
-                found[name] = news
-        return found
+                changes[name] = news
+        return changes
 
     def layout(self, number: int) -> list[str]:
         """Return the slots if they changed after `number`, else an empty list. The client then
@@ -151,7 +151,7 @@ class Hub:
         self._board, self._renderer, self._clock = board, renderer, clock
         self._feeds: OrderedDict[str, Feed] = OrderedDict()
         self._tick = asyncio.Event()
-        self._over = False
+        self._closed = False
 
     async def run(self) -> None:
         """Run until cancelled. Then every stream ends, so that no client delays the shutdown of the
@@ -170,7 +170,7 @@ class Hub:
 
     def close(self) -> None:
         """End every stream. Clients then reconnect, perhaps to another replica."""
-        self._over = True
+        self._closed = True
         self._tick.set()
 
     def _refresh(self) -> None:
@@ -188,7 +188,7 @@ class Hub:
         feed.version, feed.built_at = self._board.version, now
         feed.refresh(scene)
 
-    def look(
+    def snapshot(
         self, key: str, root: str, build: Build
     ) -> tuple[ClientPosition, dict[str, dict[str, str]]]:
         """Return the page as it is now, and the position of a client that shows it."""
@@ -209,7 +209,7 @@ class Hub:
         return feed
 
     async def follow(
-        self, key: str, root: str, build: Build, seen: ClientPosition
+        self, key: str, root: str, build: Build, position: ClientPosition
     ) -> AsyncIterator[dict[str, str]]:
         """Yield events for one client: first what it lacks, then changes. Raises TooMany."""
         if self.clients >= MOST_CLIENTS:
@@ -219,10 +219,10 @@ class Hub:
         feed.watched_by += 1
         try:
             self._bring(feed, self._board.scene())
-            number = seen.number if seen.run == self.run_id else -1
+            number = position.number if position.run == self.run_id else -1
             sent_at = float("-inf")
             ends_at = self._clock.monotonic() + LASTS
-            while not self._over and self._clock.monotonic() < ends_at:
+            while not self._closed and self._clock.monotonic() < ends_at:
                 now = self._clock.monotonic()
                 if feed.number > number or now >= sent_at + BEAT:
                     yield self._event(feed, number)

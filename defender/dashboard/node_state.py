@@ -22,7 +22,7 @@ class NodeDisplayState(StrEnum):
     """States, the most important first. A node has the first one that applies."""
 
     PERSON = "Waiting for a person"
-    HELD = "Held"
+    ON_HOLD = "Held"
     REPAIRING = "Repairing"
     FAULTY = "Faulty"
     CORDONED = "Cordoned"
@@ -38,7 +38,7 @@ class NodeDisplayState(StrEnum):
 
 _LETTERS = {
     NodeDisplayState.PERSON: "p",
-    NodeDisplayState.HELD: "w",
+    NodeDisplayState.ON_HOLD: "w",
     NodeDisplayState.REPAIRING: "r",
     NodeDisplayState.FAULTY: "f",
     NodeDisplayState.CORDONED: "c",
@@ -49,13 +49,13 @@ _LETTERS = {
 OF_LETTER = {letter: state for state, letter in _LETTERS.items()}
 TROUBLE = (
     NodeDisplayState.PERSON,
-    NodeDisplayState.HELD,
+    NodeDisplayState.ON_HOLD,
     NodeDisplayState.REPAIRING,
     NodeDisplayState.FAULTY,
     NodeDisplayState.CORDONED,
 )
 FOR_PEOPLE = (JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN)
-UNDER_WAY = (JobPhase.RUNNING, JobPhase.VERIFYING)
+ACTIVE_PHASES = (JobPhase.RUNNING, JobPhase.VERIFYING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,13 @@ def born(job: ObservedJob) -> float:
 def _state(
     node: Node, member: CensusMember | None, job: ObservedJob | None, permits: list[LedgerPermit]
 ) -> tuple[NodeDisplayState, str]:
-    if job is not None and (found := of_job(job)):
-        return found, job_sentence(job)
+    if job is not None and (state := of_job(job)):
+        return state, job_sentence(job)
     if permits:
-        held = permits[0]
+        permit = permits[0]
         return (
             NodeDisplayState.REPAIRING,
-            f"{held.holder.kind} {held.holder.name} holds {held.name}",
+            f"{permit.holder.kind} {permit.holder.name} holds {permit.name}",
         )
     health = member.health if member else NodeHealth.UNHEALTHY
     if health is NodeHealth.LEAVING:
@@ -150,8 +150,8 @@ def of_job(job: ObservedJob) -> NodeDisplayState | None:
     if not job.acts:
         return None
     if job.status.hold is not None or job.status.phase == JobPhase.AWAITING_PERMIT:
-        return NodeDisplayState.HELD
-    return NodeDisplayState.REPAIRING if job.status.phase in UNDER_WAY else None
+        return NodeDisplayState.ON_HOLD
+    return NodeDisplayState.REPAIRING if job.status.phase in ACTIVE_PHASES else None
 
 
 def job_sentence(job: ObservedJob) -> str:
@@ -162,7 +162,7 @@ def job_sentence(job: ObservedJob) -> str:
 
 
 def not_ready(node: Node) -> str:
-    found = node.ready_condition
-    if found is None:
+    condition = node.ready_condition
+    if condition is None:
         return "says nothing about being ready"
-    return f"Ready is {found.status}" + (f": {found.reason}" if found.reason else "")
+    return f"Ready is {condition.status}" + (f": {condition.reason}" if condition.reason else "")

@@ -35,17 +35,17 @@ class DashboardPage:
 
     def read(self, query: Mapping[str, str], path: Mapping[str, str]) -> dict[str, str]:
         """Return the parameters for `build`, bounded in length."""
-        found = {name: query[name] for name in self.asks if query.get(name)}
-        return {k: v[:LONGEST_PARAM] for k, v in (found | dict(path)).items()}
+        params = {name: query[name] for name in self.asks if query.get(name)}
+        return {k: v[:LONGEST_PARAM] for k, v in (params | dict(path)).items()}
 
 
 def _fleet(scene: Scene, params: Params) -> View:
-    found = zones(scene.fleet)
+    fleet_zones = zones(scene.fleet)
     view: dict[str, Sequence[PagePart]] = {
         "headline": [headline(scene)],
         "attention": attention(scene),
     }
-    for zone in found:
+    for zone in fleet_zones:
         view[f"head {zone.name}"] = [zone.head]
         view[f"zone {zone.name}"] = zone.tiles
     return view
@@ -65,7 +65,7 @@ def _nodes(scene: Scene, params: Params) -> View:
 
 
 def _node(scene: Scene, params: Params) -> View | None:
-    return nodes.one(scene, params["name"])
+    return nodes.view_node(scene, params["name"])
 
 
 def _budgets(scene: Scene, params: Params) -> View:
@@ -77,7 +77,7 @@ def _breakers(scene: Scene, params: Params) -> View:
 
 
 def _job(scene: Scene, params: Params) -> View | None:
-    return job.one(scene, params["name"])
+    return job.view_job(scene, params["name"])
 
 
 def _pauses(scene: Scene, params: Params) -> View:

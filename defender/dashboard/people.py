@@ -143,8 +143,8 @@ class Impersonation:
             given.add("Impersonate-Group", group)
         return await self._under.send(method, path, body, given, timeout)
 
-    async def reload(self, seen: int) -> None:
-        await self._under.reload(seen)
+    async def reload(self, generation: int) -> None:
+        await self._under.reload(generation)
 
     async def close(self) -> None: ...
 

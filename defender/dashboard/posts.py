@@ -127,8 +127,10 @@ class FormHandlers:
             scope, wanted = wanted_pause(fields, visit.person.name, self._clock.now())
         except ValueError as error:
             done = ActionOutcome(f"Not paused: {sentence(error)}.", good=False)
-            return self._told(request, "/pauses", done)
-        return self._told(request, "/pauses", await self._acts.pause(visit.person, wanted, scope))
+            return self._redirect(request, "/pauses", done)
+        return self._redirect(
+            request, "/pauses", await self._acts.pause(visit.person, wanted, scope)
+        )
 
     async def _resume(self, request: Request, visit: Visit, fields: Fields) -> Response:
         _require(visit.rights.pause, "patch defenderpolicies", visit)
@@ -136,20 +138,20 @@ class FormHandlers:
             scope = read_scope(fields.get("scope", ""))
         except ValueError as error:
             raise WebRefusal(400, str(error)) from None
-        return self._told(request, "/pauses", await self._acts.resume(visit.person, scope))
+        return self._redirect(request, "/pauses", await self._acts.resume(visit.person, scope))
 
     async def _decide(self, request: Request, visit: Visit, fields: Fields) -> Response:
         _require(visit.rights.decide, "patch remedyoperationjobs", visit)
-        name, seen = request.path_params["name"], fields.get("seen", "")
-        words: dict[str, Decision] = {word: word for word in DECISIONS}
-        decision = words.get(fields.get("decision", ""))
-        if decision is None or not seen.isdecimal():
+        name, count_text = request.path_params["name"], fields.get("seen", "")
+        choices: dict[str, Decision] = {word: word for word in DECISIONS}
+        decision = choices.get(fields.get("decision", ""))
+        if decision is None or not count_text.isdecimal():
             raise WebRefusal(400, "Say one of the words that the page of the job offers.")
         note = fields.get("note", "").strip()
-        done = await self._acts.decide(visit.person, name, decision, note, int(seen[:4]))
-        return self._told(request, f"/jobs/{quote(name)}", done)
+        done = await self._acts.decide(visit.person, name, decision, note, int(count_text[:4]))
+        return self._redirect(request, f"/jobs/{quote(name)}", done)
 
-    def _told(self, request: Request, path: str, done: ActionOutcome) -> Response:
+    def _redirect(self, request: Request, path: str, done: ActionOutcome) -> Response:
         """Redirect to the page that shows the outcome, with a message that it shows once."""
         self._site.board.touch()
         response = RedirectResponse(f"{root(request)}{path}", 303)

@@ -22,7 +22,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 
-LOOK_AT_ALL = 20.0
+REFRESH_ALL_SECONDS = 20.0
 """Seconds after which every node is evaluated again, because some change with time alone."""
 
 
@@ -96,7 +96,7 @@ class SceneBuilder:
         self._tell()
 
     def scene(self) -> Scene:
-        self._look()
+        self._apply_changes()
         return Scene(
             self.defender.control,
             self.fleet,
@@ -113,10 +113,10 @@ class SceneBuilder:
             self.rollouts.synced.is_set(),
         )
 
-    def _look(self) -> None:
+    def _apply_changes(self) -> None:
         """Apply the recorded changes to the fleet."""
         now = self.clock.monotonic()
-        if now >= self._all_at + LOOK_AT_ALL:
+        if now >= self._all_at + REFRESH_ALL_SECONDS:
             self._all_at = now
             self._touched.update(self.defender.nodes.cache, self.fleet.names())
         touched, self._touched = self._touched, set()
@@ -167,4 +167,4 @@ def _late(informer: Informer[Any]) -> bool:
     return informer.synced.is_set() and not informer.fresh()
 
 
-Look = Callable[[], Scene]
+SceneSource = Callable[[], Scene]

@@ -69,14 +69,14 @@ class SignOuts:
             mark: None for mark in stored.data if known.get(mark, now) <= now
         }
         given = {m: format_time(self._until[m]) for m in self._unwritten if m in self._until}
-        await store.write(change | given, over=stored)
+        await store.write(change | given, base=stored)
         self._unwritten -= given.keys()
 
     def _drop(self) -> None:
         """Drop sessions whose cookie has expired; beyond MOST, those that expire first."""
         now = self._clock.now()
-        left = sorted((until, mark) for mark, until in self._until.items() if until > now)
-        self._until = {mark: until for until, mark in left[-MOST:]}
+        valid = sorted((until, mark) for mark, until in self._until.items() if until > now)
+        self._until = {mark: until for until, mark in valid[-MOST:]}
         self._unwritten &= self._until.keys()
 
 

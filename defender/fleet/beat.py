@@ -40,43 +40,43 @@ def fleet_bounds(control: RiskControl, node: str) -> list[ScopedLimit]:
     ]
 
 
-def in_group(control: RiskControl, held: LedgerPermit, group: str) -> bool:
+def in_group(control: RiskControl, permit: LedgerPermit, group: str) -> bool:
     """Return whether the permit counts in the group, by where it was granted or by its node now."""
     scope = f"fleet({group})"
-    if held.scopes is None or any(each.rpartition(":")[2] == scope for each in held.scopes):
+    if permit.scopes is None or any(each.rpartition(":")[2] == scope for each in permit.scopes):
         return True
-    return any(bound.scope == scope for bound in fleet_bounds(control, held.node))
+    return any(bound.scope == scope for bound in fleet_bounds(control, permit.node))
 
 
-def share_of_permit(control: RiskControl, held: LedgerPermit) -> Share:
+def share_of_permit(control: RiskControl, permit: LedgerPermit) -> Share:
     """Return the share for a permit. It takes a healthy node away, unless the node is not healthy
     or is gone.
     """
-    member = control.census.member(held.node)
-    every = bool(held.unreadable)
-    classes = frozenset(Disruption) if every else frozenset({held.class_}) | held.also
-    healthy = held.open and member is not None and member.health is NodeHealth.HEALTHY
-    return Share(classes, held.operation, tuple(held.grants), held.open, healthy, every)
+    member = control.census.member(permit.node)
+    every = bool(permit.unreadable)
+    classes = frozenset(Disruption) if every else frozenset({permit.class_}) | permit.also
+    healthy = permit.open and member is not None and member.health is NodeHealth.HEALTHY
+    return Share(classes, permit.operation, tuple(permit.grants), permit.open, healthy, every)
 
 
 def shares(control: RiskControl, group: str, now: datetime) -> dict[str, Share]:
     """Return the shares of permits that are open, or whose grants a rate of the group counts."""
     since = now - remembered(control, group)
     return {
-        held.name: share_of_permit(control, held)
-        for held in control.ledger
-        if (held.open or held.grants[-1][1] > since) and in_group(control, held, group)
+        permit.name: share_of_permit(control, permit)
+        for permit in control.ledger
+        if (permit.open or permit.grants[-1][1] > since) and in_group(control, permit, group)
     }
 
 
 def remembered(control: RiskControl, group: str) -> timedelta:
     """Return how long grants count in rates of the group."""
-    found = [
+    spans = [
         horizon(limit.rate)
         for _, _, limit in fleet_limits(control)
         if limit.rate is not None and limit.group == group
     ]
-    return max(found, default=timedelta(0))
+    return max(spans, default=timedelta(0))
 
 
 def row(control: RiskControl, group: str, known: StoredFleet, mine: dict[str, Share]) -> ClusterRow:

@@ -54,7 +54,7 @@ class Sharing(Protocol):
     @property
     def parts(self) -> Sequence[Part]: ...
 
-    async def take(self, held: LedgerPermit) -> bool:
+    async def take(self, permit: LedgerPermit) -> bool:
         """Return whether the permit, which was just entered, is taken in every group in which it
         counts.
 
@@ -62,7 +62,7 @@ class Sharing(Protocol):
         """
         ...
 
-    async def drop(self, held: LedgerPermit) -> None:
+    async def drop(self, permit: LedgerPermit) -> None:
         """Undo `take`, because the permit is not granted after all."""
         ...
 
@@ -81,10 +81,10 @@ class NoFleet:
     def __init__(self) -> None:
         self.on_departure: Tell = lambda answered: None
 
-    async def take(self, held: LedgerPermit) -> bool:
+    async def take(self, permit: LedgerPermit) -> bool:
         return True
 
-    async def drop(self, held: LedgerPermit) -> None:
+    async def drop(self, permit: LedgerPermit) -> None:
         return
 
 
@@ -131,7 +131,7 @@ class FleetSharing:
         self._logs: dict[str, _Log] = {}
         self._known: dict[str, StoredFleet] | None = None
         self._known_for: int | None = None
-        self._kept = ""
+        self._stored_text = ""
         self._departures, self._departures_read = departures, float("-inf")
         self.on_departure: Tell = lambda answered: None
         self.view = control.fleet = FleetView(charge.alone)
@@ -224,8 +224,8 @@ class FleetSharing:
         if self._known_for == term:
             return True
         try:
-            self._kept = await self._note.read()
-            self._known = wire.read_known(self._kept)
+            self._stored_text = await self._note.read()
+            self._known = wire.read_known(self._stored_text)
         except (KubeError, ValueError) as error:
             log.warning("what is kept of the fleet cannot be read", extra={"why": str(error)})
             return False
@@ -245,7 +245,7 @@ class FleetSharing:
         self._apply(group, followed, await followed.log.sync(followed.reign, followed.since))
         group.online = True
         before = group.silent
-        group.silent = followed.beats.look(group.rows, self._me, self._clock.monotonic())
+        group.silent = followed.beats.observe_rows(group.rows, self._me, self._clock.monotonic())
         for name in sorted(group.silent - before):
             log.warning("a cluster of the fleet is silent", extra={"cluster": name})
 
@@ -283,19 +283,19 @@ class FleetSharing:
 
     # -- a grant ------------------------------------------------------------------------------
 
-    async def take(self, held: LedgerPermit) -> bool:
+    async def take(self, permit: LedgerPermit) -> bool:
         """Take the permit. Call it with no await since the judgement, so that what was judged still
         holds.
         """
-        named = {bound.limit.group or "" for bound in beat.fleet_bounds(self._control, held.node)}
+        named = {bound.limit.group or "" for bound in beat.fleet_bounds(self._control, permit.node)}
         judged = [(name, self._logs[name].since) for name in sorted(named) if name in self._logs]
-        share = beat.share_of_permit(self._control, held)
+        share = beat.share_of_permit(self._control, permit)
         for name, since in judged:
             group, followed = self.view.groups[name], self._logs[name]
             if not group.online and self.view.alone():
                 continue  # covered by our reserve, which all others count
-            if not await self._claim(group, followed, since, held.name, share):
-                await self.drop(held)
+            if not await self._claim(group, followed, since, permit.name, share):
+                await self.drop(permit)
                 return False
         return True
 
@@ -316,9 +316,9 @@ class FleetSharing:
             raise NotInCharge(f"the fleet's store cannot be used: {error}") from error
         return bool(number)
 
-    async def drop(self, held: LedgerPermit) -> None:
+    async def drop(self, permit: LedgerPermit) -> None:
         for name, followed in self._logs.items():
-            entry = wire.share_name(self._me, held.name)
+            entry = wire.share_name(self._me, permit.name)
             if followed.reign is None or entry not in followed.takes:
                 continue
             try:
@@ -336,9 +336,9 @@ class FleetSharing:
                 return
             row = beat.row(self._control, name, group.known, mine)
             more = beat.wanted_reserves(self._control, group, name, row.members)
-            told = group.rows.get(self._me)
-            beat_told = told.beat if told is not None else None
-            row = replace(row, reserves=_greater(group.known.reserves, more), beat=beat_told or 0)
+            own_row = group.rows.get(self._me)
+            own_beat = own_row.beat if own_row is not None else None
+            row = replace(row, reserves=_greater(group.known.reserves, more), beat=own_beat or 0)
             entries = self._differing(group, followed, row, mine)
             if entries:
                 assert followed.reign is not None
@@ -390,17 +390,17 @@ class FleetSharing:
 
     def _last_claims(self, group: FleetGroup) -> dict[str, LastClaims]:
         """Return the claims of silent clusters, and of those that Redis has lost since."""
-        kept = group.last_claims()
+        claims = group.last_claims()
         for name in group.silent & group.rows.keys():
             shares = {permit: s for (of, permit), s in group.shares.items() if of == name}
-            kept[name] = LastClaims(group.rows[name], shares)
-        return kept
+            claims[name] = LastClaims(group.rows[name], shares)
+        return claims
 
     async def _keep(self) -> bool:
         """Store what is known on the API server. Return whether it is stored."""
         assert self._known is not None
         text = wire.known_text(self._known)
-        if text == self._kept:
+        if text == self._stored_text:
             return True
         try:
             self._fence.check()
@@ -409,7 +409,7 @@ class FleetSharing:
             log.warning("what is kept of the fleet cannot be written", extra={"why": str(error)})
             self._known = self._known_for = None  # read again what is there
             return False
-        self._kept = text
+        self._stored_text = text
         return True
 
     def _differing(
@@ -424,15 +424,15 @@ class FleetSharing:
             entries[wire.forgotten_name(name)] = "{}"
         if group.rows.get(self._me) != row:
             entries[wire.row_name(self._me)] = wire.row_text(row)
-        told = {permit: s for (of, permit), s in group.shares.items() if of == self._me}
+        logged = {permit: s for (of, permit), s in group.shares.items() if of == self._me}
         for permit, share in mine.items():
-            if permit not in told or replace(told[permit], healthy=share.healthy) != share:
+            if permit not in logged or replace(logged[permit], healthy=share.healthy) != share:
                 entries[wire.share_name(self._me, permit)] = wire.share_text(share)
-        for permit in self._over(told.keys() - mine.keys(), followed):
+        for permit in self._list_released(logged.keys() - mine.keys(), followed):
             entries[wire.share_name(self._me, permit)] = ""
         return entries
 
-    def _over(self, others: set[str], followed: _Log) -> list[str]:
+    def _list_released(self, others: set[str], followed: _Log) -> list[str]:
         """Return shares that were released, or that no ledger has had for so long that no Permit
         can appear.
         """
@@ -458,7 +458,7 @@ def _put(group: FleetGroup, entry: LogEntry) -> None:
         group.shares.pop((cluster, permit[0]), None)
 
 
-def _greater(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    keys = one.keys() | other.keys()
-    found = {key: max(one.get(key, 0), other.get(key, 0)) for key in sorted(keys)}
-    return {key: n for key, n in found.items() if n}
+def _greater(first: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    keys = first.keys() | other.keys()
+    greatest = {key: max(first.get(key, 0), other.get(key, 0)) for key in sorted(keys)}
+    return {key: n for key, n in greatest.items() if n}

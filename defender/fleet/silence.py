@@ -21,23 +21,23 @@ GAP = 5.0
 class Beats:
     """The last beat of each cluster, with the monotonic time at which it was first observed."""
 
-    _seen: dict[str, tuple[int | None, float]] = field(default_factory=dict)
+    _last_beats: dict[str, tuple[int | None, float]] = field(default_factory=dict)
     _looked: float = float("-inf")
 
-    def look(self, rows: Mapping[str, ClusterRow], me: str, now: float) -> frozenset[str]:
+    def observe_rows(self, rows: Mapping[str, ClusterRow], me: str, now: float) -> frozenset[str]:
         """Record the rows and return the silent clusters."""
         if now - self._looked > GAP:
-            self._seen.clear()
+            self._last_beats.clear()
         self._looked = now
-        self._seen = {
+        self._last_beats = {
             name: before
-            if (before := self._seen.get(name)) is not None and before[0] == row.beat
+            if (before := self._last_beats.get(name)) is not None and before[0] == row.beat
             else (row.beat, now)
             for name, row in rows.items()
             if name != me
         }
         return frozenset(
             name
-            for name, (beat, since) in self._seen.items()
+            for name, (beat, since) in self._last_beats.items()
             if beat is not None and now - since > LEASE
         )

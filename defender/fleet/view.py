@@ -157,7 +157,7 @@ class FleetGroup:
         return last + sum(row.members for row in self.rows.values())
 
     @property
-    def total_heard(self) -> int:
+    def total_active(self) -> int:
         """Members of the clusters that are not silent."""
         return sum(row.members for name, row in self.rows.items() if name not in self.silent)
 
@@ -187,13 +187,13 @@ class FleetGroup:
 
         Silent clusters are left out, also in `total_heard`.
         """
-        heard = {name: row for name, row in self.rows.items() if name not in self.silent}
+        active = {name: row for name, row in self.rows.items() if name not in self.silent}
         taken = sum(
-            share.open and share.healthy and name not in heard[cluster].counted
+            share.open and share.healthy and name not in active[cluster].counted
             for (cluster, name), share in self.shares.items()
-            if cluster in heard
+            if cluster in active
         )
-        return sum(row.healthy for row in heard.values()) - taken
+        return sum(row.healthy for row in active.values()) - taken
 
     def granted(self, classes: Classes, operations: Operations) -> Iterator[datetime]:
         """Yield the times of all grants, oldest first."""

@@ -155,7 +155,7 @@ def known_text(groups: dict[str, StoredFleet]) -> str:
 
 def read_known(text: str) -> dict[str, StoredFleet]:
     """Return what is stored of each group. Raises ValueError for an invalid text."""
-    found = _read_known(text or "{}")
+    groups = _read_known(text or "{}")
     return {
         name: StoredFleet(
             dict(known.reserves),
@@ -170,5 +170,5 @@ def read_known(text: str) -> dict[str, StoredFleet]:
             },
             frozenset(known.forgotten),
         )
-        for name, known in found.items()
+        for name, known in groups.items()
     }

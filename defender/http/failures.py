@@ -29,7 +29,7 @@ class HttpRefusal(Exception):
         self.code = code
 
 
-TOLD: Mapping[int, str] = {
+STATUS_TEXTS: Mapping[int, str] = {
     400: "The request ended before its body did.",
     401: "Nobody that Kube Defender knows: show a token or a client certificate.",
     403: "RBAC does not let this caller.",
@@ -43,35 +43,39 @@ TOLD: Mapping[int, str] = {
 
 def failures(*codes: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` of a route that may answer with these codes."""
-    return {code: {"model": Problem, "description": TOLD[code]} for code in codes}
+    return {code: {"model": Problem, "description": STATUS_TEXTS[code]} for code in codes}
 
 
-def said(code: int, message: str) -> Response:
+def build_response(code: int, message: str) -> Response:
     headers = {"WWW-Authenticate": "Bearer"} if code == 401 else None
     return JSONResponse(Problem(message=message[:LONGEST_MESSAGE]).to_dict(), code, headers)
 
 
 def handle_failures(app: FastAPI) -> None:
     async def refused(request: Request, error: Exception) -> Response:
-        return said(error.code if isinstance(error, HttpRefusal) else 500, str(error))
+        return build_response(error.code if isinstance(error, HttpRefusal) else 500, str(error))
 
     async def unavailable(request: Request, error: Exception) -> Response:
-        return said(503, str(error))
+        return build_response(503, str(error))
 
     async def gone(request: Request, error: Exception) -> Response:
-        return said(400, "the connection ended before the body did")
+        return build_response(400, "the connection ended before the body did")
 
     async def invalid(request: Request, error: Exception) -> Response:
         wrong = error.errors() if isinstance(error, RequestValidationError) else ()
-        return said(422, "; ".join(_lines(wrong)) or "the request makes no sense")
+        return build_response(422, "; ".join(_lines(wrong)) or "the request makes no sense")
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return said(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+        return build_response(
+            error.status_code, f"{request.method} {request.url.path}: {error.detail}"
+        )
 
     async def broken(request: Request, error: Exception) -> Response:
         log.error("a question could not be answered", exc_info=error)
-        return said(500, f"Kube Defender failed over this: {type(error).__name__}; see its log")
+        return build_response(
+            500, f"Kube Defender failed over this: {type(error).__name__}; see its log"
+        )
 
     app.add_exception_handler(HttpRefusal, refused)
     app.add_exception_handler(Unverified, unavailable)

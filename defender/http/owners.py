@@ -56,7 +56,7 @@ class PermitOwnership:
     def __init__(self, gate: RequestAuthenticator, permits: Permits, owners: Owners) -> None:
         self._gate, self._permits, self._owners = gate, permits, owners
 
-    async def asked(self, who: Identity, ask: Ask) -> Ask:
+    async def authorize_ask(self, who: Identity, ask: Ask) -> Ask:
         """Return the ask with the authenticated caller. Raises HttpRefusal and Unverified."""
         user, uid = _user(who), (who.uid[:128] or None) if who.of_the_api_server else None
         holder = ask.holder.model_copy(update={"user": user, "user_uid": uid})
@@ -67,7 +67,9 @@ class PermitOwnership:
         record = self._owners.record
         mine = record.open_of(holder, ask.node) if record is not None else None
         if mine is not None and not self._is_theirs(who, mine.holder):
-            what = f"ask again for {holder.kind} {holder.name}, which {_whose(mine.holder)}"
+            what = (
+                f"ask again for {holder.kind} {holder.name}, which {_describe_owner(mine.holder)}"
+            )
             await self._need(who, "update", RELEASE_ANY, what)
         return ask.model_copy(update={"holder": holder})
 
@@ -80,9 +82,9 @@ class PermitOwnership:
             return
         if record.get(name) is None:
             await self._permits.check(name, 0)  # another replica may have granted it just now
-        held = record.get(name)
-        if held is not None and not self._is_theirs(who, held.holder):
-            what = f"{act} permit {name}, which {_whose(held.holder)}"
+        permit = record.get(name)
+        if permit is not None and not self._is_theirs(who, permit.holder):
+            what = f"{act} permit {name}, which {_describe_owner(permit.holder)}"
             await self._need(who, "update", RELEASE_ANY, what)
 
     def _is_theirs(self, who: Identity, holder: Holder) -> bool:
@@ -106,7 +108,7 @@ def _user(who: Identity) -> str | None:
     return who.name[:LONGEST_USER] if who.of_the_api_server else None
 
 
-def _whose(holder: Holder) -> str:
+def _describe_owner(holder: Holder) -> str:
     if holder.user is not None:
         return f"{holder.user} asked for"
     return f"is held for {holder.kind} {holder.name}"

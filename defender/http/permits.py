@@ -75,16 +75,16 @@ def permits_router(
         """May this holder disrupt this node now? A refusal is an answer: 200, `allowed: false`."""
         raw = await body_of(request)
         try:
-            asked = Ask.model_validate_json(raw)
+            submitted = Ask.model_validate_json(raw)
         except ValidationError as error:
             raise HttpRefusal(422, "; ".join(problems(error, Ask))) from None
-        if asked.holder.kind == USER:
+        if submitted.holder.kind == USER:
             raise HttpRefusal(
                 422, "holder.kind: User is the admission webhook's: name the object that acts"
             )
-        asked = await ownership.asked(who, asked)
+        submitted = await ownership.authorize_ask(who, submitted)
         with within(read(request.headers.get(TRACEPARENT))):
-            return answer(await permits.ask(asked))
+            return answer(await permits.ask(submitted))
 
     @router.get(
         "/permits/{name}",

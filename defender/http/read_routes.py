@@ -41,10 +41,10 @@ def reading_router(shown: StatusSource, gate: RequestAuthenticator) -> APIRouter
     )
     async def explain(name: Node) -> Response:
         """What somebody new would be told now, for each operation and class, and every reason."""
-        found = shown.explain(name)
-        if found is None:
+        explanation = shown.explain(name)
+        if explanation is None:
             raise HttpRefusal(404, f"node {name}: no such node is known")
-        return shown_as(found)
+        return shown_as(explanation)
 
     @router.get(
         "/nodes/{name}/preview",
@@ -54,10 +54,10 @@ def reading_router(shown: StatusSource, gate: RequestAuthenticator) -> APIRouter
     )
     async def preview(name: Node) -> Response:
         """What PodDisruptionBudgets would say of each pod of a node now."""
-        found = await shown.preview(name)
-        if found is None:
+        pod_preview = await shown.preview(name)
+        if pod_preview is None:
             raise HttpRefusal(404, f"node {name}: no such node is known")
-        return shown_as(found)
+        return shown_as(pod_preview)
 
     @router.get("/queue", operation_id="queue", response_model=Queue)
     async def queue() -> Response:

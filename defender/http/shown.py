@@ -9,8 +9,8 @@ from defender.answers import (
     Answer,
     Breakers,
     Explanation,
-    HeldPermit,
     Objection,
+    OpenPermit,
     PodPreview,
     PolicyBreakers,
     Preview,
@@ -20,7 +20,7 @@ from defender.answers import (
 )
 from defender.client import DefenderUnreachable
 from defender.control import RiskControl
-from defender.eviction import look
+from defender.eviction import read_preview
 from defender.ledger import LedgerPermit
 from defender.limits.case import LimitRefusal
 from defender.requests import Requests, RequestsPage
@@ -82,10 +82,14 @@ class ShownService:
             return None
         if self._kube is None:
             raise DefenderUnreachable("there is no API server to read pods from")
-        found = await look(self._kube, node)
-        if found.problem:
-            raise DefenderUnreachable(found.problem)
-        return Preview(node=node, pods=[_pod(each) for each in found.pods], stay=found.stay)
+        eviction_preview = await read_preview(self._kube, node)
+        if eviction_preview.problem:
+            raise DefenderUnreachable(eviction_preview.problem)
+        return Preview(
+            node=node,
+            pods=[_pod(each) for each in eviction_preview.pods],
+            stay=eviction_preview.stay,
+        )
 
     def queue(self) -> Queue:
         return Queue(waiting=_waiting(self._service.control))
@@ -117,7 +121,7 @@ def explained(node: str, control: RiskControl, now: datetime, ready: str) -> Exp
         health=member.health,
         policies=sorted(p.name for p in control.policies if p.covers(member.labels)),
         ready=ready,
-        permits=held_permits(control.ledger.open_on(node)),
+        permits=list_open_permits(control.ledger.open_on(node)),
         waiting=[each for each in _waiting(control) if each.node == node],
         answers=[_answer(node, o, class_, control, now) for o in Operation for class_ in CLASSES],
     )
@@ -132,7 +136,7 @@ def _answer(
         operation=operation,
         class_=class_,
         verdict=verdict,
-        objections=[objection(each) for each in sorted(against, key=_first_told)],
+        objections=[objection(each) for each in sorted(against, key=_rank_refusal)],
     )
 
 
@@ -151,7 +155,7 @@ def _waiting(control: RiskControl) -> list[Waiting]:
     return [Waiting.model_validate(place.to_dict()) for place in control.queue.waiting()]
 
 
-def _first_told(refusal: LimitRefusal) -> int:
+def _rank_refusal(refusal: LimitRefusal) -> int:
     return ORDER.index(refusal.reason)
 
 
@@ -162,21 +166,21 @@ def objection(refusal: LimitRefusal) -> Objection:
         scope=refusal.scope,
         used=refusal.used,
         limit=refusal.limit,
-        look_again_at=refusal.look_again_at,
+        look_again_at=refusal.requeue_at,
     )
 
 
-def held_permits(open_: Iterable[LedgerPermit]) -> list[HeldPermit]:
+def list_open_permits(open_: Iterable[LedgerPermit]) -> list[OpenPermit]:
     """Return the permits, oldest first."""
     return [
-        HeldPermit(
-            name=held.name,
-            node=held.node,
-            class_=held.class_,
-            state=held.state,
-            holder=held.holder,
-            scopes=sorted(held.scopes or ()),
-            expires_at=held.expires_at,
+        OpenPermit(
+            name=permit.name,
+            node=permit.node,
+            class_=permit.class_,
+            state=permit.state,
+            holder=permit.holder,
+            scopes=sorted(permit.scopes or ()),
+            expires_at=permit.expires_at,
         )
-        for held in sorted(open_, key=lambda held: held.granted_at)
+        for permit in sorted(open_, key=lambda permit: permit.granted_at)
     ]

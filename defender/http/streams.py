@@ -13,7 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from defender.http.failures import HttpRefusal
 
 MOST = 64
-MOST_OF_ONE_CLIENT = 16
+MOST_PER_CLIENT = 16
 LONGEST = 600.0
 KEEP_ALIVE = 15
 SEND_SECONDS = 10.0
@@ -24,7 +24,7 @@ class Streams:
     """Open streams. At most `most` at once, and at most `share` of one client."""
 
     def __init__(
-        self, most: int = MOST, longest: float = LONGEST, share: int = MOST_OF_ONE_CLIENT
+        self, most: int = MOST, longest: float = LONGEST, share: int = MOST_PER_CLIENT
     ) -> None:
         self._most, self._longest, self._share = most, longest, share
         self._open: Counter[str] = Counter()
@@ -61,10 +61,10 @@ class Streams:
         try:
             while True:
                 coming = asyncio.ensure_future(anext(events))
-                left = deadline - asyncio.get_running_loop().time()
+                remaining = deadline - asyncio.get_running_loop().time()
                 try:
                     await asyncio.wait(
-                        (coming, closed), timeout=left, return_when=asyncio.FIRST_COMPLETED
+                        (coming, closed), timeout=remaining, return_when=asyncio.FIRST_COMPLETED
                     )
                 finally:
                     if not coming.done():

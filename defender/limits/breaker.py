@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from defender.breaker.step import BreakerTimes, ScopeState, half_opens_at, quota
 from defender.ledger import LedgerPermit
-from defender.limits.case import LimitCase, LimitRefusal, look_again_at
+from defender.limits.case import LimitCase, LimitRefusal, spread_requeue
 from kubenode.api.v1alpha1 import Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 
@@ -32,7 +32,7 @@ def frozen(case: LimitCase, path: "ControlPath", pace: BreakerTimes) -> LimitRef
     if path.frozen is None:
         return None
     message = f"control path: {path.frozen.why}; frozen until heartbeats are back"
-    later = look_again_at(case.now, pace.soon, case.ask.node)
+    later = spread_requeue(case.now, pace.soon, case.ask.node)
     return LimitRefusal(Reason.BREAKER_OPEN, message, later, "cluster")
 
 
@@ -43,36 +43,38 @@ def breaker_open(case: LimitCase, watch: "BreakerWatch") -> LimitRefusal | None:
     for scope in watch.scopes(case.member.labels):
         state = watch.state(scope)
         if state.state is BreakerState.OPEN and not _reserved(case, watch, scope, state):
-            return _held_open(case, scope, state, watch.pace)
+            return _refuse_open(case, scope, state, watch.pace)
         if state.state is BreakerState.HALF_OPEN:
             most, used = quota(state, case.spec.breaker.resume, case.now), _used(case, watch, scope)
             if used >= most:
-                return _one_of_few(case, scope, used, most, watch.pace)
+                return _refuse_half_open(case, scope, used, most, watch.pace)
     return None
 
 
-def _held_open(case: LimitCase, scope: str, state: ScopeState, pace: BreakerTimes) -> LimitRefusal:
+def _refuse_open(
+    case: LimitCase, scope: str, state: ScopeState, pace: BreakerTimes
+) -> LimitRefusal:
     opens = half_opens_at(state, case.spec.breaker, case.now, pace)
     # Spread the next requests over the time for which it must be calm.
-    later = look_again_at(opens - pace.calm, pace.calm, case.ask.node)
+    later = spread_requeue(opens - pace.calm, pace.calm, case.ask.node)
     message = f"{case.where(scope)}: the breaker is open: {state.why}"
     return LimitRefusal(Reason.BREAKER_OPEN, message, later, scope)
 
 
-def _one_of_few(
+def _refuse_half_open(
     case: LimitCase, scope: str, used: int, most: int, pace: BreakerTimes
 ) -> LimitRefusal:
     message = f"{case.where(scope)}: the breaker is half open, {used} of {most} permits are held"
-    later = look_again_at(case.now, pace.soon, case.ask.node)
+    later = spread_requeue(case.now, pace.soon, case.ask.node)
     return LimitRefusal(Reason.BREAKER_OPEN, message, later, scope, used, most)
 
 
 def _used(case: LimitCase, watch: "BreakerWatch", scope: str) -> int:
-    return sum(_counts(case, watch, scope, held) for held in case.ledger.open())
+    return sum(_counts(case, watch, scope, permit) for permit in case.ledger.open())
 
 
-def _counts(case: LimitCase, watch: "BreakerWatch", scope: str, held: LedgerPermit) -> bool:
-    return held is not case.mine and watch.inside(held.node, scope)
+def _counts(case: LimitCase, watch: "BreakerWatch", scope: str, permit: LedgerPermit) -> bool:
+    return permit is not case.mine and watch.inside(permit.node, scope)
 
 
 # -- reserved slots -------------------------------------------------------------------------------
@@ -97,10 +99,10 @@ def _reserved(case: LimitCase, watch: "BreakerWatch", scope: str, state: ScopeSt
         return False
     assert state.since is not None
     used = sum(
-        _counts(case, watch, scope, held)
-        and held.operation is not Operation.EVACUATE
-        and held.granted_at >= state.since
-        for held in case.ledger.open()
+        _counts(case, watch, scope, permit)
+        and permit.operation is not Operation.EVACUATE
+        and permit.granted_at >= state.since
+        for permit in case.ledger.open()
     )
     return used < case.spec.breaker.reserved
 

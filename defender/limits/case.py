@@ -16,7 +16,7 @@ from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Rate
 if TYPE_CHECKING:
     from defender.control import RiskControl
 
-LOOK_AGAIN = timedelta(seconds=15)
+REQUEUE_AFTER = timedelta(seconds=15)
 """Default time to ask again."""
 
 
@@ -28,7 +28,7 @@ class LimitRefusal:
 
     reason: Reason
     message: str
-    look_again_at: datetime
+    requeue_at: datetime
     scope: str = ""
     used: int | None = None
     limit: int | None = None
@@ -73,14 +73,14 @@ class LimitCase:
         """The limits that apply to acts of this class."""
         return self.ruling.for_class(self.ask.class_)
 
-    def asked(self, bound: ScopedLimit, tally: CensusTally) -> Demand:
+    def compute_demand(self, bound: ScopedLimit, tally: CensusTally) -> Demand:
         """Return what the limit demands in its group."""
         limit, small = bound.limit, self.spec.small_pool.nodes
         return demand(limit.max_concurrent, limit.min_healthy, small, tally.members)
 
     def later(self) -> datetime:
         """Return a time to ask again, different for each node so that requests are spread."""
-        return look_again_at(self.now, self.control.look_again, self.ask.node)
+        return spread_requeue(self.now, self.control.requeue_after, self.ask.node)
 
     def used(self, bound: ScopedLimit) -> int:
         """Return the open permits that count in the limit, without the holder's own.
@@ -95,7 +95,7 @@ class LimitCase:
 
     def inside(self, bound: ScopedLimit) -> bool:
         """Return whether the scope's tally counts the node."""
-        return not self.census.left_out(self.member, bound.group)
+        return not self.census.is_excluded(self.member, bound.group)
 
     @property
     def of_policy(self) -> str:
@@ -111,6 +111,6 @@ def spread(node: str) -> float:
     return (crc32(node.encode()) % 1000) / 1000
 
 
-def look_again_at(now: datetime, after: timedelta, node: str) -> datetime:
+def spread_requeue(now: datetime, after: timedelta, node: str) -> datetime:
     """Return a time between `after` and twice `after` from now, spread by the node's name."""
     return now + after + after * spread(node)

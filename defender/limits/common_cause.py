@@ -7,21 +7,26 @@ whoever reads the policy's condition CommonCause.
 from typing import TYPE_CHECKING
 
 from defender.limits.breaker import independent
-from defender.limits.case import LimitCase, LimitRefusal, look_again_at
+from defender.limits.case import LimitCase, LimitRefusal, spread_requeue
 from defender.limits.stops import SELDOM
 from kubenode.api.v1alpha1 import Operation, Reason
 
 if TYPE_CHECKING:
     from defender.breaker.watch import BreakerWatch
 
-HELD = frozenset({Operation.REPAIR, Operation.REPLACE, Operation.ROLLOUT})
+STOPPED_OPERATIONS = frozenset({Operation.REPAIR, Operation.REPLACE, Operation.ROLLOUT})
 """Operations that a common cause stops."""
 
 
 def common_cause(case: LimitCase, watch: "BreakerWatch") -> LimitRefusal | None:
     """Refuse the act if the node has a common cause, unless its fault is unrelated."""
     view = watch.view(case.ask.node)
-    if not watch.causes or view is None or case.ask.operation not in HELD or case.inevitable:
+    if (
+        not watch.causes
+        or view is None
+        or case.ask.operation not in STOPPED_OPERATIONS
+        or case.inevitable
+    ):
         return None
     for cause in view.causes:
         why = watch.causes.get(cause)
@@ -30,6 +35,6 @@ def common_cause(case: LimitCase, watch: "BreakerWatch") -> LimitRefusal | None:
         message = f"{case.where('faults')} have a cause in common: {why}"
         scope = f"{cause[0]}={cause[1]}"
         return LimitRefusal(
-            Reason.COMMON_CAUSE, message, look_again_at(case.now, SELDOM, case.ask.node), scope
+            Reason.COMMON_CAUSE, message, spread_requeue(case.now, SELDOM, case.ask.node), scope
         )
     return None

@@ -6,8 +6,8 @@ from defender.limits.demand import Demand
 from kubenode.api.v1alpha1 import Reason
 
 
-def concurrency(case: LimitCase, bound: ScopedLimit, asked: Demand) -> LimitRefusal | None:
-    most = asked.most
+def concurrency(case: LimitCase, bound: ScopedLimit, required: Demand) -> LimitRefusal | None:
+    most = required.most
     if most is None or case.inevitable:
         return None
     used = case.used(bound)

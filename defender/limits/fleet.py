@@ -17,13 +17,13 @@ LOCAL_SHARE = "LocalShare"
 
 
 def fleet(case: LimitCase, bound: ScopedLimit) -> LimitRefusal | None:
-    found = case.control.fleet
-    group = found.groups.get(bound.limit.group or "") if found is not None else None
-    if found is None or group is None:
+    view = case.control.fleet
+    group = view.groups.get(bound.limit.group or "") if view is not None else None
+    if view is None or group is None:
         return _no(case, bound, "the fleet's store was not asked yet")
     if group.online:
         return _together(case, bound, group)
-    if found.alone() and bound.limit.on_unreachable == LOCAL_SHARE:
+    if view.alone() and bound.limit.on_unreachable == LOCAL_SHARE:
         return _alone(case, bound, group)
     return _no(case, bound, f"the other clusters cannot be seen: {group.why}")
 
@@ -73,9 +73,9 @@ def _concurrency(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> Limi
 
 def _mine(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> int:
     """Return our permits by the ledger or by the fleet's log, whichever are more."""
-    told = group.used(group.me, bound.classes, frozenset(case.spec.operations))
+    logged = group.used(group.me, bound.classes, frozenset(case.spec.operations))
     own = case.mine is not None and (group.me, case.mine.name) in group.shares
-    return max(case.used(bound), told - own)
+    return max(case.used(bound), logged - own)
 
 
 def _healthy(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRefusal | None:
@@ -84,7 +84,7 @@ def _healthy(case: LimitCase, bound: ScopedLimit, group: FleetGroup) -> LimitRef
         return None
     if waits := group.missing():
         return _no(case, bound, f"not all clusters have told of their nodes: {', '.join(waits)}")
-    need, stay = share_of(share, group.total_heard), group.healthy() - case.costs
+    need, stay = share_of(share, group.total_active), group.healthy() - case.costs
     return None if stay >= need else _too_few(case, bound, need, stay)
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from defender.census import CensusMember
-from defender.limits.case import LimitRefusal, look_again_at
+from defender.limits.case import LimitRefusal, spread_requeue
 from kubenode.api.foreign import SHUTDOWN
 from kubenode.api.v1alpha1 import Ask, Operation, Reason
 
@@ -28,6 +28,6 @@ def foreign(
     return LimitRefusal(
         Reason.FOREIGN_OWNER,
         f"node {ask.node}: another owner is at work on it: {member.foreign}",
-        look_again_at(now, control.look_again, ask.node),
+        spread_requeue(now, control.requeue_after, ask.node),
         f"node={ask.node}",
     )

@@ -8,33 +8,35 @@ from kubenode.api.v1alpha1 import Reason
 
 
 def min_healthy(
-    case: LimitCase, bound: ScopedLimit, tally: CensusTally, asked: Demand
+    case: LimitCase, bound: ScopedLimit, tally: CensusTally, required: Demand
 ) -> LimitRefusal | None:
     """Compare the healthy nodes that would stay with those that must.
 
     Disrupting an unhealthy node takes none away. Below the limit even that is refused, because the
     problem is larger than one node.
     """
-    others = others_healthy(case, bound, tally, asked)
-    need = max(asked.stay, others)
+    others = others_healthy(case, bound, tally, required)
+    need = max(required.stay, others)
     if not need or tally.free - case.costs >= need:
         return None
     stay = tally.free - (case.costs if case.costs and case.inside(bound) else 0)
     if stay >= need or _exempt(case, bound):
         return None
-    why = STAY if asked.stay >= others else OTHERS
+    why = STAY if required.stay >= others else OTHERS
     message = f"{case.where(bound.scope)}: " + why.format(need=need, stay=stay)
     return LimitRefusal(Reason.MIN_HEALTHY, message, case.later(), bound.scope, stay, need)
 
 
-def others_healthy(case: LimitCase, bound: ScopedLimit, tally: CensusTally, asked: Demand) -> int:
+def others_healthy(
+    case: LimitCase, bound: ScopedLimit, tally: CensusTally, required: Demand
+) -> int:
     """Return how many other nodes must be healthy: in a small group, or if the policy demands it.
 
     With othersHealthy, nodes that start count as well, because they give a quorum no vote yet.
     """
     if bound.limit.others_healthy:
         return tally.everyone - case.inside(bound)
-    if asked.small:
+    if required.small:
         return tally.members - (case.member.counted and case.inside(bound))
     return 0
 

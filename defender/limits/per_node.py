@@ -16,16 +16,18 @@ def per_node(case: LimitCase) -> LimitRefusal | None:
         return None
     rule = case.spec.per_node
     recent = [
-        held
-        for held in on_node
-        if held.granted_at > case.now - rule.within
-        and held is not case.mine
-        and not _same_job(case, held)
+        permit
+        for permit in on_node
+        if permit.granted_at > case.now - rule.within
+        and permit is not case.mine
+        and not _same_job(case, permit)
     ]
-    acts = {held.holder.uid if held.holder.kind == JOB else held.name: held for held in recent}
+    acts = {
+        permit.holder.uid if permit.holder.kind == JOB else permit.name: permit for permit in recent
+    }
     if len(acts) < rule.max_acts:
         return None
-    first = min(held.granted_at for held in recent)
+    first = min(permit.granted_at for permit in recent)
     return LimitRefusal(
         Reason.PER_NODE,
         f"node {case.ask.node}: {len(acts)} of {rule.max_acts} disruptions in"
@@ -37,5 +39,5 @@ def per_node(case: LimitCase) -> LimitRefusal | None:
     )
 
 
-def _same_job(case: LimitCase, held: LedgerPermit) -> bool:
-    return held.holder.kind == JOB and held.same_holder(case.ask.holder)
+def _same_job(case: LimitCase, permit: LedgerPermit) -> bool:
+    return permit.holder.kind == JOB and permit.same_holder(case.ask.holder)

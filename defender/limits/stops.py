@@ -21,14 +21,14 @@ def paused(case: LimitCase) -> LimitRefusal | None:
     """Refuse the act if it is paused. Of several pauses the one that lasts longest is named."""
     if not case.spec.pauses:
         return None
-    found = [
+    pauses = [
         pause
         for pause in case.spec.pauses
         if _about(pause, case) and (pause.until is None or pause.until > case.now)
     ]
-    if not found:
+    if not pauses:
         return None
-    pause = max(found, key=lambda p: (p.until is None, p.until or case.now))
+    pause = max(pauses, key=lambda p: (p.until is None, p.until or case.now))
     scope = scope_of_pause(pause)
     by = f" by {pause.by}" if pause.by else ""
     why = f": {pause.why}" if pause.why else ""

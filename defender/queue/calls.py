@@ -45,11 +45,11 @@ class QueueCalls:
     def gone(self, key: Key) -> None:
         self._at.pop(key, None)
 
-    def heard(self) -> None:
+    def record_listener(self) -> None:
         """Record that a new listener is connected."""
         self._deaf.clear()
 
-    def over(self, now: datetime) -> list[Key]:
+    def expire_calls(self, now: datetime) -> list[Key]:
         """Return called holders that did not ask in time, and keep their slots no longer.
 
         After the clock was set back no slot is kept either.

@@ -52,8 +52,8 @@ class QueueEntry:
 
     since: time of the first refusal.
     fault_since: start of the fault, if known; else the first refusal.
-    asked_at: time of the last ask.
-    look_again_at: the time to ask again that was returned.
+    requested_at: time of the last ask.
+    requeue_at: the time to ask again that was returned.
     failures: earlier permits of the node within a day.
     missed: it was called and did not ask. When it asks again, it can be called again.
     """
@@ -61,8 +61,8 @@ class QueueEntry:
     ask: Ask
     since: datetime
     fault_since: datetime
-    asked_at: datetime
-    look_again_at: datetime
+    requested_at: datetime
+    requeue_at: datetime
     reason: Reason
     scope: str = ""
     message: str = ""
@@ -97,7 +97,7 @@ class QueueEntry:
 
     def refused(self, ask: Ask, verdict: Verdict, now: datetime) -> None:
         """Record that the request was refused, for the first time or again."""
-        self.ask, self.asked_at, self.missed = ask, now, False
+        self.ask, self.requested_at, self.missed = ask, now, False
         self.reason, self.scope, self.message = verdict.reason, verdict.scope, verdict.message
 
 
@@ -128,7 +128,7 @@ class QueuePlace:
     since: datetime
     fault_since: datetime
     deadline: datetime | None
-    look_again_at: datetime
+    requeue_at: datetime
     called: bool
 
     @classmethod
@@ -149,7 +149,7 @@ class QueuePlace:
             since=entry.since,
             fault_since=entry.fault_since,
             deadline=ask.deadline,
-            look_again_at=entry.look_again_at,
+            requeue_at=entry.requeue_at,
             called=called,
         )
 
@@ -169,6 +169,6 @@ class QueuePlace:
             "since": format_time(self.since),
             "faultSince": format_time(self.fault_since),
             "deadline": format_time(self.deadline) if self.deadline else None,
-            "lookAgainAt": format_time(self.look_again_at),
+            "lookAgainAt": format_time(self.requeue_at),
             "called": self.called,
         }

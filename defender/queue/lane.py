@@ -71,8 +71,8 @@ class Lane:
 
     def first(self, turns: ZoneRotation, may: Callable[[Key], bool]) -> Rank | None:
         """Return the rank of the best placed request that may be called, None for none."""
-        found = (self._first_of(zone, turns, may) for zone in self._zones)
-        return min((rank for rank in found if rank is not None), default=None)
+        ranks = (self._first_of(zone, turns, may) for zone in self._zones)
+        return min((rank for rank in ranks if rank is not None), default=None)
 
     def _first_of(self, zone: str, turns: ZoneRotation, may: Callable[[Key], bool]) -> Rank | None:
         waiting = self._zones[zone]

@@ -9,7 +9,7 @@ from defender.queue.entry import DUE, Key, LaneKey, QueueEntry, SortKey
 from defender.queue.lane import Lane, Rank, ZoneRotation
 
 MOST_WAITING = 20_000
-MOST_OF_ONE_CLIENT = MOST_WAITING // 2
+MOST_PER_CLIENT = MOST_WAITING // 2
 """Greatest number of requests of one user; the rest of the queue stays free for others."""
 
 
@@ -38,7 +38,7 @@ class QueueLine:
         """
         if len(self._entries) >= MOST_WAITING:
             return True
-        return user is not None and self._of_user[user] >= MOST_OF_ONE_CLIENT
+        return user is not None and self._of_user[user] >= MOST_PER_CLIENT
 
     def get(self, key: Key) -> QueueEntry | None:
         return self._entries.get(key)
@@ -157,7 +157,7 @@ class QueueLine:
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Return the number of waiting requests by reason and scope."""
-        found: Counter[tuple[str, str]] = Counter()
+        totals: Counter[tuple[str, str]] = Counter()
         for (reason, scope, *_), lane in self._lanes.items():
-            found[reason, scope] += len(lane)
-        return dict(found)
+            totals[reason, scope] += len(lane)
+        return dict(totals)

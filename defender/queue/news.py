@@ -45,9 +45,9 @@ class QueueNews:
     def not_before(self, lane_key: LaneKey, at: datetime) -> None:
         """Record that the first request of the lane is not allowed before `at`."""
         self._lanes.discard(lane_key)
-        self.look_at(lane_key, at)
+        self.schedule_retry(lane_key, at)
 
-    def look_at(self, lane_key: LaneKey, at: datetime) -> None:
+    def schedule_retry(self, lane_key: LaneKey, at: datetime) -> None:
         """Record that the lane may have news at that time."""
         lane = self._line.lane(lane_key)
         if lane is not None:

@@ -62,27 +62,27 @@ class PermitQueue:
         """Refuse the act if others come first, else return None. Called when every limit allows the
         act.
         """
-        claims = [entry for entry in self._called() if not self._gives_way(entry, case)]
+        claims = [entry for entry in self._called() if not self._yields_to(entry, case)]
         if not claims:
             return None
         for room in rooms(case):
-            kept = sum(takes(entry.ask, case, room) for entry in claims)
-            if kept and room.left <= kept:
+            reserved = sum(takes(entry.ask, case, room) for entry in claims)
+            if reserved and room.remaining <= reserved:
                 return LimitRefusal(
                     room.reason,
                     f"{case.where(room.scope)}: what is free is kept for others who wait",
                     case.later(),
                     room.scope,
-                    room.limit - room.left + kept,
+                    room.limit - room.remaining + reserved,
                     room.limit,
                 )
         return None
 
     def _called(self) -> list[QueueEntry]:
-        found = (self.line.get(key) for key in self.calls)
-        return [entry for entry in found if entry is not None]
+        entries = (self.line.get(key) for key in self.calls)
+        return [entry for entry in entries if entry is not None]
 
-    def _gives_way(self, claim: QueueEntry, case: LimitCase) -> bool:
+    def _yields_to(self, claim: QueueEntry, case: LimitCase) -> bool:
         """Return whether the called request is the asker's own, or worse placed than it."""
         key, now = key_of(case.ask), case.now
         if claim.key == key:
@@ -108,12 +108,12 @@ class PermitQueue:
         if ask.holder.kind == USER or (entry is None and self.line.is_full_for(ask.holder.user)):
             return verdict
         entry = entry or self._entry(ask, now)
-        later = verdict.look_again_at or now + self.times.look_again
+        later = verdict.look_again_at or now + self.times.requeue_after
         entry.refused(ask, verdict, now)
         self._put(entry, later, now)
-        entry.look_again_at = self._spread(entry, later, now)
+        entry.requeue_at = self._spread(entry, later, now)
         self._expect(entry)
-        return verdict.model_copy(update={"look_again_at": entry.look_again_at})
+        return verdict.model_copy(update={"look_again_at": entry.requeue_at})
 
     def _entry(self, ask: Ask, now: datetime) -> QueueEntry:
         fault = self._faults.get(ask.holder.name) if ask.holder.kind == JOB else None
@@ -124,8 +124,8 @@ class PermitQueue:
             ask=ask,
             since=now,
             fault_since=min(now, fault[1]) if known and fault is not None else now,
-            asked_at=now,
-            look_again_at=now,
+            requested_at=now,
+            requeue_at=now,
             reason=Reason.UNKNOWN,
             zone=self._zone(ask.node),
             failures=min(len(before), MOST_PENALTIES),
@@ -144,7 +144,7 @@ class PermitQueue:
     def _put(self, entry: QueueEntry, retry_at: datetime, now: datetime) -> None:
         lane = self.line.put(entry, now)
         if lane.retry_at is None or retry_at < lane.retry_at:
-            self.news.look_at(entry.lane, retry_at)
+            self.news.schedule_retry(entry.lane, retry_at)
 
     def _spread(self, entry: QueueEntry, later: datetime, now: datetime) -> datetime:
         """Return the time to ask again: soon for the next in line, later for those behind."""
@@ -157,13 +157,13 @@ class PermitQueue:
         lane = self.line.lane(entry.lane)
         each = lane.interval if lane is not None else None
         if each is None:
-            each = self.times.look_again / NEXT
+            each = self.times.requeue_after / NEXT
         return later + min(each * place, self.times.longest) * part
 
     def _expect(self, entry: QueueEntry) -> None:
-        heappush(self._lost, (entry.look_again_at + self.times.lost, entry.key))
+        heappush(self._lost, (entry.requeue_at + self.times.lost, entry.key))
         if len(self._lost) > 16 * MOST_WAITING:
-            self._lost = [(each.look_again_at + self.times.lost, each.key) for each in self.line]
+            self._lost = [(each.requeue_at + self.times.lost, each.key) for each in self.line]
             heapify(self._lost)
 
     def forget(self, key: Key) -> None:
@@ -172,12 +172,12 @@ class PermitQueue:
 
     # -- what may free a slot -----------------------------------------------------------------
 
-    def freed(self, held: LedgerPermit) -> None:
+    def freed(self, permit: LedgerPermit) -> None:
         """Record that a permit counts no longer."""
-        self.news.of_scope(f"node={held.node}")
-        if held.scopes is None:
+        self.news.of_scope(f"node={permit.node}")
+        if permit.scopes is None:
             self.news.of_all()
-        for scope in held.scopes or ():
+        for scope in permit.scopes or ():
             self.news.of_scope(
                 scope.rpartition(":")[2]
             )  # as `recorded` writes it, without the policy
@@ -214,11 +214,11 @@ class PermitQueue:
             del self._faults[name]
         self.forget((JOB, uid, job.spec.node_name))
 
-    def listen(self, heard: bool) -> None:
+    def listen(self, listening: bool) -> None:
         """Record whether anybody listens. If nobody does, no slot is kept."""
-        self.news.listening = heard
-        if heard:
-            self.calls.heard()
+        self.news.listening = listening
+        if listening:
+            self.calls.record_listener()
             self.news.of_all()
 
     # -- time ---------------------------------------------------------------------------------
@@ -228,10 +228,10 @@ class PermitQueue:
         self.line.advance(now)
         while self._lost and self._lost[0][0] <= now:
             entry = self.line.get(heappop(self._lost)[1])
-            if entry is not None and entry.look_again_at + self.times.lost <= now:
+            if entry is not None and entry.requeue_at + self.times.lost <= now:
                 self.forget(entry.key)
         self.news.advance(now)
-        for key in self.calls.over(now):
+        for key in self.calls.expire_calls(now):
             entry = self.line.get(key)
             if entry is not None:
                 entry.missed = True
@@ -255,14 +255,14 @@ class PermitQueue:
 
         entry, nobody = self.line.first(self.news, may)
         for lane_key in nobody:
-            self.news.not_before(lane_key, now + self.times.look_again)
+            self.news.not_before(lane_key, now + self.times.requeue_after)
         return entry
 
     def blocked(self, entry: QueueEntry, verdict: Verdict, now: datetime) -> None:
         """Record that the request was judged and refused: its lane waits, or it changes lanes."""
         before = entry.lane
         entry.reason, entry.scope, entry.message = verdict.reason, verdict.scope, verdict.message
-        later = verdict.look_again_at or now + self.times.look_again
+        later = verdict.look_again_at or now + self.times.requeue_after
         if entry.lane == before:
             self.news.not_before(before, later)
         else:

@@ -10,12 +10,12 @@ from kubenode.api.v1alpha1.defenderpolicy import LimitScope
 
 @dataclass(frozen=True, slots=True)
 class ScopeCapacity:
-    """Of `limit` acts of `classes` in a scope, `left` may still be allowed."""
+    """Of `limit` acts of `classes` in a scope, `remaining` may still be allowed."""
 
     reason: Reason
     scope: str
     classes: frozenset[Disruption]
-    left: int
+    remaining: int
     limit: int
 
 
@@ -27,14 +27,18 @@ def rooms(case: LimitCase) -> Iterator[ScopeCapacity]:
     for bound in () if case.inevitable else case.bounds:
         if bound.limit.scope is LimitScope.FLEET:
             continue
-        most = case.asked(bound, case.census.tally(bound.group)).most
+        most = case.compute_demand(bound, case.census.tally(bound.group)).most
         if most is not None:
-            left = most - case.used(bound)
-            yield ScopeCapacity(Reason.CONCURRENCY_LIMIT, bound.scope, bound.classes, left, most)
+            remaining = most - case.used(bound)
+            yield ScopeCapacity(
+                Reason.CONCURRENCY_LIMIT, bound.scope, bound.classes, remaining, most
+            )
         rate = bound.limit.rate
         if rate is not None:
-            left = int(case.tokens(bound, rate))
-            yield ScopeCapacity(Reason.RATE_LIMIT, bound.scope, bound.classes, left, rate.count)
+            remaining = int(case.tokens(bound, rate))
+            yield ScopeCapacity(
+                Reason.RATE_LIMIT, bound.scope, bound.classes, remaining, rate.count
+            )
 
 
 def takes(other: Ask, case: LimitCase, room: ScopeCapacity) -> bool:

@@ -115,13 +115,13 @@ def _database(parts: SplitResult) -> int:
 
 
 def _hosts(parts: SplitResult) -> list[tuple[str, int]]:
-    found = []
+    hosts = []
     for each in parts.netloc.rpartition("@")[2].split(","):
         host, _, port = each.rpartition(":") if ":" in each else (each, "", "")
         if not host or (port and not port.isdigit()):
             raise ValueError(f"{each!r} is no HOST:PORT of a Sentinel")
-        found.append((host.strip("[]"), int(port or SENTINEL_PORT)))
-    return found
+        hosts.append((host.strip("[]"), int(port or SENTINEL_PORT)))
+    return hosts
 
 
 def _options(address: RedisAddress, url: SplitResult) -> dict[str, Any]:
@@ -171,11 +171,11 @@ class _WithItsSentinels(SentinelConnectionPool):
 def _by_sentinel(url: SplitResult, options: dict[str, Any]) -> "Redis":
     tls = {"ssl": True} if url.scheme == "rediss+sentinel" else {}
     short = {"socket_timeout", "socket_connect_timeout", "retry", "decode_responses"}
-    asked = {key: value for key, value in options.items() if key in short} | tls
+    sentinel_options = {key: value for key, value in options.items() if key in short} | tls
     if "ssl_ca_certs" in options:
-        asked["ssl_ca_certs"] = options["ssl_ca_certs"]
+        sentinel_options["ssl_ca_certs"] = options["ssl_ca_certs"]
     sentinel: Any = Sentinel(  # type: ignore[no-untyped-call]
-        _hosts(url), sentinel_kwargs=asked, **options, **tls
+        _hosts(url), sentinel_kwargs=sentinel_options, **options, **tls
     )
-    found: Redis = sentinel.master_for(_path(url)[0], connection_pool_class=_WithItsSentinels)
-    return found
+    client: Redis = sentinel.master_for(_path(url)[0], connection_pool_class=_WithItsSentinels)
+    return client

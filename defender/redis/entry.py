@@ -46,34 +46,34 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Permit).decode
 
 
-def written(held: LedgerPermit) -> str:
+def written(permit: LedgerPermit) -> str:
     """Return the entry for the permit."""
     return _encode(
         _Permit(
-            node=held.node,
-            operation=held.operation.value,
+            node=permit.node,
+            operation=permit.operation.value,
             holder=_StoredHolder(
-                held.holder.kind,
-                held.holder.name,
-                held.holder.uid,
-                held.holder.user,
-                held.holder.user_uid,
+                permit.holder.kind,
+                permit.holder.name,
+                permit.holder.uid,
+                permit.holder.user,
+                permit.holder.user_uid,
             ),
-            grants=[(class_.value, at) for class_, at in held.grants],
-            expires_at=held.expires_at,
-            state=held.state.value,
-            scopes=None if held.scopes is None else sorted(held.scopes),
-            policy_generation=held.policy_generation,
-            renewed_at=held.renewed_at,
-            released_at=held.released_at,
-            uid=held.uid,
-            resource_version=held.resource_version,
-            unsure=held.unsure,
-            also=sorted(each.value for each in held.also),
-            releasing=held.releasing,
-            status_written=held.status_written,
-            late=held.late,
-            unreadable=held.unreadable,
+            grants=[(class_.value, at) for class_, at in permit.grants],
+            expires_at=permit.expires_at,
+            state=permit.state.value,
+            scopes=None if permit.scopes is None else sorted(permit.scopes),
+            policy_generation=permit.policy_generation,
+            renewed_at=permit.renewed_at,
+            released_at=permit.released_at,
+            uid=permit.uid,
+            resource_version=permit.resource_version,
+            unsure=permit.unsure,
+            also=sorted(each.value for each in permit.also),
+            releasing=permit.releasing,
+            status_written=permit.status_written,
+            late=permit.late,
+            unreadable=permit.unreadable,
         )
     ).decode()
 
@@ -84,10 +84,10 @@ def read(name: str, take: int, text: str) -> LedgerPermit:
     An entry with values of a later version is unreadable, and counts as all that it may be.
     """
     permit = _decode(text)
-    operation = _one_of(Operation, permit.operation)
-    state = _one_of(PermitState, permit.state)
-    classes = [_one_of(Disruption, class_) for class_, _ in permit.grants]
-    also = [_one_of(Disruption, each) for each in permit.also]
+    operation = _parse_enum(Operation, permit.operation)
+    state = _parse_enum(PermitState, permit.state)
+    classes = [_parse_enum(Disruption, class_) for class_, _ in permit.grants]
+    also = [_parse_enum(Disruption, each) for each in permit.also]
     unreadable = permit.unreadable
     if None in (operation, state, *classes, *also):
         unreadable = unreadable or "an entry of the log has values of a later version"
@@ -123,5 +123,5 @@ def read(name: str, take: int, text: str) -> LedgerPermit:
     )
 
 
-def _one_of(kind: type[E], text: str) -> E | None:
+def _parse_enum(kind: type[E], text: str) -> E | None:
     return next((each for each in kind if each.value == text), None)

@@ -114,8 +114,8 @@ class SharedLog:
 
     async def sync(self, reign: RedisEpoch, since: int) -> LogChanges:
         """Return the changes since a version, -1 for everything. Raises Away and Strange."""
-        _, found = await self._trusted(self._sync, reign, [since])
-        return _changes(found)
+        _, reply = await self._trusted(self._sync, reign, [since])
+        return _changes(reply)
 
     async def take(
         self, reign: RedisEpoch, since: int, entries: Mapping[str, str]
@@ -127,8 +127,8 @@ class SharedLog:
         Strange.
         """
         pairs = [part for pair in entries.items() for part in pair]
-        outcome, found, *number = await self._trusted(self._take, reign, [since, *pairs])
-        return (int(number[0]) if outcome == scripts.TAKEN else 0), _changes(found)
+        outcome, reply, *number = await self._trusted(self._take, reign, [since, *pairs])
+        return (int(number[0]) if outcome == scripts.TAKEN else 0), _changes(reply)
 
     async def put(
         self, reign: RedisEpoch, entries: Iterable[LogEntry], *, known: bool = False
@@ -152,10 +152,10 @@ class SharedLog:
     async def _trusted(
         self, script: Callable[..., Awaitable[Any]], reign: RedisEpoch, rest: Any
     ) -> Any:
-        found = await self._call(script, [reign.epoch, reign.replid, *rest])
-        if found[0] == scripts.STRANGE:
+        reply = await self._call(script, [reign.epoch, reign.replid, *rest])
+        if reply[0] == scripts.STRANGE:
             raise Strange("Redis was restarted, wiped, or another one is master now")
-        return found
+        return reply
 
     async def _call(self, script: Callable[..., Awaitable[Any]], arguments: Any) -> Any:
         try:
@@ -164,9 +164,9 @@ class SharedLog:
             raise Away(str(error) or type(error).__name__) from error
 
 
-def _changes(found: Sequence[Any]) -> LogChanges:
-    version, floor, full = (int(each) for each in found[:3])
-    names, values = found[3::2], found[4::2]
+def _changes(reply: Sequence[Any]) -> LogChanges:
+    version, floor, full = (int(each) for each in reply[:3])
+    names, values = reply[3::2], reply[4::2]
     entries = [
         LogEntry(name, int(value.partition("|")[0]), value.partition("|")[2])
         for name, value in zip(names, values, strict=True)

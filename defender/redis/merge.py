@@ -24,92 +24,92 @@ def merge(ledger: PermitLedger, changes: LogChanges, on_record: OnRecord) -> Non
     before = _forget_takes(ledger) if changes.full else set()
     for entry in changes.entries:
         if entry.text:
-            _take_over(ledger, read(entry.name, entry.take, entry.text))
+            _merge_entry(ledger, read(entry.name, entry.take, entry.text))
         else:
             _came_to_nothing(ledger, entry, on_record)
     for name in before - {entry.name for entry in changes.entries}:
-        _no_longer_told(ledger, name, on_record)
+        _drop_unlogged(ledger, name, on_record)
 
 
 def _forget_takes(ledger: PermitLedger) -> set[str]:
     """Reset the take numbers, which another log or a gap makes incomparable. Return the permits
     that had one.
     """
-    had = {held.name for held in ledger if held.take}
+    had = {permit.name for permit in ledger if permit.take}
     for name in had:
-        if held := ledger.get(name):
-            held.take = 0
+        if permit := ledger.get(name):
+            permit.take = 0
     return had
 
 
 def _came_to_nothing(ledger: PermitLedger, entry: LogEntry, on_record: OnRecord) -> None:
-    held = ledger.get(entry.name)
-    if held is None or held.take > entry.take or not held.open:
+    permit = ledger.get(entry.name)
+    if permit is None or permit.take > entry.take or not permit.open:
         return
-    if not held.uid and not on_record(entry.name):
+    if not permit.uid and not on_record(entry.name):
         ledger.forget(entry.name)
-    elif not held.status_written:
-        held.late = True  # it was written after the log reported that it would not be
+    elif not permit.status_written:
+        permit.late = True  # it was written after the log reported that it would not be
 
 
-def _take_over(ledger: PermitLedger, told: LedgerPermit) -> None:
-    held = ledger.get(told.name)
-    if held is None:
-        ledger.enter(told)
+def _merge_entry(ledger: PermitLedger, logged: LedgerPermit) -> None:
+    current = ledger.get(logged.name)
+    if current is None:
+        ledger.enter(logged)
         return
-    if told.take < held.take:
+    if logged.take < current.take:
         return  # a later take of this name is known
-    first_heard_of = told.take > held.take
-    held.take = told.take
-    if not held.open:
+    is_new_take = logged.take > current.take
+    current.take = logged.take
+    if not current.open:
         return  # its release is written, and a released permit is not reopened
-    held.releasing |= told.releasing
-    if first_heard_of or not told.late:
-        held.late = told.late
-    if version(told) >= version(held):
-        _as_told(ledger, held, told)
-    elif len(told.grants) > len(held.grants):
-        _pending(ledger, held, told)  # an upgrade that the watch does not show yet
-    elif held.unsure and not told.unsure:
-        _came_to_less(ledger, held, told)
+    current.releasing |= logged.releasing
+    if is_new_take or not logged.late:
+        current.late = logged.late
+    if version(logged) >= version(current):
+        _apply_logged(ledger, current, logged)
+    elif len(logged.grants) > len(current.grants):
+        _pending(ledger, current, logged)  # an upgrade that the watch does not show yet
+    elif current.unsure and not logged.unsure:
+        _came_to_less(ledger, current, logged)
 
 
-def _as_told(ledger: PermitLedger, held: LedgerPermit, told: LedgerPermit) -> None:
-    held.uid, held.resource_version = told.uid or held.uid, told.resource_version
-    held.expires_at, held.renewed_at = told.expires_at, told.renewed_at
-    held.status_written |= told.status_written
-    held.scopes = told.scopes or held.scopes
-    held.unreadable = told.unreadable
-    _pending(ledger, held, told)
-    if told.open:
-        held.state = told.state
+def _apply_logged(ledger: PermitLedger, current: LedgerPermit, logged: LedgerPermit) -> None:
+    current.uid, current.resource_version = logged.uid or current.uid, logged.resource_version
+    current.expires_at, current.renewed_at = logged.expires_at, logged.renewed_at
+    current.status_written |= logged.status_written
+    current.scopes = logged.scopes or current.scopes
+    current.unreadable = logged.unreadable
+    _pending(ledger, current, logged)
+    if logged.open:
+        current.state = logged.state
     else:
-        ledger.release(held, told.released_at or told.granted_at)
+        ledger.release(current, logged.released_at or logged.granted_at)
 
 
-def _pending(ledger: PermitLedger, held: LedgerPermit, told: LedgerPermit) -> None:
-    if held.grants != told.grants:
-        ledger.replace_grants(held, told.grants)
-    held.unsure, held.also = told.unsure, told.also
+def _pending(ledger: PermitLedger, current: LedgerPermit, logged: LedgerPermit) -> None:
+    if current.grants != logged.grants:
+        ledger.replace_grants(current, logged.grants)
+    current.unsure, current.also = logged.unsure, logged.also
 
 
-def _came_to_less(ledger: PermitLedger, held: LedgerPermit, told: LedgerPermit) -> None:
+def _came_to_less(ledger: PermitLedger, current: LedgerPermit, logged: LedgerPermit) -> None:
     """Undo grants that the watch, which is ahead, does not show. Their write has failed."""
-    for _ in range(min(held.unsure, len(held.grants) - len(told.grants))):
-        ledger.ungrant(held)
-    held.unsure, held.also = 0, frozenset()
+    for _ in range(min(current.unsure, len(current.grants) - len(logged.grants))):
+        ledger.ungrant(current)
+    current.unsure, current.also = 0, frozenset()
 
 
-def _no_longer_told(ledger: PermitLedger, name: str, on_record: OnRecord) -> None:
+def _drop_unlogged(ledger: PermitLedger, name: str, on_record: OnRecord) -> None:
     """Keep of a permit from an earlier log only what the watch shows."""
-    held = ledger.get(name)
-    if held is None or not held.open:
+    permit = ledger.get(name)
+    if permit is None or not permit.open:
         return
-    if not held.uid and not on_record(name):
+    if not permit.uid and not on_record(name):
         ledger.forget(name)
-    elif not held.status_written:
-        held.late = True
+    elif not permit.status_written:
+        permit.late = True
 
 
-def version(held: LedgerPermit) -> int:
-    return int(held.resource_version or 0)
+def version(permit: LedgerPermit) -> int:
+    return int(permit.resource_version or 0)

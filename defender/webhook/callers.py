@@ -49,7 +49,7 @@ class Callers:
     listed: frozenset[str] = frozenset()
     ours: frozenset[str] = frozenset()
 
-    def left_alone(self, user: str) -> bool:
+    def is_exempt(self, user: str) -> bool:
         """Return whether the user is not checked."""
         if user in self.exempt:
             return True

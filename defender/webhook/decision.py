@@ -39,7 +39,7 @@ class GuardDecision:
 
 def decide(act: GuardedAct, control: RiskControl, callers: Callers) -> GuardDecision:
     """Return the decision. AUDIT and ENFORCE mean that Kube Defender must be asked."""
-    if callers.left_alone(act.user):
+    if callers.is_exempt(act.user):
         return GuardDecision(Course.PASS, f"{act.user} is left alone")
     policies = covering(
         control.policies, act.node.metadata.labels, act.kind.operation, control.fallback
@@ -51,8 +51,8 @@ def decide(act: GuardedAct, control: RiskControl, callers: Callers) -> GuardDeci
         return GuardDecision(Course.PASS, "the node is being deleted already")
     if gone(act.node):
         return GuardDecision(Course.PASS, "the machine is out of service")
-    if held := charged(act, control, ours=act.user in callers.ours):
-        return GuardDecision(Course.PASS, f"permit {held.name} covers it")
+    if permit := charged(act, control, ours=act.user in callers.ours):
+        return GuardDecision(Course.PASS, f"permit {permit.name} covers it")
     if mode is GuardMode.AUDIT:
         return GuardDecision(Course.AUDIT)
     groups = _override_groups(act.kind, policies)
@@ -82,12 +82,12 @@ def charged(act: GuardedAct, control: RiskControl, *, ours: bool) -> LedgerPermi
     if not ours and act.kind is GuardedActKind.DELETION:
         return None
     me = holder_of(act.user)
-    for held in control.ledger.open_on(act.name):
-        stands = held.state in (PermitState.GRANTED, PermitState.OVERDUE) and not held.releasing
-        if ours and held.holder.kind == USER:
+    for permit in control.ledger.open_on(act.name):
+        stands = permit.state in (PermitState.GRANTED, PermitState.OVERDUE) and not permit.releasing
+        if ours and permit.holder.kind == USER:
             continue
-        if stands and not held.same_holder(me) and held.class_.weight >= act.kind.class_.weight:
-            return held
+        if stands and not permit.same_holder(me) and permit.class_.weight >= act.kind.class_.weight:
+            return permit
     return None
 
 

@@ -90,7 +90,7 @@ class NodeGuard:
             raise BadReview(
                 f"request: {review.operation} pods/{review.sub_resource} is no eviction"
             )
-        if self._world.callers.left_alone(review.user):
+        if self._world.callers.is_exempt(review.user):
             return self._passed(GuardedActKind.EVICTION, review)
         if not anywhere(GuardedActKind.EVICTION, self._world.control):
             return self._passed(GuardedActKind.EVICTION, review)
@@ -106,7 +106,7 @@ class NodeGuard:
         path = paths.pod(review.namespace, name)
         try:
             pod = await self._world.kube.call(
-                "GET", path, decode=_pod, timeout=_left(seconds), attempts=1
+                "GET", path, decode=_pod, timeout=_remaining_seconds(seconds), attempts=1
             )
         except NotFound:
             return None
@@ -123,7 +123,7 @@ class NodeGuard:
             return answer(review.uid, YES)
         with self._metrics.seconds.time():
             try:
-                async with asyncio.timeout(_left(seconds)):
+                async with asyncio.timeout(_remaining_seconds(seconds)):
                     outcome, verdict = await self._verdict(act)
             except (CannotJudge, DefenderUnreachable, KubeError, TimeoutError) as error:
                 self._count(act.kind, GuardOutcome.ERROR, act.dry_run)
@@ -239,7 +239,7 @@ def _read(raw: bytes, resource: str) -> Review:
     return review
 
 
-def _left(seconds: float) -> float:
+def _remaining_seconds(seconds: float) -> float:
     return max(seconds - LEAVE_SECONDS, seconds / 2)
 
 

@@ -22,17 +22,17 @@ STUCK = timedelta(hours=1)
 """Time after which a Node that finalizers keep only counts as leaving, not as under a permit."""
 
 
-def over(held: LedgerPermit, node: Node | None, now: datetime) -> str:
+def explain_release(permit: LedgerPermit, node: Node | None, now: datetime) -> str:
     """Return why the permit may be released, "" if it may not or is of another kind."""
-    if held.holder.kind != USER:
+    if permit.holder.kind != USER:
         return ""
     if node is None:
         return "the node is gone"
-    last = max(held.grants[-1][1], held.renewed_at or held.grants[-1][1])
+    last = max(permit.grants[-1][1], permit.renewed_at or permit.grants[-1][1])
     if node.metadata.deletion_timestamp is not None:
         return "the deletion does not end" if now >= last + STUCK else ""
-    if held.class_ is Disruption.NODE:
+    if permit.class_ is Disruption.NODE:
         return "the deletion did not begin" if now >= last + BEGINS else ""
     if not node.spec.unschedulable:
         return "the node is in service" if now >= last + QUIET else ""
-    return "its time is over" if now >= held.expires_at else ""
+    return "its time is over" if now >= permit.expires_at else ""

@@ -114,14 +114,14 @@ def _placed(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             "panels": [],
         }
         top += 1
-        left = tallest = 0
+        column = tallest = 0
         for panel in row.panels:
-            if left + panel.width > COLUMNS:
-                top, left, tallest = top + tallest, 0, 0
+            if column + panel.width > COLUMNS:
+                top, column, tallest = top + tallest, 0, 0
             number += 1
-            where = {"x": left, "y": top, "w": panel.width, "h": panel.height}
+            where = {"x": column, "y": top, "w": panel.width, "h": panel.height}
             yield _panel(panel, number, where)
-            left, tallest = left + panel.width, max(tallest, panel.height)
+            column, tallest = column + panel.width, max(tallest, panel.height)
         top += tallest
 
 
@@ -153,21 +153,21 @@ def _target(panel: Panel, index: int) -> dict[str, Any]:
 
 def _defaults(panel: Panel) -> dict[str, Any]:
     steps = [{"value": value, "color": colour} for value, colour in panel.steps]
-    found: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "unit": panel.unit,
         "noValue": "no data",
         "thresholds": {"mode": "absolute", "steps": steps},
         "mappings": [_mapping(panel)] if panel.mapping else [],
     }
     if panel.lowest is not None:
-        found["min"] = panel.lowest
+        defaults["min"] = panel.lowest
     if panel.highest is not None:
-        found["max"] = panel.highest
+        defaults["max"] = panel.highest
     if panel.kind == "stat":
-        return found | {"color": {"mode": "thresholds"}}
+        return defaults | {"color": {"mode": "thresholds"}}
     if panel.kind == "state-timeline":
         custom: dict[str, Any] = {"fillOpacity": 70, "lineWidth": 0}
-        return found | {"color": {"mode": "thresholds"}, "custom": custom}
+        return defaults | {"color": {"mode": "thresholds"}, "custom": custom}
     custom = {
         "drawStyle": "line",
         "lineWidth": 1,
@@ -176,7 +176,7 @@ def _defaults(panel: Panel) -> dict[str, Any]:
         "spanNulls": False,
         "stacking": {"mode": "normal" if panel.stack else "none", "group": "A"},
     }
-    return found | {"color": {"mode": "palette-classic"}, "custom": custom}
+    return defaults | {"color": {"mode": "palette-classic"}, "custom": custom}
 
 
 def _mapping(panel: Panel) -> dict[str, Any]:

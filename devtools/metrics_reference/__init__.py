@@ -45,13 +45,13 @@ Values = tuple[str, ...]
 
 def page() -> str:
     """The whole page, Markdown."""
-    found = registered()
+    metrics = registered()
     closed: dict[tuple[str, Values], list[str]] = {}
     parts = [HEAD]
-    left = found
+    remaining = metrics
     for title, who, names in PARTS:
-        mine = [m for m in left if m.name.startswith(names)]
-        left = [m for m in left if m not in mine]
+        mine = [m for m in remaining if m.name.startswith(names)]
+        remaining = [m for m in remaining if m not in mine]
         parts += [f"## {title}\n\n{who}\n", *_table(mine, closed)]
     parts += ["## Values of closed labels\n", *_values(closed)]
     return "\n".join(parts) + "\n"
@@ -79,8 +79,8 @@ def _table(metrics: Sequence[Metric], closed: dict[tuple[str, Values], list[str]
 
 def _values(closed: dict[tuple[str, Values], list[str]]) -> Iterator[str]:
     for (label, values), names in sorted(closed.items()):
-        told = ", ".join(f"`{value}`" for value in values)
-        yield f"- `{label}` of {', '.join(f'`{name}`' for name in names)}: {told}"
+        listed = ", ".join(f"`{value}`" for value in values)
+        yield f"- `{label}` of {', '.join(f'`{name}`' for name in names)}: {listed}"
 
 
 def main(arguments: list[str]) -> int:

@@ -77,7 +77,11 @@ OPEN: dict[tuple[str, str], Bound] = {
 
 def bound_of(metric: Metric, label: str) -> Bound:
     """Raises ValueError for a label that nothing bounds."""
-    fits = [name for name, one in OPEN if one == label and metric.name.startswith(name)]
+    fits = [
+        name
+        for name, bounded_label in OPEN
+        if bounded_label == label and metric.name.startswith(name)
+    ]
     if fits:
         return OPEN[max(fits, key=len), label]
     values = tuple(sorted(metric.values.get(label, ())))

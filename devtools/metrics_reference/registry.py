@@ -82,8 +82,8 @@ async def _registered() -> list[Metric]:
     NotifyMetrics(examples, [EXAMPLE])  # the operator registers its own, of no receiver
     try:
         names = labels_of((registry, examples))
-        found = {m.name: m for one in (registry, examples) for m in metrics(one, names)}
-        return [found[name] for name in sorted(found)]
+        by_name = {m.name: m for source in (registry, examples) for m in metrics(source, names)}
+        return [by_name[name] for name in sorted(by_name)]
     finally:
         audit.close()
         remedy.close()

@@ -19,7 +19,7 @@ STARTED_BY = "kubenode.io/started-by"
 CANCELLED_BY = "kubenode.io/cancelled-by"
 """Annotation on a job: who set `spec.cancel`; set by admission."""
 
-HEARD: Mapping[JobPhase, tuple[Decision, ...]] = {
+ACCEPTED_DECISIONS: Mapping[JobPhase, tuple[Decision, ...]] = {
     JobPhase.AWAITING_APPROVAL: ("Approve", "Deny"),
     JobPhase.AWAITING_PERMIT: ("Deny",),
     JobPhase.NEEDS_HUMAN: LEADING_OUT,
@@ -48,7 +48,7 @@ def hears(job: Mapping[str, Any]) -> tuple[Decision, ...]:
         return ("Approve", "Deny")
     if phase is JobPhase.AWAITING_PERMIT and _rung_deletes(job):
         return ("Approve", "Deny")
-    return HEARD.get(phase, ())
+    return ACCEPTED_DECISIONS.get(phase, ())
 
 
 def unheard(job: Mapping[str, Any], decision: Decision, rung: int | None = None) -> str:

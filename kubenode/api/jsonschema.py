@@ -24,10 +24,10 @@ from kubenode.api.v1alpha1 import KINDS
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 
-ONE_OF_ITS_FIELDS: Schema = {"minProperties": 1, "maxProperties": 1}
+SINGLE_FIELD: Schema = {"minProperties": 1, "maxProperties": 1}
 MORE: Mapping[str, Schema] = {
-    "Expression": ONE_OF_ITS_FIELDS,
-    "Step": ONE_OF_ITS_FIELDS,
+    "Expression": SINGLE_FIELD,
+    "Step": SINGLE_FIELD,
     "NodeSelection": {"oneOf": [{"required": ["all"]}, {"required": ["selector"]}]},
     "NodeRemedierSpec": {
         "oneOf": [{"required": ["ladder", "mode"]}, {"required": ["infer"]}],
@@ -58,7 +58,9 @@ def of_model(model: type[BaseModel], name: str) -> Schema:
     definitions = given.pop("$defs", {})
     made = _object(given, name)
     if definitions:
-        made["$defs"] = {key: _object(one, key) for key, one in sorted(definitions.items())}
+        made["$defs"] = {
+            key: _object(subschema, key) for key, subschema in sorted(definitions.items())
+        }
     return made
 
 
@@ -70,10 +72,10 @@ def _object(given: Schema, name: str) -> Schema:
     if name == "NodeRemedierSpec":
         made["required"] = [field for field in made["required"] if field != "mode"]
     fields = made.get("properties", {})
-    for field, one in fields.items():
-        one.pop("title", None)
+    for field, field_schema in fields.items():
+        field_schema.pop("title", None)
         if name in BARE:
-            fields[field] = {"anyOf": [one, {"type": "null"}]}
+            fields[field] = {"anyOf": [field_schema, {"type": "null"}]}
     return made | dict(MORE.get(name, {}))
 
 
@@ -96,17 +98,17 @@ def _value(given: Schema) -> Schema:
             case "format", "duration":
                 continue  # of ISO 8601, as nobody writes them here
             case (("properties" | "$defs"), dict()):
-                made[key] = {name: _value(one) for name, one in value.items()}
+                made[key] = {name: _value(subschema) for name, subschema in value.items()}
             case (("items" | "additionalProperties"), dict()):
                 made[key] = _value(value)
             case "anyOf", list():
-                made[key] = [_value(one) for one in value]
+                made[key] = [_value(subschema) for subschema in value]
             case _:
                 made[key] = value
     if given.get("emptyMeansAbsent"):
-        kept = made.pop("description", "")
+        description = made.pop("description", "")
         empty = {"enum": ["", {}]}
-        made = ({"description": kept} if kept else {}) | {"anyOf": [made, empty]}
+        made = ({"description": description} if description else {}) | {"anyOf": [made, empty]}
     return made
 
 

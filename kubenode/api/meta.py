@@ -76,7 +76,7 @@ class OwnerReference(Model):
     block_owner_deletion: StrictBool | None = None
 
 
-KEPT_BY_THE_SERVER = ("managedFields", "selfLink", "deletionGracePeriodSeconds")
+SERVER_METADATA = ("managedFields", "selfLink", "deletionGracePeriodSeconds")
 """Metadata that we neither read nor write; an exported object has it."""
 
 
@@ -105,7 +105,7 @@ class ObjectMeta(Model):
     def _only_ours(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        return {k: v for k, v in data.items() if v is not None and k not in KEPT_BY_THE_SERVER}
+        return {k: v for k, v in data.items() if v is not None and k not in SERVER_METADATA}
 
     @model_serializer(mode="wrap")
     def _without_what_is_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -51,16 +51,16 @@ class Problem:
 def problems(
     error: ValidationError, model: type[Model] | None = None, where: Where = lambda _: ""
 ) -> list[str]:
-    """One line for each problem of `error`, as `found` finds them."""
+    """One line for each problem of `error`, as `list_problems` finds them."""
     lines = []
-    for problem in found(error, model):
+    for problem in list_problems(error, model):
         place = where(problem.path)
         prefix = f"{place}: " if place else ""
         lines.append(f"{prefix}{field_path(problem.path)}: {problem.text}")
     return lines
 
 
-def found(error: ValidationError, model: type[Model] | None = None) -> list[Problem]:
+def list_problems(error: ValidationError, model: type[Model] | None = None) -> list[Problem]:
     """Each problem of `error` in the order it was found, none twice.
 
     `model` is what was validated; a kind is known by the error's own title. It serves to tell
@@ -70,11 +70,11 @@ def found(error: ValidationError, model: type[Model] | None = None) -> list[Prob
     grouped: dict[Path, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         grouped.setdefault(_path(details, model), []).append(details)
-    told = []
+    all_problems = []
     for path, several in grouped.items():
-        texts = _alternatives(several) or [_text(one, path, model) for one in several]
-        told += [Problem(path, text) for text in texts]
-    return list(dict.fromkeys(told))
+        texts = _alternatives(several) or [_text(entry, path, model) for entry in several]
+        all_problems += [Problem(path, text) for text in texts]
+    return list(dict.fromkeys(all_problems))
 
 
 def field_path(path: Path) -> str:
@@ -126,9 +126,9 @@ def _bare(annotation: Any) -> Any:
 
 def _alternatives(several: list[ErrorDetails]) -> list[str]:
     """One text for a value that is none of the types that would do; else nothing."""
-    if len(several) < 2 or any(one["type"] not in KINDS_OF_VALUE for one in several):
+    if len(several) < 2 or any(details["type"] not in KINDS_OF_VALUE for details in several):
         return []
-    wanted = dict.fromkeys(KINDS_OF_VALUE[one["type"]] for one in several)
+    wanted = dict.fromkeys(KINDS_OF_VALUE[details["type"]] for details in several)
     return [f"{_shown(several[0]['input'])} does not fit: write {' or '.join(wanted)}"]
 
 

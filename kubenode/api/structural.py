@@ -47,7 +47,7 @@ LIST_KEYS: Mapping[str, list[str]] = MappingProxyType(
     {"Condition": ["type"], "BreakerStatus": ["scope"]}
 )
 """Lists of these are maps: one entry for a key."""
-IN_WORDS = MappingProxyType(
+PATTERN_MESSAGES = MappingProxyType(
     {DURATION: "no duration: write a number and a unit, like 90s, 10m or 1h30m"}
 )
 """Patterns that people meet often: the API server answers these words, not the pattern."""
@@ -122,11 +122,11 @@ class _Writer:
             if "boolean" not in types:
                 return {"x-kubernetes-int-or-string": True}
             return scalar(max(option.get("maxLength", 0) for option in given["anyOf"]))
-        made = {k: v for k, v in given.items() if k in _KEPT}
+        made = {k: v for k, v in given.items() if k in _BASE_KEYWORDS}
         if "const" in given:
             made["enum"] = [given["const"]]
-        kept = SHAPE if view.lean else (*SHAPE, *LIMITS)
-        made |= {name: given[name] for name in kept if name in given}
+        keywords = SHAPE if view.lean else (*SHAPE, *LIMITS)
+        made |= {name: given[name] for name in keywords if name in given}
         if "exclusiveMinimum" in made:
             made |= {"minimum": made["exclusiveMinimum"], "exclusiveMinimum": True}
         if "items" in given:
@@ -135,7 +135,7 @@ class _Writer:
                 made |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}
         if isinstance(given.get("additionalProperties"), dict):
             made["additionalProperties"] = self._field(given["additionalProperties"], view)
-        return made if view.lean else _in_words(made)
+        return made if view.lean else _add_messages(made)
 
     def _model(self, name: str, view: View) -> Schema:
         """A model; copies that come out the same are made once."""
@@ -202,20 +202,24 @@ def _unwritten(model: type[Model], view: View) -> tuple[str, ...]:
     return RARE if view.depth == DEPTH else ("absent",)
 
 
-_KEPT = ("type", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
+_BASE_KEYWORDS = ("type", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
 
 
 def models_of(kind: type[BaseModel]) -> Iterator[type[Model]]:
     """`kind` and every model below it."""
-    seen: set[Any] = set()
+    visited: set[Any] = set()
     queue: list[Any] = [kind]
     while queue:
-        found = queue.pop()
-        queue += getattr(found, "__args__", ())
-        if isinstance(found, type) and issubclass(found, Model) and found not in seen:
-            seen.add(found)
-            yield found
-            queue += [field.annotation for field in found.model_fields.values()]
+        annotation = queue.pop()
+        queue += getattr(annotation, "__args__", ())
+        if (
+            isinstance(annotation, type)
+            and issubclass(annotation, Model)
+            and annotation not in visited
+        ):
+            visited.add(annotation)
+            yield annotation
+            queue += [field.annotation for field in annotation.model_fields.values()]
 
 
 def reference(given: Schema) -> str:
@@ -258,17 +262,17 @@ def _less(given: Schema, key: str) -> Schema:
     return {k: v for k, v in given.items() if k != key}
 
 
-def _in_words(made: Schema) -> Schema:
+def _add_messages(made: Schema) -> Schema:
     """`made` with a rule that answers in words in place of a pattern that people meet often, and
     for what no pattern says of an instant.
     """
     if made.get("format") == "date-time":
         rule = {"rule": f"self.getFullYear() >= {FIRST_YEAR}", "message": TOO_EARLY}
         return made | {"x-kubernetes-validations": [rule]}
-    words = IN_WORDS.get(made.get("pattern", ""))
-    if words is None:
+    message = PATTERN_MESSAGES.get(made.get("pattern", ""))
+    if message is None:
         return made
-    rule = {"rule": f"self.matches({json.dumps(made['pattern'])})", "message": words}
+    rule = {"rule": f"self.matches({json.dumps(made['pattern'])})", "message": message}
     return _less(made, "pattern") | {"x-kubernetes-validations": [rule]}
 
 

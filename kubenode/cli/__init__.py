@@ -21,9 +21,9 @@ def unsupported(version: tuple[int, int]) -> str:
     low, beyond = SUPPORTED
     if low <= version < beyond:
         return ""
-    found = ".".join(map(str, version))
+    release = ".".join(map(str, version))
     return (
-        f"this is Python {found}; KubeNode needs CPython 3.11 or 3.12, because its rule engine"
+        f"this is Python {release}; KubeNode needs CPython 3.11 or 3.12, because its rule engine"
         " durable_rules does not import on 3.13. Install one and name it:"
         " make venv PYTHON=/path/to/python3.12"
     )

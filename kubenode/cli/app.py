@@ -164,7 +164,7 @@ PauseScope = Annotated[
     typer.Option("--scope", metavar="SCOPE",
                  help="cluster, node=NAME, zone=VALUE, rack=VALUE, pool=VALUE or LABEL=VALUE."),
 ]  # fmt: skip
-OnePolicy = Annotated[
+PolicyName = Annotated[
     str | None,
     typer.Option("--policy", metavar="NAME", help="Only this DefenderPolicy; default: all."),
 ]
@@ -185,7 +185,7 @@ def pause(
         bool,
         typer.Option("--now", help="Take back permits of jobs that did nothing irreversible yet."),
     ] = False,
-    policy: OnePolicy = None,
+    policy: PolicyName = None,
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Also a scope that no node is in.")
     ] = False,
@@ -202,15 +202,15 @@ def pause(
 
     with explained():
         end = end_from(for_, until, SystemClock().now())
-        asked = PauseRequest(scope_from(scope), end, why, now, policy, allow_empty)
-    raise typer.Exit(run(pause_command(kubeconfig, context, asked)))
+        request = PauseRequest(scope_from(scope), end, why, now, policy, allow_empty)
+    raise typer.Exit(run(pause_command(kubeconfig, context, request)))
 
 
 @app.command()
 def resume(
     scope: PauseScope = "cluster",
     everything: Annotated[bool, typer.Option("--all", help="Every pause, of any scope.")] = False,
-    policy: OnePolicy = None,
+    policy: PolicyName = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

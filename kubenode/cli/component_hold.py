@@ -16,7 +16,7 @@ from machine.componentset.rollout import STICKY, ConditionMessage, RolloutReason
 PLURAL = MachineComponentSet.resource.plural
 NOTED_SECONDS = 150.0
 """The operator takes note within a second; just started, not before it knows which agents live."""
-LOOK_SECONDS = 0.3
+POLL_SECONDS = 0.3
 TELL_SECONDS, AGAIN_SECONDS = 3.0, 15.0
 WAITS_FOR = (
     f"waits until the Machine operator has seen the pause, {NOTED_SECONDS:.0f} s at most; one that"
@@ -51,8 +51,8 @@ async def resume_command(name: str, kubeconfig: str | None, context: str | None)
 
 def stopped(set_: MachineComponentSet) -> ConditionMessage | None:
     """Why it stopped by itself; None where it did not."""
-    said = _paused(set_)
-    return said if said is not None and said.reason in STICKY else None
+    pause = _paused(set_)
+    return pause if pause is not None and pause.reason in STICKY else None
 
 
 def resumed(before: MachineComponentSet, stop: ConditionMessage | None) -> str:
@@ -63,20 +63,24 @@ def resumed(before: MachineComponentSet, stop: ConditionMessage | None) -> str:
             f"paused false, frozen false; revision {status.rejected_revision} was rolled back and"
             " is not tried again: ask for another component or other values"
         )
-    said = _paused(before)
-    if said is not None and said.reason == RolloutReason.MELTDOWN:
-        return f"paused false, frozen false; it still waits, {said.reason}: {said.message}"
+    pause = _paused(before)
+    if pause is not None and pause.reason == RolloutReason.MELTDOWN:
+        return f"paused false, frozen false; it still waits, {pause.reason}: {pause.message}"
     if stop is None:
-        held = [field for field in ("paused", "frozen") if getattr(before.spec, field)]
-        return f"goes on: {' and '.join(held)} no more" if held else "was not held: nothing changes"
+        stop_fields = [field for field in ("paused", "frozen") if getattr(before.spec, field)]
+        return (
+            f"goes on: {' and '.join(stop_fields)} no more"
+            if stop_fields
+            else "was not held: nothing changes"
+        )
     if batch is not None and batch.failed:
         return f"goes on: batch {batch.index} tries {named(batch.failed)} once more"
     return f"goes on with batch {batch.index}" if batch is not None else "goes on"
 
 
 def _paused(set_: MachineComponentSet) -> ConditionMessage | None:
-    found = set_.status.conditions
-    paused = next((c for c in found if c.type == ComponentSetConditionType.PAUSED), None)
+    conditions = set_.status.conditions
+    paused = next((c for c in conditions if c.type == ComponentSetConditionType.PAUSED), None)
     if paused is None or paused.status != "True":
         return None
     return ConditionMessage(paused.reason, paused.message)
@@ -98,7 +102,7 @@ async def noted(kube: Kube, name: str) -> None:
             first = tell == TELL_SECONDS
             _say(name, f"{WAITS_FOR}, {waited:.0f} s" if first else f"still waits, {waited:.0f} s")
             tell += AGAIN_SECONDS
-        await clock.sleep(LOOK_SECONDS)
+        await clock.sleep(POLL_SECONDS)
 
 
 async def _read(kube: Kube, name: str) -> MachineComponentSet:

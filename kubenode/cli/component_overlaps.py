@@ -15,7 +15,7 @@ from machine.componentset.revisions import AssignableRevision
 def claimed(spec: ComponentSpec) -> set[str]:
     """Paths of its files and drop-ins: components that have none in common share nothing."""
     drop_ins = {
-        f"{FOLDER}/{unit.name}.d/{one.name}" for unit in spec.units for one in unit.drop_ins
+        f"{FOLDER}/{unit.name}.d/{drop_in.name}" for unit in spec.units for drop_in in unit.drop_ins
     }
     return {file.path for file in spec.files} | drop_ins
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.cli.cluster import connected, require_crds
-from kubenode.cli.component_preview import PlannedSet, asked, leaving_how, planned, snapshot
+from kubenode.cli.component_preview import PlannedSet, edit_set, leaving_how, planned, snapshot
 from kubenode.cli.component_sets import why
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
@@ -53,9 +53,9 @@ async def plan_command(
             if set_ is None:
                 known = "`kubenode component sets` lists those that are"
                 raise Refusal(f"there is no MachineComponentSet {name}; {known}")
-            found = await planned(
+            plan = await planned(
                 fleet,
-                _asked(set_, component, wanted),
+                _validate_edit(set_, component, wanted),
                 ReferencedTexts(kube, clock),
                 ServerVersion(kube, clock),
                 clock,
@@ -66,7 +66,7 @@ async def plan_command(
                 " Nodes, jobs, and the ConfigMaps and Secrets of namespace kubenode-components that"
                 " its components refer to"
             ) from error
-    data = in_full(found)
+    data = in_full(plan)
     if output is Plain.JSON:
         typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
@@ -76,30 +76,30 @@ async def plan_command(
 
 
 def _values(given: Sequence[str]) -> dict[str, str]:
-    found = {}
+    values = {}
     for each in given:
         key, equals, value = each.partition("=")
         if not (key and equals):
             raise Refusal(f"--set-value {each}: write NAME=VALUE", Exit.USAGE)
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
-def _asked(
+def _validate_edit(
     set_: MachineComponentSet, component: str, values: Mapping[str, str]
 ) -> MachineComponentSet:
     try:
-        return asked(set_, component, values)
+        return edit_set(set_, component, values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise Refusal(f"the set cannot be so: {where}: {first['msg']}", Exit.USAGE) from error
 
 
-def in_full(found: PlannedSet) -> dict[str, Any]:
-    set_, now = found.set_, found.forecast.now
-    members = {m.name: m for m in found.look.members}
-    target = found.aim.target
+def in_full(plan: PlannedSet) -> dict[str, Any]:
+    set_, now = plan.set_, plan.forecast.now
+    members = {m.name: m for m in plan.membership.members}
+    target = plan.aim.target
     return {
         "set": set_.metadata.name,
         "component": set_.spec.component,
@@ -109,44 +109,46 @@ def in_full(found: PlannedSet) -> dict[str, Any]:
         "phase": set_.status.phase.value if set_.status.phase is not None else "",
         "says": why(set_),
         "members": len(members),
-        "warnings": _warnings(found),
+        "warnings": _warnings(plan),
         "now": {
             "starts": [m.machine for m in now.moves if not m.ahead],
             "downloads": [m.machine for m in now.moves if m.ahead],
             "why": now.progressing[1].message,
         },
-        "stages": [_stage(found, stage, members) for stage in found.forecast.stages],
-        "whole": found.forecast.whole,
+        "stages": [_stage(plan, stage, members) for stage in plan.forecast.stages],
+        "whole": plan.forecast.whole,
         "end": {
-            "phase": found.forecast.phase.value if found.forecast.phase is not None else "",
-            "why": found.forecast.end,
+            "phase": plan.forecast.phase.value if plan.forecast.phase is not None else "",
+            "why": plan.forecast.end,
         },
-        "stay": [{"machine": n, "why": _why_stays(members[n])} for n in found.forecast.stay],
-        "held": {m.name: m.held for m in members.values() if m.held},
-        "leftOut": dict(found.left_out),
-        "leaving": list(found.leaving),
-        "leavingHow": leaving_how(set_) if found.leaving else "",
+        "stay": [{"machine": n, "why": _why_stays(members[n])} for n in plan.forecast.stay],
+        "held": {m.name: m.open_job for m in members.values() if m.open_job},
+        "leftOut": dict(plan.excluded),
+        "leaving": list(plan.leaving),
+        "leavingHow": leaving_how(set_) if plan.leaving else "",
     }
 
 
-def _warnings(found: PlannedSet) -> list[str]:
-    now, seen = found.forecast.now, []
-    for said in (now.degraded, now.paused):
-        if said is not None:
-            seen.append(f"{said.reason}: {said.message}")
-    if found.look.conflicts and not any(text.startswith("Conflict") for text in seen):
-        seen.append(f"Conflict: another set has this component on {_some(found.look.conflicts)}")
+def _warnings(plan: PlannedSet) -> list[str]:
+    now, warnings = plan.forecast.now, []
+    for condition in (now.degraded, now.paused):
+        if condition is not None:
+            warnings.append(f"{condition.reason}: {condition.message}")
+    if plan.membership.conflicts and not any(text.startswith("Conflict") for text in warnings):
+        warnings.append(
+            f"Conflict: another set has this component on {_some(plan.membership.conflicts)}"
+        )
     by_text: dict[str, list[str]] = {}
-    for name, text in found.shared.items():
+    for name, text in plan.shared.items():
         by_text.setdefault(text, []).append(name)
-    seen += [f"FileConflict on {_some(names)}: {text}" for text, names in by_text.items()]
-    return seen
+    warnings += [f"FileConflict on {_some(names)}: {text}" for text, names in by_text.items()]
+    return warnings
 
 
 def _stage(
-    found: PlannedSet, stage: ForecastStage, members: Mapping[str, RolloutMember]
+    plan: PlannedSet, stage: ForecastStage, members: Mapping[str, RolloutMember]
 ) -> dict[str, Any]:
-    made = {m.name: m.component for m in (found.aim.current, found.aim.target) if m is not None}
+    made = {m.name: m.component for m in (plan.aim.current, plan.aim.target) if m is not None}
     return {
         "batch": stage.index,
         "revision": stage.revision,
@@ -154,8 +156,8 @@ def _stage(
         "machines": [
             _machine(
                 members[name],
-                found.changes.get(name, Disturbance()),
-                shares=name in found.shared,
+                plan.changes.get(name, Disturbance()),
+                shares=name in plan.shared,
             )
             for name in stage.machines
         ],
@@ -173,7 +175,7 @@ def _machine(member: RolloutMember, change: Disturbance, *, shares: bool) -> dic
         "atMost": change.at_most,
         "nothing": change.nothing,
         "needs": "unknown" if class_ is None else NEEDS[class_],
-        "heldBy": member.held,
+        "heldBy": member.open_job,
         "blocked": "FileConflict" if shares else "",
     }
 
@@ -181,37 +183,37 @@ def _machine(member: RolloutMember, change: Disturbance, *, shares: bool) -> dic
 def _why_stays(member: RolloutMember) -> str:
     if not member.answers:
         return "its agent does not answer"
-    if member.held:
-        return f"job {member.held} repairs its node"
+    if member.open_job:
+        return f"job {member.open_job} repairs its node"
     return member.why or "no batch takes it"
 
 
 def lines(data: Mapping[str, Any]) -> list[str]:
     """For people."""
-    found = [
+    output = [
         f"{data['set']}: {data['component']}, {data['members']} machines",
         f"revision {data['currentRevision'] or '(none yet)'} -> {data['targetRevision'] or '?'}",
     ]
     if data["says"]:
-        found.append(f"the set says: {data['says']}")
-    found += [f"warning: {text}" for text in data["warnings"]]
+        output.append(f"the set says: {data['says']}")
+    output += [f"warning: {text}" for text in data["warnings"]]
     now = data["now"]
     at_once = f"starts {_some(now['starts'])}" if now["starts"] else "starts nothing"
-    found.append(f"now: {at_once}{': ' if now['why'] else ''}{now['why']}")
+    output.append(f"now: {at_once}{': ' if now['why'] else ''}{now['why']}")
     rows = [_row(stage, each) for stage in data["stages"] for each in stage["machines"]]
     if rows:
-        found += ["", *table(COLUMNS, rows), ""]
+        output += ["", *table(COLUMNS, rows), ""]
     if not data["whole"]:
-        found.append("and more batches of the same kind")
+        output.append("and more batches of the same kind")
     if rows and (end := data["end"])["phase"]:
-        found.append(f"then: {end['phase']}{': ' if end['why'] else ''}{end['why']}")
-    found += [f"{each['machine']} stays: {each['why']}" for each in data["stay"][:SHOWN]]
+        output.append(f"then: {end['phase']}{': ' if end['why'] else ''}{end['why']}")
+    output += [f"{each['machine']} stays: {each['why']}" for each in data["stay"][:SHOWN]]
     if (more := len(data["stay"]) - SHOWN) > 0:
-        found.append(f"{more} more stay (-o json)")
-    found += [f"{name} is left out: {text}" for name, text in data["leftOut"].items()]
+        output.append(f"{more} more stay (-o json)")
+    output += [f"{name} is left out: {text}" for name, text in data["leftOut"].items()]
     if data["leaving"]:
-        found.append(f"not selected any more, {data['leavingHow']}: {_some(data['leaving'])}")
-    return found
+        output.append(f"not selected any more, {data['leavingHow']}: {_some(data['leaving'])}")
+    return output
 
 
 def _row(stage: Mapping[str, Any], each: Mapping[str, Any]) -> list[object]:

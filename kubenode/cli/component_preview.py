@@ -82,7 +82,7 @@ class ClusterSnapshot:
     def lifesigns(self) -> AssumedLifesigns:
         return AssumedLifesigns(self.machines.cache)
 
-    def held(self, node: str, /) -> str:
+    def find_open_job(self, node: str, /) -> str:
         return self.jobs.get(node, "")
 
 
@@ -90,17 +90,17 @@ class ClusterSnapshot:
 class PlannedSet:
     """changes   of the machines that are given the revision that is asked for
     shared    of these: what of it another component of the machine has, so that it is Blocked
-    left_out  machines that the set selects and that are none of its members, and why
+    excluded  machines that the set selects and that are none of its members, and why
     leaving   machines that have something of it and are not selected any more
     """
 
     set_: MachineComponentSet
     aim: Aim
-    look: MembershipSnapshot
+    membership: MembershipSnapshot
     forecast: Forecast
     changes: Mapping[str, Disturbance]
     shared: Mapping[str, str]
-    left_out: Mapping[str, str]
+    excluded: Mapping[str, str]
     leaving: Sequence[str]
 
 
@@ -118,11 +118,11 @@ async def snapshot(kube: Kube) -> ClusterSnapshot:
 
 async def _all(kube: Kube, kind: Any) -> dict[str, Any]:
     answer = await kube.get(paths.custom(kind.resource.plural))
-    found = (kind.model_validate(item, extra="ignore") for item in answer["items"])
-    return {each.metadata.name: each for each in found}
+    objects = (kind.model_validate(item, extra="ignore") for item in answer["items"])
+    return {each.metadata.name: each for each in objects}
 
 
-def asked(
+def edit_set(
     set_: MachineComponentSet, component: str, values: Mapping[str, str]
 ) -> MachineComponentSet:
     """The set as it would be. Raises ValidationError for values that a set cannot have."""
@@ -141,51 +141,59 @@ async def planned(
     server: ServerVersion,
     clock: Clock,
 ) -> PlannedSet:
-    """set_  as `asked`"""
+    """set_  as `edit_set`"""
     sets = {**fleet.component_sets.cache, set_.metadata.name: set_}
     aimer = Aimer(fleet.components, texts, server)
     aim = await aimer.aim(set_)
     rivals = rivals_of(set_, aim.family, [(s, aimer.family_of(s)) for s in sets.values()])
     looker = Looker(fleet, Assignments(), set_, view_of(set_, aim), aim.target, aim.current, rivals)
-    look = looker.look()
-    found = forecast(
-        remembered(set_.status), set_.spec.update_strategy, _seen(set_, aim, look, clock)
+    membership = looker.take_snapshot()
+    prediction = forecast(
+        remembered(set_.status), set_.spec.update_strategy, _observe(set_, aim, membership, clock)
     )
-    changes, shared = await _changes(fleet, aimer, aim, found)
+    changes, shared = await _changes(fleet, aimer, aim, prediction)
     return PlannedSet(
         set_,
         aim,
-        look,
-        found,
+        membership,
+        prediction,
         changes,
         shared,
-        _left_out(fleet, set_, look),
-        sorted({machine.metadata.name for machine, _ in look.leavers}),
+        _find_excluded(fleet, set_, membership),
+        sorted({machine.metadata.name for machine, _ in membership.leavers}),
     )
 
 
-def _seen(
-    set_: MachineComponentSet, aim: Aim, look: MembershipSnapshot, clock: Clock
+def _observe(
+    set_: MachineComponentSet, aim: Aim, membership: MembershipSnapshot, clock: Clock
 ) -> RolloutObservation:
     """A meltdown, and what waits for permits, is in the operator's memory alone."""
     window, now = set_.spec.update_strategy.window, clock.now()
-    hole = ConditionMessage(RolloutReason.MISSING_COMPONENT, look.hole) if look.hole else None
-    said = next(
+    hole = (
+        ConditionMessage(RolloutReason.MISSING_COMPONENT, membership.hole)
+        if membership.hole
+        else None
+    )
+    condition = next(
         (c for c in set_.status.conditions if c.type == ComponentSetConditionType.PAUSED), None
     )
-    melts = said is not None and said.status == "True" and said.reason == RolloutReason.MELTDOWN
+    melts = (
+        condition is not None
+        and condition.status == "True"
+        and condition.reason == RolloutReason.MELTDOWN
+    )
     return RolloutObservation(
-        members=look.members,
+        members=membership.members,
         target=aim.target.name if aim.target is not None else "",
         now=now,
         returnable=aim.current is not None or not set_.status.current_revision,
         problem=aim.problem or hole,
         paused=set_.spec.paused,
         frozen=set_.spec.frozen,
-        meltdown=said.message if said is not None and melts else "",
+        meltdown=condition.message if condition is not None and melts else "",
         window=window is None or inside(window, now)[0],
-        conflicts=look.conflicts,
-        stuck=departures.stuck(look.leavers),
+        conflicts=membership.conflicts,
+        stuck=departures.stuck(membership.leavers),
     )
 
 
@@ -212,12 +220,12 @@ def _key(entry: AssignedComponent) -> tuple[object, ...]:
 
 
 async def _changes(
-    fleet: ClusterSnapshot, aimer: Aimer, aim: Aim, found: Forecast
+    fleet: ClusterSnapshot, aimer: Aimer, aim: Aim, prediction: Forecast
 ) -> tuple[dict[str, Disturbance], dict[str, str]]:
     """How each machine is disturbed, and on which another component has the same file or key."""
     there, made = _There(aimer), {m.name: m for m in (aim.current, aim.target) if m is not None}
     changes, shared = {}, {}
-    for stage in found.stages:
+    for stage in prediction.stages:
         target = made.get(stage.revision)
         if target is None:
             continue
@@ -231,25 +239,27 @@ async def _changes(
             } - {family}
             await there.read(machine, {*rivals, family})
             changes[name] = disturbance(machine, target, aim.current, there.known)
-            if said := shared_on(machine, target, rivals, there.known):
-                shared[name] = said
+            if overlap := shared_on(machine, target, rivals, there.known):
+                shared[name] = overlap
     return changes, shared
 
 
 async def _made(aimer: Aimer, entry: AssignedComponent) -> AssignableRevision | None:
-    found = await aimer.made(entry.revision, entry.component, entry.values, entry.desired_state)
-    return found[0] if found is not None and not found[1] else None
+    revision_result = await aimer.made(
+        entry.revision, entry.component, entry.values, entry.desired_state
+    )
+    return revision_result[0] if revision_result is not None and not revision_result[1] else None
 
 
-def _left_out(
-    fleet: ClusterSnapshot, set_: MachineComponentSet, look: MembershipSnapshot
+def _find_excluded(
+    fleet: ClusterSnapshot, set_: MachineComponentSet, membership: MembershipSnapshot
 ) -> dict[str, str]:
-    members = {member.name for member in look.members}
-    found = {}
+    members = {member.name for member in membership.members}
+    excluded = {}
     for name, machine in sorted(fleet.machines.cache.items()):
         if name not in members and set_.spec.selector.matches(machine.metadata.labels):
-            found[name] = _why_not(machine, conflict=name in look.conflicts)
-    return found
+            excluded[name] = _why_not(machine, conflict=name in membership.conflicts)
+    return excluded
 
 
 def _why_not(machine: Machine, *, conflict: bool) -> str:
@@ -266,5 +276,5 @@ def _why_not(machine: Machine, *, conflict: bool) -> str:
 
 def leaving_how(set_: MachineComponentSet) -> str:
     """What becomes of machines that are not selected any more."""
-    kept = set_.spec.on_unselect is OnUnselect.ORPHAN
-    return "they keep it" if kept else "it is removed from them"
+    orphaned = set_.spec.on_unselect is OnUnselect.ORPHAN
+    return "they keep it" if orphaned else "it is removed from them"

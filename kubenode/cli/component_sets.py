@@ -36,11 +36,13 @@ async def sets_command(output: Listing, kubeconfig: str | None, context: str | N
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         answer = await kube.get(custom(PLURAL))
-    found = [MachineComponentSet.model_validate(item, extra="ignore") for item in answer["items"]]
-    if not found and output in (Listing.TABLE, Listing.WIDE):
+    component_sets = [
+        MachineComponentSet.model_validate(item, extra="ignore") for item in answer["items"]
+    ]
+    if not component_sets and output in (Listing.TABLE, Listing.WIDE):
         typer.echo("no MachineComponentSets")
         return
-    show([row(each) for each in found], COLUMNS, WIDE, output)
+    show([row(each) for each in component_sets], COLUMNS, WIDE, output)
 
 
 def row(wanted: MachineComponentSet) -> dict[str, Any]:
@@ -65,10 +67,10 @@ def row(wanted: MachineComponentSet) -> dict[str, Any]:
 
 def why(wanted: MachineComponentSet) -> str:
     """`AutoPaused: ...`, "" where nothing is to be said."""
-    said = {condition.type: condition for condition in wanted.status.conditions}
+    by_type = {condition.type: condition for condition in wanted.status.conditions}
     for type_ in _TELLING:
-        found = said.get(type_)
+        reported = by_type.get(type_)
         tells = type_ is ComponentSetConditionType.PROGRESSING
-        if found is not None and found.message and (tells or found.status == "True"):
-            return f"{found.reason}: {found.message}"
+        if reported is not None and reported.message and (tells or reported.status == "True"):
+            return f"{reported.reason}: {reported.message}"
     return ""

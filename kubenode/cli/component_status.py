@@ -35,20 +35,20 @@ async def status_command(
 ) -> Exit:
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
-        found = families(await machines(kube))
+        component_families = families(await machines(kube))
     if name:
-        found = [family for family in found if family.name == name]
-        if not found:
+        component_families = [family for family in component_families if family.name == name]
+        if not component_families:
             raise Refusal(f"no machine has a component {name}; `kubenode component status` lists")
     if output in (Listing.JSON, Listing.YAML):
-        show([in_full(family) for family in found], {}, {}, output)
-    elif not found:
+        show([in_full(family) for family in component_families], {}, {}, output)
+    elif not component_families:
         typer.echo("no machine has a component")
     else:
-        show([row(family) for family in found], COLUMNS, WIDE, output)
+        show([row(family) for family in component_families], COLUMNS, WIDE, output)
         if name:
-            _look_at(found[0])
-    return Exit.FINDING if name and not _fine(found[0]) else Exit.FINE
+            _print_problems(component_families[0])
+    return Exit.FINDING if name and not _fine(component_families[0]) else Exit.FINE
 
 
 async def machines(kube: Kube) -> list[Machine]:
@@ -97,7 +97,7 @@ def _counts(counted: Counter[Any]) -> str:
     return ", ".join(f"{what}: {count}" for what, count in counted.most_common(5))
 
 
-def _look_at(family: Family) -> None:
+def _print_problems(family: Family) -> None:
     for what, names in (
         ("lack it", family.lacking),
         ("drift", family.drifting),

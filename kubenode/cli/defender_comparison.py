@@ -27,7 +27,7 @@ def lines(report: Report) -> list[str]:
         [what, *(_shown(key, figures.get(key)) for figures in both)]
         for what, key in FIGURES.items()
     ]
-    told = [
+    output = [
         f"{report['requests']} requests from {report['from']} to {report['to']},"
         f" {report['nodes']} nodes",
         "",
@@ -38,14 +38,14 @@ def lines(report: Report) -> list[str]:
         *_openings(report),
     ]
     differ = report["differences"]
-    told += ["", f"{len(differ)} requests fare differently" + (":" if differ else "")]
+    output += ["", f"{len(differ)} requests fare differently" + (":" if differ else "")]
     head = ["NODE", "OPERATION", "CLASS", "ASKED", "PRESENT POLICIES", "WITH THE NEW"]
     keys = ("node", "operation", "class", "asked", "present", "new")
     if differ:
-        told += table(head, [[row[key] for key in keys] for row in differ[:SHOWN]])
+        output += table(head, [[row[key] for key in keys] for row in differ[:SHOWN]])
     if len(differ) > SHOWN:
-        told.append(f"and {len(differ) - SHOWN} more; -o json has them all")
-    return [*told, "", "What this cannot know:", *(f"- {doubt}" for doubt in report["unknown"])]
+        output.append(f"and {len(differ) - SHOWN} more; -o json has them all")
+    return [*output, "", "What this cannot know:", *(f"- {doubt}" for doubt in report["unknown"])]
 
 
 def _shown(key: str, value: float | None) -> str:

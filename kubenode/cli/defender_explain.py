@@ -14,7 +14,7 @@ import typer
 from defender.budgets import BudgetKind, budgets
 from defender.client import HttpPermits
 from defender.control import RiskControl
-from defender.eviction import EvictionPreview, look
+from defender.eviction import EvictionPreview, read_preview
 from defender.limits.case import LimitRefusal as No
 from defender.pauses import lasting, scope_of
 from defender.verdict import judge, refusals
@@ -50,27 +50,27 @@ async def explain_command(
 ) -> Exit:
     """FINDING if the act would be refused."""
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
-        seen = await read_objects(kube)
-        if node not in seen.nodes:
+        objects = await read_objects(kube)
+        if node not in objects.nodes:
             text = f"node {node} is not in the cluster; `kubectl get nodes` lists those that are"
             raise Refusal(text)
         now = kube.clock.now()
-        control = risk_control(seen, now)
-        report = explained(seen, control, node, operation, class_, now)
-        report["evictions"] = shown_preview(await look(kube, node))
+        control = risk_control(objects, now)
+        report = explained(objects, control, node, operation, class_, now)
+        report["evictions"] = shown_preview(await read_preview(kube, node))
         if defender is not None:
-            report |= await told_by(defender, node, operation, class_)
+            report |= await fetch_live_answers(defender, node, operation, class_)
     if output is Plain.JSON:
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         for line in lines(report):
             typer.echo(line)
-    told = report.get("told") or report["answer"]
-    return Exit.FINE if told["allowed"] else Exit.FINDING
+    answer = report.get("told") or report["answer"]
+    return Exit.FINE if answer["allowed"] else Exit.FINDING
 
 
 def explained(
-    seen: DefenderObjects,
+    objects: DefenderObjects,
     control: RiskControl,
     node: str,
     operation: Operation,
@@ -82,7 +82,7 @@ def explained(
     assert member is not None
     assert place is not None
     ask = Ask(operation=operation, class_=class_, node=node, holder=SOMEBODY, dry_run=True)
-    found = refusals(ask, control, now)
+    objections = refusals(ask, control, now)
     verdict = judge(ask, control, now)
     rulings = place.ruling(operation)
     return {
@@ -96,28 +96,28 @@ def explained(
             "reason": verdict.reason.value,
             "message": verdict.message,
         },
-        "against": [_objection(no, control) for no in found],
-        "limits": list(_limits(control, node, class_, operation, found, now)),
+        "against": [_objection(no, control) for no in objections],
+        "limits": list(_limits(control, node, class_, operation, objections, now)),
         "perNode": list(_per_node(control, node, operation, now)),
         "breakers": list(_breakers(control, node)),
-        "pauses": list(_pauses(seen, node, now)),
+        "pauses": list(_pauses(objects, node, now)),
         "windows": list(_windows(control, node, operation, now)),
         "permits": [
-            f"{held.name}: class {held.class_}, {held.state}, {held.holder.kind} {held.holder.name}"
-            for held in control.ledger.open_on(node)
+            f"{p.name}: class {p.class_}, {p.state}, {p.holder.kind} {p.holder.name}"
+            for p in control.ledger.open_on(node)
         ],
-        "waiting": _held_jobs(seen, node),
+        "waiting": _list_waiting_jobs(objects, node),
     }
 
 
-async def told_by(
+async def fetch_live_answers(
     defender: HttpPermits, node: str, operation: Operation, class_: Disruption
 ) -> Report:
     """What the running Kube Defender answers. Raises DefenderUnreachable."""
-    found = await defender.explain(node)
+    explanation = await defender.explain(node)
     queue = await defender.queue()
-    told: Report = {
-        "ready": found.ready,
+    report: Report = {
+        "ready": explanation.ready,
         "waiting": [
             {
                 "holder": f"{each.holder.kind} {each.holder.name}",
@@ -131,15 +131,15 @@ async def told_by(
             if each.node == node
         ],
     }
-    for answer in found.answers:
+    for answer in explanation.answers:
         if (answer.operation, answer.class_) == (operation, class_):
             verdict = answer.verdict
-            told["told"] = {
-                "allowed": verdict.allowed and found.ready == "yes",
+            report["told"] = {
+                "allowed": verdict.allowed and explanation.ready == "yes",
                 "reason": verdict.reason.value,
-                "message": verdict.message if found.ready == "yes" else found.ready,
+                "message": verdict.message if explanation.ready == "yes" else explanation.ready,
             }
-    return told
+    return report
 
 
 def _objection(no: No, control: RiskControl) -> Report:
@@ -149,7 +149,7 @@ def _objection(no: No, control: RiskControl) -> Report:
         "message": no.message,
         "used": no.used,
         "limit": no.limit,
-        "lookAgainAt": format_time(no.look_again_at),
+        "lookAgainAt": format_time(no.requeue_at),
         "remedy": remedy(no, control),
     }
 
@@ -159,7 +159,7 @@ def _limits(
     node: str,
     class_: Disruption,
     operation: Operation,
-    found: Sequence[No],
+    objections: Sequence[No],
     now: datetime,
 ) -> Iterator[Report]:
     """Every limit of every policy that rules the act, those of other classes left out."""
@@ -170,7 +170,8 @@ def _limits(
         if (budget.policy, budget.index, budget.scope) not in keys or class_ not in budget.classes:
             continue
         no = any(
-            PARTS.get(each.reason) is budget.kind and each.scope == budget.scope for each in found
+            PARTS.get(each.reason) is budget.kind and each.scope == budget.scope
+            for each in objections
         )
         yield {
             "policy": budget.policy,
@@ -192,9 +193,9 @@ def _per_node(
             continue
         rule = ruling.spec.per_node
         recent = {
-            held.holder.uid
-            for held in control.ledger.on_node(node)
-            if held.granted_at > now - rule.within
+            permit.holder.uid
+            for permit in control.ledger.on_node(node)
+            if permit.granted_at > now - rule.within
         }
         yield {"policy": ruling.policy.name, "used": len(recent), "limit": rule.max_acts}
 
@@ -216,11 +217,11 @@ def _breakers(control: RiskControl, node: str) -> Iterator[Report]:
             }
 
 
-def _pauses(seen: DefenderObjects, node: str, now: datetime) -> Iterator[Report]:
-    labels = seen.nodes[node].metadata.labels
-    for policy in seen.policies:
-        held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
-        for pause in held:
+def _pauses(objects: DefenderObjects, node: str, now: datetime) -> Iterator[Report]:
+    labels = objects.nodes[node].metadata.labels
+    for policy in objects.policies:
+        active_pauses = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
+        for pause in active_pauses:
             if scope_of(pause).has(node, labels):
                 until = format_time(pause.until) if pause.until is not None else "resumed"
                 yield {
@@ -250,7 +251,7 @@ def _windows(
             }
 
 
-def _held_jobs(seen: DefenderObjects, node: str) -> list[Report]:
+def _list_waiting_jobs(objects: DefenderObjects, node: str) -> list[Report]:
     return [
         {
             "holder": f"RemedyOperationJob {job.metadata.name}",
@@ -260,7 +261,7 @@ def _held_jobs(seen: DefenderObjects, node: str) -> list[Report]:
             "since": "",
             "severity": job.spec.severity,
         }
-        for job in seen.jobs
+        for job in objects.jobs
         if job.spec.node_name == node and job.open and job.status.hold is not None
     ]
 

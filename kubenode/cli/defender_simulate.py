@@ -15,7 +15,7 @@ import typer
 
 from defender.client import HttpPermits
 from defender.history import History, history
-from defender.ledger import held_from
+from defender.ledger import load_permit
 from defender.policies import LoadedPolicy, read_policy
 from defender.requests import RequestsPage
 from defender.simulate import RequestFate, SimulationOutcome, reasons, simulate
@@ -48,14 +48,16 @@ def since_from(text: str) -> timedelta:
 
 def policies_from(files: Sequence[Path]) -> list[LoadedPolicy]:
     """The DefenderPolicies of YAML files. Raises Refusal for what is none."""
-    found = [_as_read(policy) for file in files for policy in replay_files.policies_from(file)]
-    broken = [f"{policy.name}: {'; '.join(policy.problems)}" for policy in found if policy.problems]
+    policies = [_as_read(policy) for file in files for policy in replay_files.policies_from(file)]
+    broken = [
+        f"{policy.name}: {'; '.join(policy.problems)}" for policy in policies if policy.problems
+    ]
     if broken:
         raise Refusal(f"--policy: it would refuse what it covers: {'; '.join(broken)}")
-    names = [policy.name for policy in found]
+    names = [policy.name for policy in policies]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise Refusal(f"--policy: {', '.join(twice)} is there twice: give each a name of its own")
-    return found
+    return policies
 
 
 def _as_read(policy: DefenderPolicy) -> LoadedPolicy:
@@ -79,13 +81,15 @@ async def simulate_command(
     names
     """
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
-        seen = await read_objects(kube)
+        objects = await read_objects(kube)
         now = kube.clock.now()
         page = await remembered(defender, now - since) if defender is not None else None
-    past = history_of(seen, page, now - since, now)
+    past = history_of(objects, page, now - since, now)
     names = {policy.name for policy in new}
-    kept = [] if replace_all else [policy for policy in seen.policies if policy.name not in names]
-    report = compared(past, simulate(past, seen.policies), simulate(past, [*kept, *new]))
+    retained = (
+        [] if replace_all else [policy for policy in objects.policies if policy.name not in names]
+    )
+    report = compared(past, simulate(past, objects.policies), simulate(past, [*retained, *new]))
     if output is Plain.JSON:
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
@@ -97,19 +101,19 @@ async def simulate_command(
 async def remembered(defender: HttpPermits, since: datetime) -> RequestsPage:
     """All pages of the record. Raises DefenderUnreachable."""
     first = page = await defender.requests(since)
-    found = {(r.ask.holder.uid, r.ask.class_, r.first_asked): r for r in page.requests}
+    requests = {(r.ask.holder.uid, r.ask.class_, r.first_asked): r for r in page.requests}
     while page.requests and page.requests[-1].last_asked > since:
         since = page.requests[-1].last_asked
         page = await defender.requests(since)
-        found |= {(r.ask.holder.uid, r.ask.class_, r.first_asked): r for r in page.requests}
-    return first.model_copy(update={"requests": list(found.values())})
+        requests |= {(r.ask.holder.uid, r.ask.class_, r.first_asked): r for r in page.requests}
+    return first.model_copy(update={"requests": list(requests.values())})
 
 
 def history_of(
-    seen: DefenderObjects, page: RequestsPage | None, start: datetime, end: datetime
+    objects: DefenderObjects, page: RequestsPage | None, start: datetime, end: datetime
 ) -> History:
-    permits = [held_from(permit, LIFE.total_seconds()) for permit in seen.permits]
-    return history(list(seen.nodes.values()), permits, seen.jobs, page, start, end)
+    permits = [load_permit(permit, LIFE.total_seconds()) for permit in objects.permits]
+    return history(list(objects.nodes.values()), permits, objects.jobs, page, start, end)
 
 
 # -- the comparison ---------------------------------------------------------------------------
@@ -123,8 +127,8 @@ def compared(past: History, present: SimulationOutcome, new: SimulationOutcome) 
         "nodes": len(past.nodes),
         "requests": len(past.wishes),
         "was": _was(past),
-        "present": _told(present),
-        "new": _told(new),
+        "present": _summarize_outcome(present),
+        "new": _summarize_outcome(new),
         "differences": _differences(present, new),
         "unknown": doubts(past),
     }
@@ -135,12 +139,12 @@ def _was(past: History) -> Report:
     return {"granted": len(waits), "notGranted": len(past.wishes) - len(waits), **_waits(waits)}
 
 
-def _told(outcome: SimulationOutcome) -> Report:
-    held = sum(bool(fate.held) for fate in outcome.fates)
+def _summarize_outcome(outcome: SimulationOutcome) -> Report:
+    waiting_count = sum(bool(fate.refusals) for fate in outcome.fates)
     return {
         "granted": len(outcome.granted),
         "notGranted": len(outcome.fates) - len(outcome.granted),
-        "held": held,
+        "held": waiting_count,
         **_waits(outcome.waits()),
         "mostDisrupted": outcome.most_disrupted[0],
         "mostDisruptedAt": format_time(outcome.most_disrupted[1]),
@@ -175,69 +179,73 @@ def percentile(ordered: Sequence[float], percent: int) -> float | None:
 def _differences(present: SimulationOutcome, new: SimulationOutcome) -> list[Report]:
     """Requests that fare differently, the largest difference first."""
     pairs = zip(present.fates, new.fates, strict=True)
-    found = [(one, two) for one, two in pairs if one.granted != two.granted]
-    found.sort(key=lambda pair: (-_apart(*pair), pair[0].wish.at, pair[0].wish.ask.node))
+    differing = [
+        (present_fate, new_fate)
+        for present_fate, new_fate in pairs
+        if present_fate.granted != new_fate.granted
+    ]
+    differing.sort(key=lambda pair: (-_apart(*pair), pair[0].wish.at, pair[0].wish.ask.node))
     return [
         {
-            "node": one.wish.ask.node,
-            "operation": one.wish.ask.operation.value,
-            "class": one.wish.ask.class_.value,
-            "asked": format_time(one.wish.at),
-            "present": _fared(one),
-            "new": _fared(two),
+            "node": present_fate.wish.ask.node,
+            "operation": present_fate.wish.ask.operation.value,
+            "class": present_fate.wish.ask.class_.value,
+            "asked": format_time(present_fate.wish.at),
+            "present": _fared(present_fate),
+            "new": _fared(new_fate),
         }
-        for one, two in found
+        for present_fate, new_fate in differing
     ]
 
 
-def _apart(one: RequestFate, two: RequestFate) -> float:
-    if one.waited is None or two.waited is None:
+def _apart(first: RequestFate, second: RequestFate) -> float:
+    if first.waited is None or second.waited is None:
         return float("inf")
-    return abs((one.waited - two.waited).total_seconds())
+    return abs((first.waited - second.waited).total_seconds())
 
 
 def _fared(fate: RequestFate) -> str:
     if fate.waited is not None:
         wait = format_duration(timedelta(seconds=round(fate.waited.total_seconds())))
         return "at once" if wait == "0s" else f"after {wait}"
-    why = max(fate.held.items(), key=lambda item: item[1], default=None)
+    why = max(fate.refusals.items(), key=lambda item: item[1], default=None)
     reason = f": {why[0][0]}" + (f" {why[0][1]}" if why[0][1] else "") if why else ""
     return ("withdrawn" if fate.withdrawn else "not granted") + reason
 
 
 def doubts(past: History) -> list[str]:
     """What the records do not tell, and what was assumed instead."""
-    doubt, told = past.doubt, []
-    if doubt.asked_since is None:
-        told.append(
+    doubt, unknowns = past.doubt, []
+    if doubt.remembered_since is None:
+        unknowns.append(
             "no Kube Defender was asked (--url): known is only what was granted and who waits now;"
             " jobs are taken to have asked from when they were made"
         )
-    elif doubt.asked_since > past.start:
-        since = doubt.asked_since.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        told.append(
+    elif doubt.remembered_since > past.start:
+        since = doubt.remembered_since.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        unknowns.append(
             f"Kube Defender started at {since}: of what was asked before is known only what was"
             " granted and who waits now"
         )
     if doubt.dropped:
-        told.append(f"{doubt.dropped} requests were forgotten: there were too many to remember")
+        unknowns.append(f"{doubt.dropped} requests were forgotten: there were too many to remember")
     if doubt.guessed:
-        told.append(
+        unknowns.append(
             f"{doubt.guessed} requests had no permit that was given back: they are taken to last as"
             " long as is usual for their class here"
         )
     if doubt.gone:
         names = ", ".join(sorted(doubt.gone)[:5]) + (", …" if len(doubt.gone) > 5 else "")
-        told.append(f"requests of nodes that are gone are left out: {names}")
+        unknowns.append(f"requests of nodes that are gone are left out: {names}")
     if doubt.unseen:
-        told.append(
+        unknowns.append(
             f"{doubt.unseen} nodes are not ready now without a job: taken to be so since their"
             " condition changed"
         )
-    told += [
+    unknowns += [
         "the fleet is taken as it is today, each node healthy but for the faults that jobs tell of;"
         " cordons by people, pending pods and earlier outages without a job are not known",
         "a fault lasts until its repair, however long that waits; whether a repair that comes"
         " later or sooner would have helped as it did is not known",
     ]
-    return told
+    return unknowns

@@ -32,7 +32,7 @@ from rules.leaves.window import inside
 
 FEW = 3
 """Scopes of one label that the table shows; the tightest ones."""
-HELD_BY_DEFENDER = frozenset(reason.value for reason in Reason)
+DEFENDER_REASONS = frozenset(reason.value for reason in Reason)
 Row = dict[str, Any]
 Report = dict[str, Any]
 COLUMNS: Mapping[str, Mapping[str, str]] = {
@@ -63,11 +63,11 @@ async def status_command(
 ) -> Exit:
     """FINDING if Kube Defender was asked and cannot answer questions now."""
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
-        seen = await read_objects(kube)
+        objects = await read_objects(kube)
         now = kube.clock.now()
-        report = reported(seen, risk_control(seen, now), now)
+        report = reported(objects, risk_control(objects, now), now)
         if defender is not None:
-            report |= await told_by(defender)
+            report |= await fetch_live_status(defender)
     match output:
         case Listing.JSON:
             typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
@@ -79,25 +79,25 @@ async def status_command(
     return Exit.FINE if report["ready"] in ("yes", "not asked") else Exit.FINDING
 
 
-def reported(seen: DefenderObjects, control: RiskControl, now: datetime) -> Report:
+def reported(objects: DefenderObjects, control: RiskControl, now: datetime) -> Report:
     """All of it from objects. Pure."""
-    policies = seen.policies or [control.fallback]
+    policies = objects.policies or [control.fallback]
     return {
         "ready": "not asked",
         "from": {"queue": "jobs", "breakers": "policies", "budgets": "objects"},
         "nodes": {health.value: count for health, count in control.census.counts().items()},
-        "unreadable": unreadable_permits(control, seen.unreadable),
+        "unreadable": unreadable_permits(control, objects.unreadable),
         "problems": {p.name: p.problems for p in policies if p.problems},
         "breakers": [_breaker(p.name, b) for p in policies for b in p.status.breaker],
         "pauses": [row for policy in policies for row in _pauses(policy, now)],
         "windows": [row for policy in policies for row in _windows(policy, now)],
         "budgets": [_budget(budget) for budget in budgets(control, now)],
         "permits": _permits(control),
-        "queue": _held_jobs(seen),
+        "queue": _list_waiting_jobs(objects),
     }
 
 
-async def told_by(defender: HttpPermits) -> Report:
+async def fetch_live_status(defender: HttpPermits) -> Report:
     """The parts that a running Kube Defender knows better. Raises DefenderUnreachable."""
     status, breakers, queue = (
         await defender.status(),
@@ -123,7 +123,7 @@ def _breaker(policy: str, status: BreakerStatus) -> Row:
 
 
 def _pauses(policy: LoadedPolicy, now: datetime) -> list[Row]:
-    held = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
+    active_pauses = lasting(policy.spec.pauses, now) if policy.spec is not None else ()
     return [
         {
             "policy": policy.name,
@@ -133,16 +133,16 @@ def _pauses(policy: LoadedPolicy, now: datetime) -> list[Row]:
             "why": pause.why,
             "now": pause.now,
         }
-        for pause in held
+        for pause in active_pauses
     ]
 
 
 def _windows(policy: LoadedPolicy, now: datetime) -> list[Row]:
-    found = []
+    rows = []
     for window in policy.spec.windows if policy.spec is not None else ():
         is_open, until = inside(window, now)
         days = ",".join(day.value for day in window.days) or "every day"
-        found.append(
+        rows.append(
             {
                 "policy": policy.name,
                 "window": f"{days} {window.from_}-{window.to} {window.time_zone}",
@@ -151,7 +151,7 @@ def _windows(policy: LoadedPolicy, now: datetime) -> list[Row]:
                 "until": format_time(until) if until is not None else "for ever",
             }
         )
-    return found
+    return rows
 
 
 def _budget(budget: LimitBudget) -> Row:
@@ -170,28 +170,30 @@ def _budget(budget: LimitBudget) -> Row:
 def _permits(control: RiskControl) -> list[Row]:
     return [
         {
-            "name": held.name,
-            "node": held.node,
-            "class": held.class_.value,
-            "holder": f"{held.holder.kind}/{held.holder.name}",
-            "state": held.state.value,
-            "granted": format_time(held.granted_at),
-            "expires": format_time(held.expires_at),
+            "name": permit.name,
+            "node": permit.node,
+            "class": permit.class_.value,
+            "holder": f"{permit.holder.kind}/{permit.holder.name}",
+            "state": permit.state.value,
+            "granted": format_time(permit.granted_at),
+            "expires": format_time(permit.expires_at),
         }
-        for held in sorted(control.ledger.open(), key=lambda held: (held.granted_at, held.name))
+        for permit in sorted(
+            control.ledger.open(), key=lambda permit: (permit.granted_at, permit.name)
+        )
     ]
 
 
 def unreadable_permits(control: RiskControl, why: Mapping[str, str]) -> list[Row]:
     """Permits that do not fit this version, as they are counted: open ones first."""
-    found = (control.ledger.get(name) for name in why)
+    permits = (control.ledger.get(name) for name in why)
     return [
         {"name": h.name, "node": h.node, "state": h.state.value, "why": why[h.name]}
-        for h in sorted((h for h in found if h is not None), key=lambda h: (not h.open, h.name))
+        for h in sorted((h for h in permits if h is not None), key=lambda h: (not h.open, h.name))
     ]
 
 
-def _held_jobs(seen: DefenderObjects) -> list[Row]:
+def _list_waiting_jobs(objects: DefenderObjects) -> list[Row]:
     """Who waits by their own word; in which order only Kube Defender knows."""
     return [
         {
@@ -204,8 +206,8 @@ def _held_jobs(seen: DefenderObjects) -> list[Row]:
             "since": format_time(made) if (made := job.metadata.creation_timestamp) else None,
             "message": job.status.hold.message,
         }
-        for job in sorted(seen.jobs, key=lambda job: job.metadata.name)
-        if job.open and job.status.hold is not None and job.status.hold.reason in HELD_BY_DEFENDER
+        for job in sorted(objects.jobs, key=lambda job: job.metadata.name)
+        if job.open and job.status.hold is not None and job.status.hold.reason in DEFENDER_REASONS
     ]
 
 
@@ -229,23 +231,23 @@ def lines(report: Report, *, wide: bool) -> list[str]:
     """`wide` leaves nothing out: every scope of every limit, and the open permits."""
     ready = {"yes": "Kube Defender is ready", "not asked": "Kube Defender was not asked (--url)"}
     nodes = ", ".join(f"{count} {health}" for health, count in report["nodes"].items())
-    told = [
+    output = [
         ready.get(report["ready"], f"Kube Defender is not ready: {report['ready']}"),
         f"nodes: {nodes}",
     ]
     for policy, problems in report["problems"].items():
-        told += [f"policy {policy} refuses what it covers: {problem}" for problem in problems]
+        output += [f"policy {policy} refuses what it covers: {problem}" for problem in problems]
     for row in report["unreadable"]:
         state = "counts in rates" if row["state"] == "Released" else "open: its node is refused"
         where = row["node"] or "an unknown node"
-        told.append(f"permit {row['name']} on {where} cannot be read ({row['why']}); {state}")
+        output.append(f"permit {row['name']} on {where} cannot be read ({row['why']}); {state}")
     shown = ["breakers", "pauses", "windows", "budgets", *(["permits"] if wide else []), "queue"]
     for part in shown:
         rows: Sequence[Row] = report[part]
         if part == "budgets" and not wide:
             rows = tightest(rows)
-        told += ["", *_part(part, rows, report["from"].get(part, ""))]
-    return told
+        output += ["", *_part(part, rows, report["from"].get(part, ""))]
+    return output
 
 
 def _part(part: str, rows: Sequence[Row], source: str) -> list[str]:
@@ -267,9 +269,9 @@ def tightest(rows: Sequence[Row]) -> list[Row]:
     for (*_, label), lot in lots.items():
         by_room = sorted(lot, key=lambda row: (row["room"], -row["used"], row["scope"]))
         shown += by_room[:FEW]
-        if left := by_room[FEW:]:
-            least = left[0]
-            more = f"{label}: {len(left)} more"
+        if rest := by_room[FEW:]:
+            least = rest[0]
+            more = f"{label}: {len(rest)} more"
             shown.append(
                 {**least, "scope": more, "used": "", "limit": "", "room": f">={least['room']}"}
             )

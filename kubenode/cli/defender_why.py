@@ -33,8 +33,10 @@ REMEDIES = {
 def remedy(no: LimitRefusal, control: RiskControl) -> str:
     text = REMEDIES.get(no.reason, "ask again later").format(scope=no.scope or "the cluster")
     if no.reason is Reason.CONCURRENCY_LIMIT:
-        open_ = [held for held in control.ledger.open() if _inside(held.node, no.scope, control)]
-        holders = sorted(f"{held.node} ({held.holder.name})" for held in open_)
+        open_ = [
+            permit for permit in control.ledger.open() if _inside(permit.node, no.scope, control)
+        ]
+        holders = sorted(f"{permit.node} ({permit.holder.name})" for permit in open_)
         more = ", …" if len(holders) > SHOWN else ""
         if holders:
             return f"{text}: {', '.join(holders[:SHOWN])}{more}"
@@ -48,21 +50,21 @@ def _inside(node: str, scope: str, control: RiskControl) -> bool:
 
 def lines(report: Report) -> list[str]:
     act = f"{report['operation']} of class {report['class']}"
-    told = [
+    output = [
         f"node {report['node']}: {report['health']}; ruled by {', '.join(report['policies'])}",
-        f"{act}: {_said(report['answer'])}",
+        f"{act}: {_format_answer(report['answer'])}",
     ]
     if "told" in report:
         differs = report["told"]["allowed"] != report["answer"]["allowed"]
         note = " (it counts: it knows more than the objects tell)" if differs else ""
-        told.append(f"the running Kube Defender says: {_said(report['told'])}{note}")
+        output.append(f"the running Kube Defender says: {_format_answer(report['told'])}{note}")
     for no in report["against"]:
-        told += [f"  {no['reason']}: {no['message']}", f"    to change it: {no['remedy']}"]
-    told += ["", *_limits(report), "", *_states(report)]
-    return told
+        output += [f"  {no['reason']}: {no['message']}", f"    to change it: {no['remedy']}"]
+    output += ["", *_limits(report), "", *_states(report)]
+    return output
 
 
-def _said(answer: Report) -> str:
+def _format_answer(answer: Report) -> str:
     if answer["allowed"]:
         return "yes, now"
     return f"no, {answer['reason']}: {answer['message']}"
@@ -82,24 +84,24 @@ def _limits(report: Report) -> list[str]:
 
 
 def _states(report: Report) -> list[str]:
-    told = [
+    output = [
         f"breaker {row['scope']} of {row['policy']}: {row['state']},"
         f" {row['faults']} of {row['nodes']} nodes faulty"
         for row in report["breakers"]
     ]
-    told += [
+    output += [
         f"paused: {row['scope']} until {row['until']} (policy {row['policy']})"
         + (f" by {row['by']}" if row["by"] else "")
         + (f": {row['why']}" if row["why"] else "")
         for row in report["pauses"]
     ]
-    told += [
+    output += [
         f"window {row['window']} of {row['policy']}: {row['now']} until {row['until']}"
         for row in report["windows"]
     ]
-    told += [f"permit {permit}" for permit in report["permits"]]
-    told += [_waits(row) for row in report["waiting"]]
-    return told + _evictions(report["evictions"])
+    output += [f"permit {permit}" for permit in report["permits"]]
+    output += [_waits(row) for row in report["waiting"]]
+    return output + _evictions(report["evictions"])
 
 
 def _waits(row: Report) -> str:
@@ -110,9 +112,11 @@ def _waits(row: Report) -> str:
     return f"{row['holder']} waits{since}: place {row['place']} for {row['reason']}{scope}"
 
 
-def _evictions(found: Report) -> list[str]:
-    if found["problem"]:
-        return [f"evictions: not known: {found['problem']}"]
-    blocked = found["blocked"]
-    told = [f"evictions: {found['pods']} pods would move, {len(blocked)} of them are blocked now"]
-    return told + [f"  {row['pod']}: {row['why']}" for row in blocked[:SHOWN]]
+def _evictions(preview: Report) -> list[str]:
+    if preview["problem"]:
+        return [f"evictions: not known: {preview['problem']}"]
+    blocked = preview["blocked"]
+    output = [
+        f"evictions: {preview['pods']} pods would move, {len(blocked)} of them are blocked now"
+    ]
+    return output + [f"  {row['pod']}: {row['why']}" for row in blocked[:SHOWN]]

@@ -28,7 +28,7 @@ from kubenode.runtime.kube.objects import Node, structs
 from remedy.remedier.build import agent_of
 
 PLURAL = "hostprobes"
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 FETCH_SECONDS = 120.0
 SIZES = "_characters"
 
@@ -67,11 +67,11 @@ async def diagnose(kubeconfig: str | None, context: str | None, wish: Diagnostic
         except AlreadyExists as error:
             raise Refusal(f"HostProbe {name} was created in this second: try again") from error
         typer.echo(f"asked agent {agent_of(node)}: HostProbe {name}", err=True)
-        found = await _answer(kube, name, wish.wait, kube.clock)
-    for line in told(found):
+        probe = await _answer(kube, name, wish.wait, kube.clock)
+    for line in describe_probe(probe):
         typer.echo(line)
     if wish.operator:
-        if "place" not in found.status.answer:
+        if "place" not in probe.status.answer:
             raise Refusal("the operator has no copy of the bundle, so there is nothing to fetch")
         typer.echo(f"wrote {await _fetch(wish, agent_of(node), name, token)}")
     return Exit.FINE
@@ -100,21 +100,21 @@ async def _answer(kube: Kube, name: str, wait: timedelta, clock: Clock) -> HostP
     end = clock.monotonic() + wait.total_seconds()
     while clock.monotonic() < end:
         try:
-            found = HostProbe.model_validate(await kube.get(paths.custom(PLURAL, name)))
+            probe = HostProbe.model_validate(await kube.get(paths.custom(PLURAL, name)))
         except NotFound as error:
             raise Refusal(f"HostProbe {name} was deleted before its answer") from error
-        if found.status.answered_at is not None:
-            if found.status.error:
-                raise Refusal(f"the agent could not: {found.status.error}")
-            return found
-        await clock.sleep(LOOK_SECONDS)
+        if probe.status.answered_at is not None:
+            if probe.status.error:
+                raise Refusal(f"the agent could not: {probe.status.error}")
+            return probe
+        await clock.sleep(POLL_SECONDS)
     raise Refusal(
         f"no answer within {wait.total_seconds():.0f} s: is the agent alive? Its Lease says so:"
         " kubectl -n kubenode-agents get leases"
     )
 
 
-def told(probe: HostProbe) -> list[str]:
+def describe_probe(probe: HostProbe) -> list[str]:
     """The answer, for a person. Pure."""
     answer = probe.status.answer
     lines = [f"{'on the host':12}{answer.get('path', 'nowhere')}"]
@@ -152,8 +152,8 @@ async def _fetch(wish: DiagnosticsRequest, agent: str, name: str, token: str) ->
             session.get(url, ssl=context) as answer,
         ):
             if answer.status != 200:
-                said = (await answer.text())[:300].strip()
-                raise Refusal(f"{url}: {answer.status} {said}")
+                body = (await answer.text())[:300].strip()
+                raise Refusal(f"{url}: {answer.status} {body}")
             with unfinished.open("wb") as file:
                 async for part in answer.content.iter_chunked(256 * 1024):
                     await asyncio.to_thread(file.write, part)

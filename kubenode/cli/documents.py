@@ -69,7 +69,7 @@ def files(given: Sequence[Path]) -> list[Path]:
 
     Raises Unreadable.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in given:
         if path.is_dir():
             yaml = (p for p in path.rglob("*") if p.suffix in SUFFIXES)
@@ -78,12 +78,12 @@ def files(given: Sequence[Path]) -> list[Path]:
                 raise UnreadableDocument(
                     f"{path}: no YAML file in this folder; name files or another one"
                 )
-            found += inside
+            paths += inside
         elif path.is_file():
-            found.append(path)
+            paths.append(path)
         else:
             raise UnreadableDocument(f"{path}: no such file; check the name")
-    return found
+    return paths
 
 
 def read(path: Path) -> Iterator[YamlDocument]:
@@ -113,16 +113,16 @@ def read(path: Path) -> Iterator[YamlDocument]:
 
 def _too_large(data: Any) -> bool:
     """An alias may stand for another list of aliases, and even for itself."""
-    left, seen = [data], 0
-    while left:
-        seen += 1
-        if seen > MOST_VALUES:
+    pending, visited = [data], 0
+    while pending:
+        visited += 1
+        if visited > MOST_VALUES:
             return True
-        value = left.pop()
+        value = pending.pop()
         if isinstance(value, Mapping):
-            left += value.values()
+            pending += value.values()
         elif isinstance(value, list):
-            left += value
+            pending += value
     return False
 
 

@@ -54,16 +54,16 @@ def explained() -> Iterator[None]:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except (CannotStart, KubeError, CredentialsError, LeaseLost, ExceptionGroup) as error:
-        told = [_told(cause) for cause in causes(error)]
-        known = [t for t in told if t is not None]
-        if not known or len(known) < len(told):
+        explanations = [_explain_error(cause) for cause in causes(error)]
+        known = [t for t in explanations if t is not None]
+        if not known or len(known) < len(explanations):
             raise  # a mistake of ours is among them: show all of it
         for text, _ in dict.fromkeys(known):
             say(text)
         raise SystemExit(max(code for _, code in known)) from None
 
 
-def _told(error: BaseException) -> tuple[str, Exit] | None:
+def _explain_error(error: BaseException) -> tuple[str, Exit] | None:
     """The sentence and code of an error, None if it is nothing that a person can put right."""
     match error:
         case Refusal():

@@ -31,11 +31,11 @@ async def explain_job(
     lines = list(audit_lines(audit, name)) if audit is not None else None
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
-        told = await read_story(kube, name, lines)
+        job_story = await read_story(kube, name, lines)
     if as_json:
-        typer.echo(json.dumps(told.to_json(), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(job_story.to_json(), indent=2, ensure_ascii=False))
     else:
-        for line in text(told):
+        for line in text(job_story):
             typer.echo(line)
     return Exit.FINE
 
@@ -52,8 +52,8 @@ async def read_story(
 
 async def _node(kube: Kube, name: str) -> Node | None:
     try:
-        found: Node = await kube.get(paths.node(name), structs(Node))
-        return found
+        node: Node = await kube.get(paths.node(name), structs(Node))
+        return node
     except (NotFound, Forbidden):
         return None
 
@@ -66,15 +66,17 @@ async def _events(kube: Kube, job: RemedyOperationJob) -> list[JobEventSummary]:
         answer = await kube.get(paths.events("default"), query=query)
     except (NotFound, Forbidden):
         return []
-    found = []
+    summaries = []
     for item in answer["items"]:
         times = [item.get(key) for key in ("firstTimestamp", "lastTimestamp")]
         first, last = (datetime.fromisoformat(at) if at else None for at in times)
         if first is None:
             continue
         message, count = item.get("message", ""), item.get("count") or 1
-        found.append(JobEventSummary(item.get("reason", ""), message, first, last or first, count))
-    return found
+        summaries.append(
+            JobEventSummary(item.get("reason", ""), message, first, last or first, count)
+        )
+    return summaries
 
 
 def audit_lines(path: Path, job: str) -> Iterator[Mapping[str, Any]]:
@@ -98,8 +100,8 @@ def audit_lines(path: Path, job: str) -> Iterator[Mapping[str, Any]]:
 
 def _line(raw: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(raw)
+        entry = json.loads(raw)
     except ValueError:
         return {}
-    ours = isinstance(found, dict) and str(found.get("audit", "")).startswith("kubenode.io/audit/")
-    return found if ours else {}
+    ours = isinstance(entry, dict) and str(entry.get("audit", "")).startswith("kubenode.io/audit/")
+    return entry if ours else {}

@@ -95,8 +95,8 @@ def _state(permit: Permit) -> str:
 
 
 def _of_node(node: Node) -> list[str]:
-    said = node.ready_condition
-    ready = said.status if said is not None else "not reported"
+    condition = node.ready_condition
+    ready = condition.status if condition is not None else "not reported"
     by = node.metadata.annotations.get("kubenode.io/cordoned-by")
     cordon = "schedulable"
     if node.spec.unschedulable:
@@ -109,10 +109,12 @@ def _of_node(node: Node) -> list[str]:
 def _of_jobs(jobs: Sequence[RemedyOperationJob]) -> list[str]:
     """The open job first: what it does or waits for; then the latest closed ones."""
     jobs = sorted(jobs, key=_created, reverse=True)
-    told = [line for job in jobs if not job.status.phase.closed for line in _open(job)]
+    output = [line for job in jobs if not job.status.phase.closed for line in _open(job)]
     closed = [job for job in jobs if job.status.phase.closed][:CLOSED_SHOWN]
-    told += [f"closed job {j.metadata.name}: {j.status.phase}: {j.status.message}" for j in closed]
-    return told or ["no job"]
+    output += [
+        f"closed job {j.metadata.name}: {j.status.phase}: {j.status.message}" for j in closed
+    ]
+    return output or ["no job"]
 
 
 def _of_dry_runs(record: NodeRecordSpec) -> list[str]:
@@ -124,24 +126,24 @@ def _of_dry_runs(record: NodeRecordSpec) -> list[str]:
 def _dry_run(run: DryRunResults) -> str:
     last = run.recent[-1]
     times = "once" if run.count == 1 else f"{run.count} times"
-    said = f": {last.said}" if last.said else ""
+    verdict = f": {last.said}" if last.said else ""
     return (
         f"dry run of {run.remedier}: would have begun {times}, the last time at"
-        f" {format_time(last.at)} with rung {last.rung}{said}"
+        f" {format_time(last.at)} with rung {last.rung}{verdict}"
     )
 
 
 def _open(job: RemedyOperationJob) -> list[str]:
     status = job.status
     rule = job.spec.remedier.name if job.spec.remedier is not None else "a person"
-    told = [
+    output = [
         f"open job {job.metadata.name} of {rule}: {status.phase}, rung {job.rung.name}"
         + (f": {status.message}" if status.message else "")
     ]
     if status.hold is not None:
         scope = f" ({status.hold.scope})" if status.hold.scope else ""
-        told.append(f"  held: {status.hold.reason}{scope}{_until(job)}: {status.hold.message}")
-    return told
+        output.append(f"  held: {status.hold.reason}{scope}{_until(job)}: {status.hold.message}")
+    return output
 
 
 def _until(job: RemedyOperationJob) -> str:
@@ -159,30 +161,33 @@ def _of_rules(live: Live, now: datetime) -> list[str]:
     """Each rule in full; where there are many, those of which something is true."""
     if not live.rules:
         return ["no rules: nothing is repaired; `kubenode rules install` installs some"]
-    told, silent = [], 0
+    output, silent = [], 0
     standing = of_live(live, now)
     for rule in live.rules:
         if rule.spec.mode is Mode.OFF:
-            told.append(f"rule {rule.metadata.name}, mode Off: not evaluated")
+            output.append(f"rule {rule.metadata.name}, mode Off: not evaluated")
             continue
-        found = explained(rule, live.facts, now, live.program)
-        if len(live.rules) > FEW_RULES and not _says_something(found):
+        explanation = explained(rule, live.facts, now, live.program)
+        if len(live.rules) > FEW_RULES and not _says_something(explanation):
             silent += 1
         else:
-            told += [*found.text().splitlines(), *lines_of(standing.get(rule.metadata.name))]
+            output += [
+                *explanation.text().splitlines(),
+                *lines_of(standing.get(rule.metadata.name)),
+            ]
     if silent:
         name = live.facts.node
-        told.append(f"{silent} further rules: nothing of their evidence is true of this node;")
-        told.append(f"  `kubenode rules explain --node {name} --rule RULE` explains one")
-    return told
+        output.append(f"{silent} further rules: nothing of their evidence is true of this node;")
+        output.append(f"  `kubenode rules explain --node {name} --rule RULE` explains one")
+    return output
 
 
-def _says_something(found: RuleExplanation) -> bool:
+def _says_something(explanation: RuleExplanation) -> bool:
     """Whether a leaf of its evidence is true."""
-    left = [found.evidence] if found.evidence is not None else []
-    while left:
-        tree = left.pop()
+    pending = [explanation.evidence] if explanation.evidence is not None else []
+    while pending:
+        tree = pending.pop()
         if tree.reading is not None and tree.truth is Truth.TRUE:
             return True
-        left += tree.members
+        pending += tree.members
     return False

@@ -52,7 +52,7 @@ def _unread(permit: Permit) -> list[str]:
 
 def _of_permit(permit: Permit) -> list[str]:
     spec, status = permit.spec, permit.status
-    told = [
+    output = [
         f"permit {permit.metadata.name}: {spec.operation} of class {spec.class_} on node"
         f" {spec.node_name}",
         f"  {MEANS[status.state]}",
@@ -65,26 +65,26 @@ def _of_permit(permit: Permit) -> list[str]:
         ("its holder is looked at", status.expires_at),
     ):
         if at is not None and (what != "its holder is looked at" or status.released_at is None):
-            told.append(f"  {what} at {format_time(at)}")
+            output.append(f"  {what} at {format_time(at)}")
     if status.scopes:
-        told.append(f"  counts in {', '.join(status.scopes)}")
-    return told
+        output.append(f"  counts in {', '.join(status.scopes)}")
+    return output
 
 
 async def _of_holder(kube: Kube, permit: Permit) -> list[str]:
     holder = permit.spec.holder
-    told = f"  held for {holder.kind} {holder.name}"
+    text = f"  held for {holder.kind} {holder.name}"
     if holder.kind != JOB:
-        return [told]
+        return [text]
     path = paths.custom(RemedyOperationJob.resource.plural, holder.name)
     try:
-        found: Mapping[str, Any] = await kube.get(path)
+        raw_job: Mapping[str, Any] = await kube.get(path)
     except NotFound:
-        return [f"{told}, which is gone: Kube Defender frees the permit"]
-    job = RemedyOperationJob.model_validate(found, extra="ignore")
+        return [f"{text}, which is gone: Kube Defender frees the permit"]
+    job = RemedyOperationJob.model_validate(raw_job, extra="ignore")
     if job.metadata.uid != holder.uid:
-        return [f"{told}; a job of that name is there, but it is another one"]
-    return [f"{told}, phase {job.status.phase}: {job.status.message or _doing(job)}"]
+        return [f"{text}; a job of that name is there, but it is another one"]
+    return [f"{text}, phase {job.status.phase}: {job.status.message or _doing(job)}"]
 
 
 def _doing(job: RemedyOperationJob) -> str:

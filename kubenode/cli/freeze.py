@@ -19,13 +19,13 @@ async def show_command(
 ) -> Exit:
     """Ends with FINDING while it is frozen."""
     async with connected(kubeconfig, context) as kube:
-        found = read_lineage(await _read(ConfigMapStore(kube, NAME, namespace)))
+        lineage = read_lineage(await _read(ConfigMapStore(kube, NAME, namespace)))
     if output is Plain.JSON:
-        typer.echo(json.dumps(as_data(found), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(as_data(lineage), indent=2, ensure_ascii=False))
     else:
-        for line in lines(found):
+        for line in lines(lineage):
             typer.echo(line)
-    return Exit.FINDING if found.frozen else Exit.FINE
+    return Exit.FINDING if lineage.frozen else Exit.FINE
 
 
 async def lift_command(
@@ -38,14 +38,14 @@ async def lift_command(
     async with connected(kubeconfig, context) as kube:
         store = ConfigMapStore(kube, NAME, namespace)
         stored = await _read(store)
-        found = read_lineage(stored)
-        if not found.frozen:
+        lineage = read_lineage(stored)
+        if not lineage.frozen:
             typer.echo("not frozen: nothing to lift")
             return Exit.FINE
         by = await caller(kube)
         try:
             now = format_time(kube.clock.now())
-            await store.write(lift(now, by, why.strip(), found.lifts), stored)
+            await store.write(lift(now, by, why.strip(), lineage.lifts), stored)
         except Conflict as error:
             raise Refusal("an operator wrote at the same time: run it again") from error
         except Forbidden as error:
@@ -66,28 +66,28 @@ def _missing_right(error: Forbidden) -> Refusal:
     return Refusal(f"a right is missing: {error.message}; {role} has it")
 
 
-def as_data(found: Lineage) -> dict[str, object]:
+def as_data(lineage: Lineage) -> dict[str, object]:
     return {
-        "frozen": bool(found.frozen),
-        "why": found.frozen,
-        "since": found.frozen_at,
-        "noticedBy": found.noticed_by,
-        "liftedAt": found.lifted_at,
-        "liftedBy": found.lifted_by,
-        "liftedWhy": found.lifted_why,
+        "frozen": bool(lineage.frozen),
+        "why": lineage.frozen,
+        "since": lineage.frozen_at,
+        "noticedBy": lineage.noticed_by,
+        "liftedAt": lineage.lifted_at,
+        "liftedBy": lineage.lifted_by,
+        "liftedWhy": lineage.lifted_why,
     }
 
 
-def lines(found: Lineage) -> list[str]:
+def lines(lineage: Lineage) -> list[str]:
     """For people."""
-    if found.frozen:
+    if lineage.frozen:
         return [
-            f"frozen since {found.frozen_at}, noticed by {found.noticed_by}: {found.frozen}",
+            f"frozen since {lineage.frozen_at}, noticed by {lineage.noticed_by}: {lineage.frozen}",
             "no machine is deleted, stopped, reset or replaced until a person lifts it:",
             '  kubenode freeze lift --why "what was checked"',
         ]
-    if found.lifted_at:
+    if lineage.lifted_at:
         return [
-            f"not frozen; lifted {found.lifted_at} by {found.lifted_by}: {found.lifted_why}",
+            f"not frozen; lifted {lineage.lifted_at} by {lineage.lifted_by}: {lineage.lifted_why}",
         ]
     return ["not frozen"]

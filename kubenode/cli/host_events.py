@@ -91,8 +91,8 @@ def _starts(at: datetime | None, now: datetime) -> str:
 
 
 def _condition(event: HostEvent, type_: str) -> str:
-    found = next((c for c in event.status.conditions if c.type == type_), None)
-    return f"{found.reason}: {found.message}" if found is not None else ""
+    condition = next((c for c in event.status.conditions if c.type == type_), None)
+    return f"{condition.reason}: {condition.message}" if condition is not None else ""
 
 
 def _open(event: HostEvent, now: datetime) -> bool:
@@ -103,16 +103,16 @@ def _open(event: HostEvent, now: datetime) -> bool:
 def _order(event: HostEvent, now: datetime) -> tuple[bool, float, str]:
     """Open ones first, then what is heard of last."""
     last = event.status.last_seen or event.metadata.creation_timestamp
-    heard = last.timestamp() if last is not None else 0.0
-    return not _open(event, now), -heard, event.metadata.name
+    last_timestamp = last.timestamp() if last is not None else 0.0
+    return not _open(event, now), -last_timestamp, event.metadata.name
 
 
 def _class(text: str) -> HostEventClass:
     by_name = {each.lower(): each for each in HostEventClass}
-    if (found := by_name.get(text.lower())) is None:
+    if (event_class := by_name.get(text.lower())) is None:
         there = ", ".join(HostEventClass)
         raise Refusal(f"--class: there is no class {text}; there are: {there}", Exit.USAGE)
-    return found
+    return event_class
 
 
 def _cut(text: str) -> str:

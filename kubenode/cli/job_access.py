@@ -22,8 +22,8 @@ class Unsigned(Refusal):
 async def read_job(kube: Kube, name: str) -> dict[str, Any]:
     """Raises Refusal for a job that is not there, or that we may not read."""
     with refusals("get", name):
-        found: dict[str, Any] = await kube.get(paths.custom(PLURAL, name))
-        return found
+        job: dict[str, Any] = await kube.get(paths.custom(PLURAL, name))
+        return job
 
 
 @contextmanager

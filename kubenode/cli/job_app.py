@@ -39,11 +39,11 @@ class Text(StrEnum):
     JSON = "json"
 
 
-def _say(kubeconfig: str | None, context: str | None, *words: Any) -> None:
+def _say(kubeconfig: str | None, context: str | None, *arguments: Any) -> None:
     from kubenode.cli.exits import run
     from kubenode.cli.job_decisions import say
 
-    raise typer.Exit(run(say(kubeconfig, context, *words)))
+    raise typer.Exit(run(say(kubeconfig, context, *arguments)))
 
 
 def approve(
@@ -125,8 +125,8 @@ def run_job(
     from kubenode.cli.job_run import JobRequest, start
 
     wanted = Mode(mode.value) if mode is not None else None
-    asked = JobRequest(node, remedier, from_, wanted, yes)
-    raise typer.Exit(run(start(kubeconfig, context, asked)))
+    request = JobRequest(node, remedier, from_, wanted, yes)
+    raise typer.Exit(run(start(kubeconfig, context, request)))
 
 
 @job_app.command("list")

@@ -21,7 +21,7 @@ from kubenode.runtime.kube.errors import Conflict
 
 TRIES = 8
 LONGEST_NOTE = 1024
-SAID = {
+OUTCOMES = {
     "Approve": ("approved", "it asks for a permit and acts within the limits"),
     "Deny": ("denied", "it is cancelled, and what it holds is given back"),
     "Next": ("sent to the next rung", "it asks for a permit and acts within the limits"),
@@ -53,7 +53,7 @@ async def say(
         by = await caller(kube)
         job = await _say(kube, name, decision, note, rung, by)
     word = job["spec"]["approvals"][-1]
-    done, then = SAID[decision]
+    done, then = OUTCOMES[decision]
     typer.echo(f"job {name} is {done}, by {word.get('by') or 'nobody'}: {then}")
     return Exit.FINE
 
@@ -62,13 +62,13 @@ async def _say(
     kube: Kube, name: str, decision: Decision, note: str, rung: str, by: str
 ) -> dict[str, Any]:
     """The job as it is stored then."""
-    seen: int | None = None
+    known_count: int | None = None
     for _ in range(TRIES):
         job = await read_job(kube, name)
-        said = list(job["spec"].get("approvals") or ())
-        if seen is not None and len(said) > seen:
-            raise Refusal(_somebody_was_faster(name, said[-1]))
-        seen = len(said)
+        approvals = list(job["spec"].get("approvals") or ())
+        if known_count is not None and len(approvals) > known_count:
+            raise Refusal(_somebody_was_faster(name, approvals[-1]))
+        known_count = len(approvals)
         word: dict[str, Any] = {"decision": decision, "by": by[:256], "note": note}
         if rung:
             word["rung"] = rung_number(job, rung)
@@ -76,7 +76,7 @@ async def _say(
         word["at"] = format_time(kube.clock.now())
         body = {
             "metadata": {"resourceVersion": job["metadata"]["resourceVersion"]},
-            "spec": {"approvals": [*said, word]},
+            "spec": {"approvals": [*approvals, word]},
         }
         try:
             with refusals("patch", name):
@@ -97,9 +97,9 @@ def _somebody_was_faster(name: str, word: dict[str, Any]) -> str:
 def _require(job: dict[str, Any], decision: Decision, rung: int | None) -> None:
     name = job["metadata"]["name"]
     if why := unheard(job, decision, rung):
-        heard = hears(job)
-        could = " or ".join(f"`{INSTEAD[word]} {name}`" for word in heard)
-        if not heard and not phase_of(job).closed:
+        accepted = hears(job)
+        could = " or ".join(f"`{INSTEAD[word]} {name}`" for word in accepted)
+        if not accepted and not phase_of(job).closed:
             could = f"`kubenode job cancel {name}`"
         hint = f"; what it would hear: {could}" if could else ""
         raise Refusal(f"job {name}: {why}{hint}; `kubenode explain job {name}` says more")

@@ -68,19 +68,21 @@ async def _records(kube: Kube, node: str) -> list[NodeRecord]:
     """Of one node, or of all for ""; none where an earlier version has made no such kind."""
     try:
         if node:
-            found = [await kube.get(paths.custom(RECORDS, node))]
+            items = [await kube.get(paths.custom(RECORDS, node))]
         else:
-            found = (await kube.get(paths.custom(RECORDS)))["items"]
+            items = (await kube.get(paths.custom(RECORDS)))["items"]
     except NotFound:
         return []
-    return [NodeRecord.model_validate(item, extra="ignore") for item in found]
+    return [NodeRecord.model_validate(item, extra="ignore") for item in items]
 
 
 def dry_runs(records: Sequence[NodeRecord], now: datetime) -> list[dict[str, Any]]:
     """A row for each rule in DryRun and node, the newest first: no job was made. Pure."""
-    found = [(record, run) for record in records for run in record.spec.dry_runs if run.recent]
-    found.sort(key=lambda pair: pair[1].recent[-1].at, reverse=True)
-    return [_dry_run(record.metadata.name, run, now) for record, run in found]
+    recent_runs = [
+        (record, run) for record in records for run in record.spec.dry_runs if run.recent
+    ]
+    recent_runs.sort(key=lambda pair: pair[1].recent[-1].at, reverse=True)
+    return [_dry_run(record.metadata.name, run, now) for record, run in recent_runs]
 
 
 def _dry_run(node: str, run: DryRunResults, now: datetime) -> dict[str, Any]:
@@ -101,10 +103,10 @@ def _dry_run(node: str, run: DryRunResults, now: datetime) -> dict[str, Any]:
 
 def _phase(text: str) -> JobPhase:
     by_name = {phase.lower(): phase for phase in JobPhase}
-    if (found := by_name.get(text.lower())) is None:
+    if (job_phase := by_name.get(text.lower())) is None:
         there = ", ".join(JobPhase)
         raise Refusal(f"--phase: there is no phase {text}; there are: {there}", Exit.USAGE)
-    return found
+    return job_phase
 
 
 def _order(job: RemedyOperationJob) -> tuple[int, float, str]:

@@ -44,19 +44,21 @@ def holds_until(reason: str, scope: str, node: str) -> str:
     return "it is tried again by itself"
 
 
-def may_do(job: RemedyOperationJob, heard: Sequence[Decision]) -> list[tuple[str, str]]:
+def may_do(job: RemedyOperationJob, accepted: Sequence[Decision]) -> list[tuple[str, str]]:
     """(command, what it does), the mildest first; [] for a job that is over."""
     name, phase = job.metadata.name, job.status.phase
     if phase.closed:
         return _afterwards(job)
-    found = [pair for word in heard for pair in _say(job, word)]
+    commands = [pair for word in accepted for pair in _say(job, word)]
     if not job.spec.cancel:
-        found.append((f"kubenode job cancel {name}", "end it: what is ours on the node is undone"))
+        commands.append(
+            (f"kubenode job cancel {name}", "end it: what is ours on the node is undone")
+        )
     if phase is JobPhase.AWAITING_PERMIT:
-        found.append(
+        commands.append(
             (f"kubenode defender explain {job.spec.node_name}", "every limit, and its use")
         )
-    return found
+    return commands
 
 
 def _say(job: RemedyOperationJob, word: Decision) -> list[tuple[str, str]]:

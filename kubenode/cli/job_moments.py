@@ -13,7 +13,7 @@ from kubenode.cli.lengths import length
 CLOSING = "Closing"
 QUIET = frozenset({"AddFinalizer", "RemoveFinalizer", "NoteRequest", "RenewPermit", "AskPermit"})
 """Acts of the audit log that tell a person nothing."""
-TOLD_ELSEWHERE = ("Step ", "Phase", "Close")
+COVERED_PREFIXES = ("Step ", "Phase", "Close")
 AFTER_STEPS = (6, 0)
 AT_ONCE = timedelta(seconds=1)
 """A step that asks so soon after it begins is told by what it asks."""
@@ -62,26 +62,28 @@ class Beside:
         more = (("events", bool(self.events)), ("audit", self.audit is not None))
         return ("object", *(name for name, there in more if there))
 
-    def held_since(self, reason: str) -> datetime | None:
+    def find_hold_start(self, reason: str) -> datetime | None:
         """Since when the hold of now lasts; None: nobody has noted it."""
         lines = [line for line in self.audit or () if line.get("what") in ("Hold", "Phase")]
         if lines and (lines[-1].get("what"), lines[-1].get("after")) == ("Hold", reason):
             return _read(lines[-1].get("at"))
-        held = [e for e in self.events if e.reason == "JobHeld" and f" {reason}:" in e.message]
-        return max((e.first for e in held), default=None)
+        hold_events = [
+            e for e in self.events if e.reason == "JobHeld" and f" {reason}:" in e.message
+        ]
+        return max((e.first for e in hold_events), default=None)
 
 
 def moments(job: RemedyOperationJob, beside: Beside) -> list[JobMoment]:
-    found = [*_timeline(job), *_steps(job), *_words(job), *_ending(job)]
+    entries = [*_timeline(job), *_steps(job), *_list_decisions(job), *_ending(job)]
     if beside.audit is not None:
-        found += _audited(beside.audit)
+        entries += _audited(beside.audit)
     else:
-        found += [
-            JobMoment(e.first, _held(e), _times(e), "event", AFTER_STEPS)
+        entries += [
+            JobMoment(e.first, _describe_hold(e), _times(e), "event", AFTER_STEPS)
             for e in beside.events
             if e.reason == "JobHeld"
         ]
-    return sorted(found, key=lambda m: (m.at, m.order))
+    return sorted(entries, key=lambda m: (m.at, m.order))
 
 
 # -- the object ----------------------------------------------------------------------------------
@@ -109,17 +111,19 @@ def _steps(job: RemedyOperationJob) -> Iterator[JobMoment]:
     for place, record in enumerate(job.status.steps):
         name = _named(job, record)
         tries = f", attempt {record.attempts}" if record.attempts > 1 else ""
-        began, asked = record.started_at, record.asked_at
-        if began is not None and (asked is None or asked - began > AT_ONCE):
+        began, requested_at = record.started_at, record.asked_at
+        if began is not None and (requested_at is None or requested_at - began > AT_ONCE):
             yield JobMoment(began, f"{name} begins{tries}", order=(3, 4 * place))
-        if asked is not None:
-            yield JobMoment(asked, f"{name}: {_asked(record)}", order=(3, 4 * place + 1))
+        if requested_at is not None:
+            yield JobMoment(
+                requested_at, f"{name}: {_describe_request(record)}", order=(3, 4 * place + 1)
+            )
         if (answer := _answer(job, record)) is not None:
             yield replace(answer, order=(3, 4 * place + 2))
         if record.finished_at is not None:
             state = _ENDED.get(record.state, f"ends: {record.state}")
-            said = f"{name} {state}"
-            yield JobMoment(record.finished_at, said, record.message, order=(3, 4 * place + 3))
+            text = f"{name} {state}"
+            yield JobMoment(record.finished_at, text, record.message, order=(3, 4 * place + 3))
 
 
 _ENDED = {
@@ -142,7 +146,7 @@ def _named(job: RemedyOperationJob, record: StepStatus) -> str:
     return f"{rung.name}: {name}"
 
 
-def _asked(record: StepStatus) -> str:
+def _describe_request(record: StepStatus) -> str:
     whom = {StepBy.AGENT: "the agent", StepBy.PROVIDER: "the provider"}
     who = whom.get(record.by, "the operator")
     boot = record.boot_id or "unknown"
@@ -162,14 +166,14 @@ def _answer(job: RemedyOperationJob, record: StepStatus) -> JobMoment | None:
     return JobMoment(answer.finished_at, what)
 
 
-def _words(job: RemedyOperationJob) -> Iterator[JobMoment]:
+def _list_decisions(job: RemedyOperationJob) -> Iterator[JobMoment]:
     for n, word in enumerate(job.spec.approvals):
         if word.at is None:
             continue
         rung = f" (rung {word.rung})" if word.rung is not None else ""
         unheard = "" if n < job.status.words_heard else "; not heard yet"
-        said = f"{word.by or 'nobody'} says {word.decision}{rung}{unheard}"
-        yield JobMoment(word.at, said, word.note, order=(2, 1))
+        text = f"{word.by or 'nobody'} says {word.decision}{rung}{unheard}"
+        yield JobMoment(word.at, text, word.note, order=(2, 1))
 
 
 def _ending(job: RemedyOperationJob) -> Iterator[JobMoment]:
@@ -182,7 +186,7 @@ def _ending(job: RemedyOperationJob) -> Iterator[JobMoment]:
 # -- Events and audit lines ----------------------------------------------------------------------
 
 
-def _held(event: JobEventSummary) -> str:
+def _describe_hold(event: JobEventSummary) -> str:
     """Without the node, which stands before it in the Event."""
     return f"held: {event.message.partition(': ')[2] or event.message}"
 
@@ -196,7 +200,7 @@ def _times(event: JobEventSummary) -> str:
 def _audited(lines: Sequence[Mapping[str, Any]]) -> Iterator[JobMoment]:
     for line in lines:
         what, at = str(line.get("what", "")), _read(line.get("at"))
-        if at is None or what in QUIET or what.startswith(TOLD_ELSEWHERE):
+        if at is None or what in QUIET or what.startswith(COVERED_PREFIXES):
             continue
         outcome, who = line.get("outcome", ""), line.get("who", "")
         by, why = line.get("by", ""), str(line.get("why", ""))

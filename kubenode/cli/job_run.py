@@ -48,24 +48,24 @@ class JobRequest:
     yes: bool
 
 
-async def start(kubeconfig: str | None, context: str | None, asked: JobRequest) -> Exit:
+async def start(kubeconfig: str | None, context: str | None, request: JobRequest) -> Exit:
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
-        live = await read_node(kube, asked.node, kube.clock)
+        live = await read_node(kube, request.node, kube.clock)
         now = kube.clock.now()
-        rule = chosen(live, asked)
-        mode = asked.mode or rule.spec.mode
-        rung = rung_number(rule, asked.rung)
+        rule = chosen(live, request)
+        mode = request.mode or rule.spec.mode
+        rung = rung_number(rule, request.rung)
         require_able(rule, mode)
-        require_alone(live.jobs, asked.node, mode)
-        found = explained(rule, live.facts, now, live.program)
-        for line in warned(found, rule, rung, mode, asked):
+        require_alone(live.jobs, request.node, mode)
+        explanation = explained(rule, live.facts, now, live.program)
+        for line in warned(explanation, rule, rung, mode, request):
             typer.echo(line, err=True)
-        node = await kube.get(paths.node(asked.node), structs(Node))
+        node = await kube.get(paths.node(request.node), structs(Node))
         by = await caller(kube)
-        body = made(rule, node, live, found, mode, rung, by, now)
-        stored = await _create(kube, body, asked.node)
-    for line in told(stored, mode):
+        body = made(rule, node, live, explanation, mode, rung, by, now)
+        stored = await _create(kube, body, request.node)
+    for line in describe_start(stored, mode):
         typer.echo(line)
     return Exit.FINE
 
@@ -73,20 +73,20 @@ async def start(kubeconfig: str | None, context: str | None, asked: JobRequest) 
 # -- what is refused -----------------------------------------------------------------------------
 
 
-def chosen(live: Live, asked: JobRequest) -> NodeRemedier:
+def chosen(live: Live, request: JobRequest) -> NodeRemedier:
     """The rule, which may act on this node. Raises Refusal."""
-    rule = live.rule(asked.remedier)
+    rule = live.rule(request.remedier)
     if rule is None:
         names = [rule.metadata.name for rule in live.rules if rule.spec.ladder][:SHOWN]
         there = ", ".join(names) or "none"
-        raise Refusal(f"--remedier: there is no rule {asked.remedier}; there are: {there}")
+        raise Refusal(f"--remedier: there is no rule {request.remedier}; there are: {there}")
     if not rule.spec.ladder:
-        raise Refusal(f"--remedier: rule {asked.remedier} infers a fact and repairs nothing")
+        raise Refusal(f"--remedier: rule {request.remedier} infers a fact and repairs nothing")
     phase = rule.status.phase
     if phase is not RemedierPhase.ACTIVE:
         state = f"is {phase}" if phase is not None else "is not loaded by any operator yet"
-        hint = f"`kubectl describe noderemedier {asked.remedier}` says why"
-        raise Refusal(f"--remedier: rule {asked.remedier} {state}; {hint}")
+        hint = f"`kubectl describe noderemedier {request.remedier}` says why"
+        raise Refusal(f"--remedier: rule {request.remedier} {state}; {hint}")
     return rule
 
 
@@ -123,25 +123,25 @@ def require_alone(jobs: Sequence[RemedyOperationJob], node: str, mode: Mode) -> 
 
 
 def warned(
-    found: RuleExplanation, rule: NodeRemedier, rung: int, mode: Mode, asked: JobRequest
+    explanation: RuleExplanation, rule: NodeRemedier, rung: int, mode: Mode, request: JobRequest
 ) -> list[str]:
     """What the person should know before. Raises Refusal for what needs --yes."""
-    name, node = rule.metadata.name, asked.node
-    if not found.selected:
+    name, node = rule.metadata.name, request.node
+    if not explanation.selected:
         raise Refusal(f"rule {name} does not select node {node}: its labels do not fit spec.nodes")
     lines: list[str] = []
-    if mode is not Mode.DRY_RUN and found.matches is not Truth.TRUE:
-        state = "is not there" if found.matches is Truth.FALSE else "cannot be told"
+    if mode is not Mode.DRY_RUN and explanation.matches is not Truth.TRUE:
+        state = "is not there" if explanation.matches is Truth.FALSE else "cannot be told"
         lines.append(f"the fault of rule {name} {state} on node {node}:")
-        lines += [f"  {missing}" for missing in found.missing[:SHOWN]]
+        lines += [f"  {missing}" for missing in explanation.missing[:SHOWN]]
         harm = HARM[(rule.spec.ladder or [])[rung].disruption_class]
         lines.append(f"the job acts all the same, on your word: it {harm}.")
         lines.append("Its proof can only be that the fault is not there afterwards either.")
-        if not asked.yes:
+        if not request.yes:
             raise Refusal("\n".join([*lines, "if that is meant, say so with --yes"]))
-    if found.held_by and mode is not Mode.DRY_RUN:
+    if explanation.blocked_by and mode is not Mode.DRY_RUN:
         lines.append("it will be held back, for guards of the rule stand in the way:")
-        lines += [f"  {held}" for held in found.held_by[:SHOWN]]
+        lines += [f"  {guard}" for guard in explanation.blocked_by[:SHOWN]]
     return lines
 
 
@@ -160,7 +160,7 @@ def made(
     rule: NodeRemedier,
     node: Node,
     live: Live,
-    found: RuleExplanation,
+    explanation: RuleExplanation,
     mode: Mode,
     rung: int,
     by: str,
@@ -177,8 +177,8 @@ def made(
     id_ = rule_id(name, rule.metadata.generation)
     candidate = Candidate(id_, rule, Truth.UNKNOWN, disputed=False, since=now)
     facts = trigger(match) if (match := _match(rule, live, now)) is not None else []
-    told = live.facts.host_events
-    body = build(JobOrder(job, candidate, rung), node, facts, found.text(), now, told)
+    host_events = live.facts.host_events
+    body = build(JobOrder(job, candidate, rung), node, facts, explanation.text(), now, host_events)
     spec = body["spec"]
     spec.pop("remedier", None)
     spec |= {"mode": str(mode), "startRung": rung}
@@ -210,7 +210,7 @@ async def _create(kube: Kube, body: dict[str, Any], node: str) -> dict[str, Any]
         raise
 
 
-def told(stored: dict[str, Any], mode: Mode) -> list[str]:
+def describe_start(stored: dict[str, Any], mode: Mode) -> list[str]:
     name = stored["metadata"]["name"]
     by = (stored["metadata"].get("annotations") or {}).get(STARTED_BY) or "nobody"
     then = {

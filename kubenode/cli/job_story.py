@@ -23,7 +23,7 @@ _MOVED = re.compile(r"moved\d*")
 
 
 @dataclass(frozen=True, slots=True)
-class HoldTold:
+class HoldSummary:
     """means  the reason in words; `changes` what would have to change"""
 
     reason: str
@@ -31,12 +31,12 @@ class HoldTold:
     message: str
     means: str
     changes: str
-    look_again_at: datetime | None
+    requeue_at: datetime | None
     since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class RungTold:
+class RungSummary:
     number: int
     name: str
     class_: str
@@ -55,11 +55,11 @@ class JobStory:
     message: str
     facts: tuple[tuple[str, str], ...]
     explanation: str
-    told: tuple[tuple[str, str, str], ...]
+    evidence: tuple[tuple[str, str, str], ...]
     others: tuple[tuple[str, str], ...]
-    ladder: tuple[RungTold, ...]
+    ladder: tuple[RungSummary, ...]
     moments: tuple[JobMoment, ...]
-    hold: HoldTold | None
+    hold: HoldSummary | None
     proof: tuple[str, ...]
     can: tuple[tuple[str, str], ...]
     """(command, what it does)."""
@@ -75,7 +75,7 @@ class JobStory:
             "facts": dict(self.facts),
             "explanation": self.explanation,
             "evidence": [
-                {"value": value, "atom": atom, "from": by} for value, atom, by in self.told
+                {"value": value, "atom": atom, "from": by} for value, atom, by in self.evidence
             ],
             "alsoMatched": [{"remedier": name, "why": why} for name, why in self.others],
             "ladder": [
@@ -92,7 +92,7 @@ class JobStory:
                 "message": hold.message,
                 "means": hold.means,
                 "wouldHaveToChange": hold.changes,
-                "lookAgainAt": _time(hold.look_again_at),
+                "lookAgainAt": _time(hold.requeue_at),
                 "since": _time(hold.since),
             },
             "proof": list(self.proof),
@@ -108,7 +108,7 @@ def story(
     beside  Events and audit lines of the job
     node    as it is now; None: it is gone, or could not be read
     """
-    told = tuple((_truth(f.value), f.atom, _from(f)) for f in job.spec.trigger.facts)
+    evidence = tuple((_truth(f.value), f.atom, _from(f)) for f in job.spec.trigger.facts)
     return JobStory(
         job=job.metadata.name,
         node=job.spec.node_name,
@@ -116,7 +116,7 @@ def story(
         message=job.status.message,
         facts=tuple(_head(job, node, now)),
         explanation=job.spec.trigger.explanation,
-        told=told,
+        evidence=evidence,
         others=tuple((o.remedier, o.why) for o in job.status.also_matched),
         ladder=tuple(_ladder(job)),
         moments=tuple(moments(job, beside)),
@@ -150,7 +150,7 @@ def _head(job: RemedyOperationJob, node: Node | None, now: datetime) -> list[tup
     if spec.remedier is not None:
         rule = f"{spec.remedier.name}, generation {spec.remedier.generation}"
     approval = "; a person's approval is required" if spec.approval.required else ""
-    found = [
+    pairs = [
         ("rule", rule),
         ("mode", f"{spec.mode}, severity {spec.severity}{approval}"),
         ("fault", f"{spec.fault_class}, seen since {_at(spec.trigger.first_true)}"),
@@ -165,7 +165,7 @@ def _head(job: RemedyOperationJob, node: Node | None, now: datetime) -> list[tup
         ("cancelled", "by a person" if spec.cancel and not notes.get(CANCELLED_BY) else ""),
         ("lasted", _lasted(job, now)),
     ]
-    return [(name, value) for name, value in found if value]
+    return [(name, value) for name, value in pairs if value]
 
 
 def _at(at: datetime) -> str:
@@ -175,7 +175,7 @@ def _at(at: datetime) -> str:
 def _node(job: RemedyOperationJob, node: Node | None) -> str:
     if node is None or node.metadata.uid != job.spec.node_uid != "":
         return f"{job.spec.node_name}: gone" + (", another has its name" if node else "")
-    said = node.ready_condition
+    condition = node.ready_condition
     by = node.metadata.annotations.get("kubenode.io/cordoned-by", "")
     cordon = "schedulable"
     if node.spec.unschedulable:
@@ -184,7 +184,7 @@ def _node(job: RemedyOperationJob, node: Node | None) -> str:
         if by and keeps_cordon(node.metadata.annotations):
             cordon += f"; the cordon stays after it ({KEEP_CORDONED})"
     boot = node.status.node_info.boot_id
-    ready = said.status if said is not None else "not reported"
+    ready = condition.status if condition is not None else "not reported"
     return f"{job.spec.node_name}: Ready {ready}, {cordon}" + (f", boot ID {boot}" if boot else "")
 
 
@@ -198,13 +198,13 @@ def _permit(job: RemedyOperationJob) -> str:
 
 def _ours(owned: Owned) -> list[str]:
     """What stands on the cluster because of this job, in words; fields to come by their names."""
-    words = {
+    descriptions = {
         "cordon": "the cordon",
         "scale_down_disabled": "the marks that keep autoscalers away",
         "fenced": "the out-of-service taint",
     }
     flags = [name for name, value in owned if value is True]
-    return [words.get(name, name.replace("_", " ")) for name in flags]
+    return [descriptions.get(name, name.replace("_", " ")) for name in flags]
 
 
 def _lasted(job: RemedyOperationJob, now: datetime) -> str:
@@ -213,20 +213,20 @@ def _lasted(job: RemedyOperationJob, now: datetime) -> str:
     if since is None:
         return ""
     total = (line.closed or now) - since
-    held = f", {length(line.held)} of it held" if line.held else ""
-    return length(total) + (" so far" if line.closed is None else "") + held
+    hold_text = f", {length(line.held)} of it held" if line.held else ""
+    return length(total) + (" so far" if line.closed is None else "") + hold_text
 
 
 # -- rungs ---------------------------------------------------------------------------------------
 
 
-def _ladder(job: RemedyOperationJob) -> list[RungTold]:
+def _ladder(job: RemedyOperationJob) -> list[RungSummary]:
     return [
-        RungTold(
+        RungSummary(
             number=n,
             name=rung.name,
             class_=str(rung.disruption_class),
-            steps=tuple(step_words(step) for step in rung.steps),
+            steps=tuple(describe_step(step) for step in rung.steps),
             state=_rung_state(job, n),
         )
         for n, rung in enumerate(job.spec.ladder)
@@ -244,7 +244,7 @@ def _rung_state(job: RemedyOperationJob, n: int) -> str:
     return "not tried" if job.status.phase.closed else "to come"
 
 
-def step_words(step: Step) -> str:
+def describe_step(step: Step) -> str:
     agent = step.agent
     if agent is None:
         return step.name
@@ -259,37 +259,37 @@ def rung_of(job: RemedyOperationJob) -> Rung | None:
 # -- hold and proof ------------------------------------------------------------------------------
 
 
-def _hold(job: RemedyOperationJob, beside: Beside) -> HoldTold | None:
+def _hold(job: RemedyOperationJob, beside: Beside) -> HoldSummary | None:
     hold = job.status.hold
     if hold is None or job.status.phase.closed:
         return None
-    return HoldTold(
+    return HoldSummary(
         reason=hold.reason,
         scope=hold.scope,
         message=hold.message,
         means=means(hold.reason),
         changes=holds_until(hold.reason, hold.scope, job.spec.node_name),
-        look_again_at=hold.look_again_at,
-        since=hold.since or beside.held_since(hold.reason),
+        requeue_at=hold.look_again_at,
+        since=hold.since or beside.find_hold_start(hold.reason),
     )
 
 
 def _proof(job: RemedyOperationJob, now: datetime) -> list[str]:
     status, rung = job.status, rung_of(job)
-    told = []
+    lines = []
     if moved := sum(moved_pods(record) for record in status.steps):
-        told.append(f"{moved} {'pod was' if moved == 1 else 'pods were'} moved")
+        lines.append(f"{moved} {'pod was' if moved == 1 else 'pods were'} moved")
     if status.timeline.pods_unavailable:
         seconds = length(status.timeline.pods_unavailable)
-        told.append(f"pods were without a ready replacement for {seconds}, all added up")
+        lines.append(f"pods were without a ready replacement for {seconds}, all added up")
     if status.timeline.verified is not None:
-        told.append(f"the fault was proven gone at {_at(status.timeline.verified)}")
+        lines.append(f"the fault was proven gone at {_at(status.timeline.verified)}")
     elif status.phase in (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN) and rung is not None:
         wanted = length(rung.verify.for_)
         since = status.evidence_false_since
-        seen = f"seen gone since {_at(since)}" if since is not None else "not seen gone yet"
-        told.append(f"the fault must be gone for {wanted}, by fresh reports: {seen}")
-    return told
+        progress = f"seen gone since {_at(since)}" if since is not None else "not seen gone yet"
+        lines.append(f"the fault must be gone for {wanted}, by fresh reports: {progress}")
+    return lines
 
 
 def moved_pods(record: StepStatus) -> int:

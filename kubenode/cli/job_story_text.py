@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 from kubenode.cli.job_moments import JobMoment
-from kubenode.cli.job_story import HoldTold, JobStory, RungTold
+from kubenode.cli.job_story import HoldSummary, JobStory, RungSummary
 from kubenode.cli.lengths import length
 
 WIDTH = 100
@@ -55,9 +55,9 @@ def _why(story: JobStory) -> Iterator[str]:
         yield from _wrapped(indent, line, indent + "  ") or [""]
     if not story.explanation:
         yield "  nothing is written of it"
-    if story.told:
+    if story.evidence:
         yield "  read when it was made:"
-        for value, atom, by in story.told:
+        for value, atom, by in story.evidence:
             yield from _wrapped(f"    {value:8}", f"{atom}{f' ({by})' if by else ''}")
     if story.others:
         yield "  rules that matched too:"
@@ -65,7 +65,7 @@ def _why(story: JobStory) -> Iterator[str]:
             yield from _wrapped("    ", f"{name}: {why}", "      ")
 
 
-def _ladder(rungs: tuple[RungTold, ...]) -> Iterator[str]:
+def _ladder(rungs: tuple[RungSummary, ...]) -> Iterator[str]:
     name, class_ = (
         max((len(rung.name) for rung in rungs), default=0),
         max((len(rung.class_) for rung in rungs), default=0),
@@ -76,10 +76,10 @@ def _ladder(rungs: tuple[RungTold, ...]) -> Iterator[str]:
         yield from _wrapped(head, ", ".join(rung.steps))
 
 
-def _moments(found: tuple[JobMoment, ...]) -> Iterator[str]:
+def _moments(moments: tuple[JobMoment, ...]) -> Iterator[str]:
     day: date | None = None
     before: datetime | None = None
-    for moment in found:
+    for moment in moments:
         at = moment.at.astimezone(UTC)
         if at.date() != day:
             day = at.date()
@@ -87,16 +87,16 @@ def _moments(found: tuple[JobMoment, ...]) -> Iterator[str]:
         passed = at - before if before is not None else timedelta(0)
         took = f"+{length(passed)}" if passed >= SHORTEST else ""
         before = at
-        said = f"{moment.what}: {moment.why}" if moment.why else moment.what
-        yield from _wrapped(f"  {at:%H:%M:%S}  {took:>7}  ", said)
+        sentence = f"{moment.what}: {moment.why}" if moment.why else moment.what
+        yield from _wrapped(f"  {at:%H:%M:%S}  {took:>7}  ", sentence)
 
 
-def _hold(hold: HoldTold) -> Iterator[str]:
+def _hold(hold: HoldSummary) -> Iterator[str]:
     scope = f" of {hold.scope}" if hold.scope else ""
     since = f", since {hold.since.astimezone(UTC):%H:%M:%S}" if hold.since is not None else ""
-    again = hold.look_again_at
-    looks = f", looked at again {again.astimezone(UTC):%H:%M:%S}" if again is not None else ""
-    yield from _wrapped("  ", f"{hold.reason}{scope}{since}{looks}", "    ")
+    again = hold.requeue_at
+    requeue = f", looked at again {again.astimezone(UTC):%H:%M:%S}" if again is not None else ""
+    yield from _wrapped("  ", f"{hold.reason}{scope}{since}{requeue}", "    ")
     yield from _wrapped("    ", hold.message)
     if hold.means:
         yield from _wrapped("    ", hold.means)

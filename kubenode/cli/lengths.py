@@ -8,10 +8,10 @@ def length(value: timedelta) -> str:
     seconds = max(value.total_seconds(), 0.0)
     if seconds < 10 and not seconds.is_integer():
         return f"{seconds:.1f}s"
-    left = round(seconds)
+    remaining = round(seconds)
     parts: list[str] = []
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")):
-        number, left = divmod(left, size)
+        number, remaining = divmod(remaining, size)
         if parts:
             parts += [f"{number}{unit}"] if number else []
             break

@@ -23,22 +23,22 @@ def library() -> list[NodeRemedier]:
 
 def packs() -> dict[str, list[NodeRemedier]]:
     """The library by pack, which is the name of a folder; "" are rules outside any."""
-    found: dict[str, list[NodeRemedier]] = {}
+    by_pack: dict[str, list[NodeRemedier]] = {}
     for pack, rule in _shipped():
-        found.setdefault(pack, []).append(rule)
-    return found
+        by_pack.setdefault(pack, []).append(rule)
+    return by_pack
 
 
 @cache
 def _shipped() -> tuple[tuple[str, NodeRemedier], ...]:
     """Each rule with its pack, in the order of packs and file names. Read once: it ships."""
-    found = []
+    entries = []
     with paused_collector():
         for path in files([FOLDER]):
             pack = path.parent.relative_to(FOLDER).as_posix()
             named = "" if pack == "." else pack
-            found += [(named, NodeRemedier.from_user(document.data)) for document in read(path)]
-    return tuple(sorted(found, key=lambda one: one[0]))
+            entries += [(named, NodeRemedier.from_user(document.data)) for document in read(path)]
+    return tuple(sorted(entries, key=lambda entry: entry[0]))
 
 
 def rules_from(paths: Sequence[Path]) -> list[NodeRemedier]:
@@ -52,22 +52,22 @@ def rules_from(paths: Sequence[Path]) -> list[NodeRemedier]:
         documents = [document for path in files(paths) for document in read(path)]
     except UnreadableDocument as error:
         raise Refusal(str(error), Exit.USAGE) from error
-    found: dict[str, tuple[YamlDocument, NodeRemedier]] = {}
+    by_name: dict[str, tuple[YamlDocument, NodeRemedier]] = {}
     for document in documents:
         if isinstance(document.data, Mapping) and document.data.get("kind") == "NodeRemedier":
             rule = _valid(document)
-            if rule.metadata.name in found:
-                first = found[rule.metadata.name][0].where(("metadata", "name"))
+            if rule.metadata.name in by_name:
+                first = by_name[rule.metadata.name][0].where(("metadata", "name"))
                 place = document.where(("metadata", "name"))
                 raise Refusal(
                     f"{place}: metadata.name: {rule.metadata.name!r} is taken by {first}: choose"
                     " another"
                 )
-            found[rule.metadata.name] = document, rule
-    if not found:
+            by_name[rule.metadata.name] = document, rule
+    if not by_name:
         named = ", ".join(map(str, paths))
         raise Refusal(f"no NodeRemedier in {named}; name other files or folders", Exit.USAGE)
-    return [rule for _, rule in found.values()]
+    return [rule for _, rule in by_name.values()]
 
 
 def _valid(document: YamlDocument) -> NodeRemedier:

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from pydantic import ValidationError
 
-from kubenode.api.problems import field_path, found
+from kubenode.api.problems import field_path, list_problems
 from kubenode.api.v1alpha1 import API_VERSION, DefenderPolicy, NodeRemedier
 from kubenode.cli.cluster import connected
 from kubenode.cli.documents import Field, UnreadableDocument, YamlDocument, files, is_test, read
@@ -45,7 +45,7 @@ class LintReport:
         self.findings.append(FileFinding(document.path, line, column, rule, path, code, message))
 
     def count(self, severity: LintSeverity) -> int:
-        return sum(told.severity is severity for told in self.findings)
+        return sum(finding.severity is severity for finding in self.findings)
 
 
 def lint(
@@ -89,7 +89,7 @@ def judged(
     beside = [rule for rule in known if rule.metadata.name not in report.rules]
     _compile(report, beside)
     _lint(report, beside, conditions)
-    report.findings.sort(key=lambda told: (str(told.file), told.line, told.column))
+    report.findings.sort(key=lambda finding: (str(finding.file), finding.line, finding.column))
     return report
 
 
@@ -136,7 +136,7 @@ def _document(document: YamlDocument, report: LintReport) -> None:
         read_in = model.from_user(data)
     except ValidationError as error:
         named = _name(data)
-        for problem in found(error, model):
+        for problem in list_problems(error, model):
             report.tell(document, problem.path, "invalid", problem.text, named)
         return
     _named(document, read_in, report)
@@ -180,12 +180,12 @@ def _compile(report: LintReport, known: Sequence[NodeRemedier]) -> None:
 def _lint(report: LintReport, known: Sequence[NodeRemedier], conditions: Sequence[str]) -> None:
     """Of the rules that compile."""
     from remedy.job.model import ACTING, unsupported
-    from rules.lint import lint as look
+    from rules.lint import lint as lint_rules
 
     rules = [rule for _, rule in report.rules.values()]
-    for one in look(rules, known, conditions=conditions):
-        document, _ = report.rules[one.rule]
-        report.tell(document, parts(one.path), one.code, one.message, one.rule)
+    for finding in lint_rules(rules, known, conditions=conditions):
+        document, _ = report.rules[finding.rule]
+        report.tell(document, parts(finding.path), finding.code, finding.message, finding.rule)
     for name, (document, rule) in report.rules.items():
         if why := unsupported(rule.spec.ladder or []):
             acts = rule.spec.mode in ACTING
@@ -216,26 +216,26 @@ def _print(report: LintReport, output: Findings) -> None:
 
 def lines(findings: Sequence[FileFinding]) -> Iterator[str]:
     """`file:line:col: error: field: what, what to do [code]`, as compilers write."""
-    for told in findings:
-        field = f"{told.field}: " if told.field else ""
-        place = f"{told.file}:{told.line}:{told.column}"
-        yield f"{place}: {told.severity}: {field}{told.message} [{told.code}]"
+    for finding in findings:
+        field = f"{finding.field}: " if finding.field else ""
+        place = f"{finding.file}:{finding.line}:{finding.column}"
+        yield f"{place}: {finding.severity}: {field}{finding.message} [{finding.code}]"
 
 
 def _as_json(report: LintReport) -> dict[str, Any]:
     return {
         "findings": [
             {
-                "file": str(told.file),
-                "line": told.line,
-                "column": told.column,
-                "rule": told.rule,
-                "field": told.field,
-                "severity": told.severity,
-                "code": told.code,
-                "message": told.message,
+                "file": str(finding.file),
+                "line": finding.line,
+                "column": finding.column,
+                "rule": finding.rule,
+                "field": finding.field,
+                "severity": finding.severity,
+                "code": finding.code,
+                "message": finding.message,
             }
-            for told in report.findings
+            for finding in report.findings
         ],
         "errors": report.count(LintSeverity.ERROR),
         "advice": report.count(LintSeverity.ADVICE),
@@ -245,12 +245,12 @@ def _as_json(report: LintReport) -> dict[str, Any]:
 
 def _fine(report: LintReport) -> int:
     """Valid rules without an error."""
-    bad = {told.rule for told in report.findings if told.severity is LintSeverity.ERROR}
-    taken = {told.rule for told in report.findings if told.code == "taken-name"}
+    bad = {finding.rule for finding in report.findings if finding.severity is LintSeverity.ERROR}
+    taken = {finding.rule for finding in report.findings if finding.code == "taken-name"}
     return sum(name not in bad - taken for name in report.rules)
 
 
 def _counted(errors: int, advice: int, fine: int) -> str:
-    found = [f"{errors} error{'s' if errors != 1 else ''}"] if errors else []
-    found += [f"{advice} piece{'s' if advice != 1 else ''} of advice"] if advice else []
-    return f"{', '.join(found)}{'; ' if found else ''}{fine} rule{'s' if fine != 1 else ''} fine"
+    counts = [f"{errors} error{'s' if errors != 1 else ''}"] if errors else []
+    counts += [f"{advice} piece{'s' if advice != 1 else ''} of advice"] if advice else []
+    return f"{', '.join(counts)}{'; ' if counts else ''}{fine} rule{'s' if fine != 1 else ''} fine"

@@ -104,13 +104,13 @@ class _LiveReader:
         self.jobs.add_index(NODES_OF, lambda job: (job.spec.node_name,))
         self._host_events = Informer(kube, _path(HostEvent), HostEvent.from_server, clock=clock)
         self._probes = Informer(kube, _path(HostProbe), HostProbe.from_server, clock=clock)
-        self._lease = OneLease(name, clock)
+        self._lease = NodeLeaseAge(name, clock)
         self.all_rules: list[NodeRemedier] = []
         self.store = FactStore(
             self._nodes,
             lambda node: past_of(self.record(node), self.jobs.by(NODES_OF, node)),
             clock,
-            one_engine_is_enough=True,
+            accept_single_engine=True,
             leases=self._lease,
             memories=self,
         )
@@ -120,8 +120,8 @@ class _LiveReader:
         return True
 
     def past_events(self) -> Mapping[str, EventMemory]:
-        found = ((name, spec.past_events) for name, spec in self._records.items())
-        return {name: memory for name, memory in found if memory is not None}
+        memories = ((name, spec.past_events) for name, spec in self._records.items())
+        return {name: memory for name, memory in memories if memory is not None}
 
     def node(self) -> Node | None:
         return self._nodes.get(self._name)
@@ -170,16 +170,16 @@ class _LiveReader:
         for _ in range(ROUNDS):
             woken: set[str] = set()
             for begin in range(0, len(due), BATCH):
-                found = (self.store.facts(name) for name in due[begin : begin + BATCH])
-                factsets = [facts for facts in found if facts is not None]
-                for said in diagnoser.diagnose(factsets, self._clock.now()):
-                    woken |= set(self.store.learned(said.node, said))
+                all_facts = (self.store.facts(name) for name in due[begin : begin + BATCH])
+                factsets = [facts for facts in all_facts if facts is not None]
+                for diagnosis in diagnoser.diagnose(factsets, self._clock.now()):
+                    woken |= set(self.store.learned(diagnosis.node, diagnosis))
             if not woken:
                 return
             due = sorted(woken)
 
 
-class OneLease:
+class NodeLeaseAge:
     """Implements remedy.remedier.leases.Ages for one node, as old as its Lease says.
 
     The operator counts by its own clock, this by the host's: only to explain.

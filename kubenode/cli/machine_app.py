@@ -263,6 +263,6 @@ def export(
     from kubenode.cli.machine_export import SshAddress, export_command
 
     longest = duration(timeout, "--timeout").total_seconds()
-    way = SshAddress(ssh, identity, known_hosts)
-    work = export_command(name, way, longest, kubeconfig, context, uninstall=uninstall)
+    address = SshAddress(ssh, identity, known_hosts)
+    work = export_command(name, address, longest, kubeconfig, context, uninstall=uninstall)
     raise typer.Exit(run(work))

@@ -18,7 +18,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.machine_host import HostLeftovers, ImportHost
 from kubenode.cli.machine_import_rows import ImportRow, row_of
 from kubenode.cli.machine_importer import Reach, Tell
-from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
+from kubenode.cli.machine_ssh import connect_ssh, require_asyncssh
 from kubenode.cli.machine_tokens import refusals
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -28,7 +28,7 @@ from machine.access import PLURAL
 from machine.hostimport.probe import HostFacts
 from machine.names import LEASES
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class Exporter:
         name = row.machine_name
         async with self.reach(row) as remote:
             host = ImportHost(remote, row.host, self.kube.clock)
-            facts, _ = await host.look()
+            facts, _ = await host.probe()
             machine = await machine_of(self.kube, name)
             _is_its_host(row, machine, facts)
             node = name if machine is None else await self._give_up(machine)
-            left = await host.leave()
+            leftovers = await host.leave()
         marks = await self._marks(node)
-        return self._report(name, left, [*marks, *await self._lease(name)])
+        return self._report(name, leftovers, [*marks, *await self._lease(name)])
 
     async def _give_up(self, machine: Machine) -> str:
         """Delete the Machine and wait until it is gone. The name of its Node, "" for none."""
@@ -77,7 +77,7 @@ class Exporter:
 
     async def _wait_gone(self, path: str, machine: Machine) -> None:
         """Raises Refusal with what holds it."""
-        clock, told = self.kube.clock, ""
+        clock, last_message = self.kube.clock, ""
         end = clock.monotonic() + self.seconds
         while True:
             try:
@@ -86,30 +86,30 @@ class Exporter:
                 return
             if there.metadata.uid != machine.metadata.uid:
                 return
-            said = there.status.condition(MachineConditionType.DELETABLE)
-            why = "" if said is None else f"{said.reason}: {said.message}"
-            if why and why != told:
+            condition = there.status.condition(MachineConditionType.DELETABLE)
+            why = "" if condition is None else f"{condition.reason}: {condition.message}"
+            if why and why != last_message:
                 self.tell(f"{machine.metadata.name}: Machine: {why}")
-                told = why
+                last_message = why
             if clock.monotonic() >= end:
-                held = why or f"finalizers {', '.join(there.metadata.finalizers)}"
+                cause = why or f"finalizers {', '.join(there.metadata.finalizers)}"
                 raise Refusal(
-                    f"Machine {machine.metadata.name} is still being deleted: {held}; nothing was"
+                    f"Machine {machine.metadata.name} is still being deleted: {cause}; nothing was"
                     " taken off the host yet, run it again"
                 )
-            await clock.sleep(LOOK_SECONDS)
+            await clock.sleep(POLL_SECONDS)
 
     async def _marks(self, node: str) -> list[str]:
         """Annotations, taints and labels of ours that the Node still has."""
         if not node:
             return []
         try:
-            found: Mapping[str, Any] = await self.kube.get(paths.node(node))
+            stored: Mapping[str, Any] = await self.kube.get(paths.node(node))
         except NotFound:
             return []
         except Forbidden:
             return [f"Node {node}: not looked at, a right is missing: get nodes"]
-        meta, spec = found.get("metadata", {}), found.get("spec", {})
+        meta, spec = stored.get("metadata", {}), stored.get("spec", {})
         keys = [*meta.get("annotations", {}), *meta.get("labels", {})]
         keys += [taint["key"] for taint in spec.get("taints", ())]
         return [f"Node {node}: {key}" for key in keys if key.startswith("kubenode.io/")]
@@ -124,20 +124,20 @@ class Exporter:
             return [f"Lease {LEASES}/{name}: not deleted, a right is missing: delete leases"]
         return []
 
-    def _report(self, name: str, left: HostLeftovers, marks: list[str]) -> Exit:
+    def _report(self, name: str, leftovers: HostLeftovers, marks: list[str]) -> Exit:
         self.tell(f"{name}: agent: taken off")
-        for path in left.paths:
+        for path in leftovers.paths:
             typer.echo(f"stays: {path}")
         for mark in marks:
             typer.echo(f"stays: {mark}")
-        for package in left.packages:
+        for package in leftovers.packages:
             typer.echo(f"stays: package {package}, which came with the agent's; others need it now")
-        for component in left.components:
+        for component in leftovers.components:
             typer.echo(f"stays: {component}")
-        if not (left.paths or marks or left.packages or left.components):
+        if not (leftovers.paths or marks or leftovers.packages or leftovers.components):
             typer.echo(f"{name}: nothing of ours stays")
-        lost = [one for one in left.components if one.stays]
-        return Exit.FINDING if left.paths or marks or lost else Exit.FINE
+        lost = [entry for entry in leftovers.components if entry.stays]
+        return Exit.FINDING if leftovers.paths or marks or lost else Exit.FINE
 
 
 async def machine_of(kube: Kube, name: str) -> Machine | None:
@@ -174,7 +174,7 @@ class SshAddress:
 
 async def export_command(
     name: str,
-    way: SshAddress,
+    address: SshAddress,
     seconds: float,
     kubeconfig: str | None,
     context: str | None,
@@ -184,17 +184,17 @@ async def export_command(
     require_asyncssh()
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
-        row = await _row(kube, name, way)
-        exporter = Exporter(kube, over_ssh, _tell, seconds, uninstall)
+        row = await _row(kube, name, address)
+        exporter = Exporter(kube, connect_ssh, _tell, seconds, uninstall)
         return await exporter.run(row)
 
 
-async def _row(kube: Kube, name: str, way: SshAddress) -> ImportRow:
+async def _row(kube: Kube, name: str, address: SshAddress) -> ImportRow:
     """Raises Refusal."""
-    host = ImportRow(host=name, ssh=way.ssh).way[1] if way.ssh else ""
+    host = ImportRow(host=name, ssh=address.ssh).ssh_target[1] if address.ssh else ""
     if not host or host == name:
         machine = await machine_of(kube, name)
-        if machine is None and not way.ssh:
+        if machine is None and not address.ssh:
             how = "say --ssh USER@HOST to clean a host that was its"
             raise Refusal(f"there is no Machine {name}; {how}")
         if machine is not None and machine.spec.addresses:
@@ -203,9 +203,9 @@ async def _row(kube: Kube, name: str, way: SshAddress) -> ImportRow:
         {
             "host": host or name,
             "name": name,
-            "ssh": way.ssh,
-            "identity": way.identity,
-            "knownHosts": way.known_hosts,
+            "ssh": address.ssh,
+            "identity": address.identity,
+            "knownHosts": address.known_hosts,
         }
     )
 

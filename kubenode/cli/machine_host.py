@@ -7,7 +7,7 @@ from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_import_package import AgentPackage
 from kubenode.cli.machine_ssh import Remote, SshResult
 from kubenode.runtime.clock import Clock
-from machine.hostimport.components import LeftOf, left_of, program
+from machine.hostimport.components import ComponentRemains, parse_remains, program
 from machine.hostimport.join_settings import BROUGHT, CACHE, PACKAGE, SERVICE, STATE, TOKEN_FILE
 from machine.hostimport.preflight import ClockOffset as Offset
 from machine.hostimport.probe import HostFacts, parse, probe_script
@@ -39,14 +39,14 @@ class HostLeftovers:
 
     paths: tuple[str, ...]
     packages: tuple[str, ...]
-    components: tuple[LeftOf, ...]
+    components: tuple[ComponentRemains, ...]
 
 
 class ImportHost:
     def __init__(self, remote: Remote, name: str, clock: Clock) -> None:
         self._remote, self._name, self._clock = remote, name, clock
 
-    async def look(self, server: str = "", ca: str = "") -> tuple[HostFacts, Offset]:
+    async def probe(self, server: str = "", ca: str = "") -> tuple[HostFacts, Offset]:
         """Changes nothing. Raises Refusal."""
         offset = await self._offset()
         shell = (
@@ -71,12 +71,12 @@ class ImportHost:
     async def join(self, script: str, token: str, package: AgentPackage | None) -> str:
         """Put the agent there; again is harmless. What it says. Raises Refusal."""
         await self._root(f"umask 077; mkdir -p {FOLDER}")
-        words = ["sh", SCRIPT]
+        command = ["sh", SCRIPT]
         if package is not None:
             await self._put(DEB, package.content)
-            words += ["--package", DEB]
+            command += ["--package", DEB]
         await self._put(SCRIPT, script.encode())
-        ran = await self._root(shlex.join(words), f"{token}\n".encode(), INSTALL_SECONDS)
+        ran = await self._root(shlex.join(command), f"{token}\n".encode(), INSTALL_SECONDS)
         await self._root(f"rm -rf {FOLDER}")
         return ran.out.strip()
 
@@ -106,9 +106,9 @@ class ImportHost:
         await self._root(purge, seconds=INSTALL_SECONDS)
         stay = await self._take_along(brought)
         await self._root(f"rm -rf {FOLDER}")
-        look = "; ".join(f"[ ! -e {path} ] || echo {path}" for path in OURS)
-        paths = (await self._root(look)).out.split()
-        return HostLeftovers(tuple(paths), stay, left_of(records.out))
+        list_command = "; ".join(f"[ ! -e {path} ] || echo {path}" for path in OURS)
+        paths = (await self._root(list_command)).out.split()
+        return HostLeftovers(tuple(paths), stay, parse_remains(records.out))
 
     async def _take_along(self, brought: list[str]) -> tuple[str, ...]:
         """Purge what came with the agent and nothing else needs; the others' names."""
@@ -116,9 +116,9 @@ class ImportHost:
             return ()
         simulated = await self._root("apt-get --simulate autoremove")
         unneeded = [
-            words[1]
+            fields[1]
             for line in simulated.out.splitlines()
-            if (words := line.split())[:1] in (["Remv"], ["Purg"]) and words[1] in brought
+            if (fields := line.split())[:1] in (["Remv"], ["Purg"]) and fields[1] in brought
         ]
         if unneeded:
             purge = shlex.join(["dpkg", "--purge", *unneeded])
@@ -126,7 +126,7 @@ class ImportHost:
         there = shlex.join(["dpkg-query", "-W", "-f=${db:Status-Abbrev} ${Package}\\n", *brought])
         ran = await self._root(f"{there} 2>/dev/null || true")
         lines = (line.split() for line in ran.out.splitlines())
-        return tuple(words[-1] for words in lines if words[:1] == ["ii"])
+        return tuple(fields[-1] for fields in lines if fields[:1] == ["ii"])
 
     async def _put(self, path: str, content: bytes) -> None:
         await self._root(f"umask 077; cat > {path}", content, INSTALL_SECONDS)
@@ -137,6 +137,6 @@ class ImportHost:
         shell = f'if [ "$(id -u)" = 0 ]; then exec sh -c {quoted}; fi; exec sudo -n sh -c {quoted}'
         ran = await self._remote.run(f"sh -c {shlex.quote(shell)}", stdin, seconds)
         if ran.code != 0:
-            said = " ".join(f"{ran.err}".strip().splitlines()[-5:]) or f"exit code {ran.code}"
-            raise Refusal(f"{self._name}: {said}")
+            message = " ".join(f"{ran.err}".strip().splitlines()[-5:]) or f"exit code {ran.code}"
+            raise Refusal(f"{self._name}: {message}")
         return ran

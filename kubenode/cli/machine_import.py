@@ -20,7 +20,7 @@ from kubenode.cli.machine_importer import (
     ImportResult,
     import_all,
 )
-from kubenode.cli.machine_ssh import over_ssh, require_asyncssh
+from kubenode.cli.machine_ssh import connect_ssh, require_asyncssh
 from kubenode.cli.machine_tokens import live_token, not_wanted, refusals
 from kubenode.cli.options import Plain
 from kubenode.cli.tables import table
@@ -60,13 +60,13 @@ def given_rows(
         raise Refusal("name one HOST, or many by --file HOSTS.yaml", Exit.USAGE)
     if wrong := [label for label in labels if "=" not in label]:
         raise Refusal(f"--label {wrong[0]}: no KEY=VALUE", Exit.USAGE)
-    said = {**given, "labels": dict(label.split("=", 1) for label in labels)}
+    flags = {**given, "labels": dict(label.split("=", 1) for label in labels)}
     if file is None:
-        return [row_of({"host": host, **said})]
+        return [row_of({"host": host, **flags})]
     if given["name"] or given["addresses"] or given["nodeName"]:
         text = "--name, --address and --node-name are of one host: write them into the file"
         raise Refusal(text, Exit.USAGE)
-    return read_rows(file, {key: value for key, value in said.items() if value})
+    return read_rows(file, {key: value for key, value in flags.items() if value})
 
 
 def download_of(url: str, sha256: str) -> Download:
@@ -94,19 +94,19 @@ async def import_command(
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         cluster = await cluster_of(kube, how.server, kubeconfig, context)
-        await _look_at_cluster(kube, how.namespace)
-        importer = Importer(kube, cluster, over_ssh, _tell, package, how.download, how.seconds)
+        await _check_cluster(kube, how.namespace)
+        importer = Importer(kube, cluster, connect_ssh, _tell, package, how.download, how.seconds)
         outcomes = await import_all(importer, rows, how.at_once)
     report(outcomes, how.output)
     return Exit.FINE if all(o.result is ImportResult.RUNNING for o in outcomes) else Exit.FINDING
 
 
-async def _look_at_cluster(kube: Kube, namespace: str) -> None:
+async def _check_cluster(kube: Kube, namespace: str) -> None:
     """Raises Refusal for what no host could be let in with."""
-    found = await cluster_findings(kube, namespace)
-    for one in found:
-        say(f"{one.level.lower()}: {one}")
-    if refused := [str(one) for one in found if one.level is Level.REFUSED]:
+    findings = await cluster_findings(kube, namespace)
+    for finding in findings:
+        say(f"{finding.level.lower()}: {finding}")
+    if refused := [str(finding) for finding in findings if finding.level is Level.REFUSED]:
         raise Refusal("; ".join(refused))
 
 
@@ -135,7 +135,7 @@ async def print_command(
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         cluster = await cluster_of(kube, how.server, kubeconfig, context)
-        await _look_at_cluster(kube, how.namespace)
+        await _check_cluster(kube, how.namespace)
         name = row.machine_name
         with refusals(name):
             machine, _ = await made(kube, row)
@@ -143,8 +143,8 @@ async def print_command(
             if cloud_init:
                 if need_of(machine, joined=False) is not Need.WANTED:
                     raise Refusal(not_wanted(machine))
-                kept = await live_token(kube, name, kube.clock, TOKEN_SECONDS)
-                typer.echo(cloud_config(joining, kept.text, how.download), nl=False)
+                stored = await live_token(kube, name, kube.clock, TOKEN_SECONDS)
+                typer.echo(cloud_config(joining, stored.text, how.download), nl=False)
                 say(f"it holds the token of {name}: keep it as a secret")
             else:
                 typer.echo(join_script(joining, how.download), nl=False)

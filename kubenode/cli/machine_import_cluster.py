@@ -51,10 +51,10 @@ async def cluster_findings(kube: Kube, namespace: str) -> list[PreflightFinding]
 async def _signer(kube: Kube) -> list[PreflightFinding]:
     query = {"fieldSelector": f"spec.signerName={AGENT_SIGNER}", "limit": "500"}
     try:
-        found = await kube.get(requests(), structs(RequestList), query)
+        signing_requests = await kube.get(requests(), structs(RequestList), query)
     except Forbidden:
         return [_unknown("signer", "list certificatesigningrequests")]
-    return signer_findings(found.items, kube.clock.now())
+    return signer_findings(signing_requests.items, kube.clock.now())
 
 
 async def _operator(kube: Kube, namespace: str) -> list[PreflightFinding]:

@@ -70,14 +70,14 @@ def _members(data: bytes) -> Mapping[str, bytes]:
     """Of an ar archive, as ar(5) lays it out."""
     if not data.startswith(MAGIC):
         raise ValueError("it is no ar archive")
-    found, at = {}, len(MAGIC)
+    members, at = {}, len(MAGIC)
     while at + HEADER_BYTES <= len(data):
         header = data[at : at + HEADER_BYTES]
         name, size = header[:16].decode().strip().rstrip("/"), int(header[48:58])
         at += HEADER_BYTES
-        found[name] = data[at : at + size]
+        members[name] = data[at : at + size]
         at += size + size % 2
-    return found
+    return members
 
 
 def _pythons(depends: str) -> tuple[Minor, Minor] | None:

@@ -54,10 +54,10 @@ class ImportRow(Model):
         return name
 
     @property
-    def way(self) -> tuple[str, str, int]:
+    def ssh_target(self) -> tuple[str, str, int]:
         """User ("" is the default one), host and port (0 likewise) for SSH."""
-        found = re.match(SSH, self.ssh)
-        user, host, port = found.groups("") if found is not None else ("", "", "")
+        match = re.match(SSH, self.ssh)
+        user, host, port = match.groups("") if match is not None else ("", "", "")
         return user.rstrip("@"), host.strip("[]") or self.host, int(port.lstrip(":") or 0)
 
     def machine(self, addresses: Sequence[str]) -> dict[str, Any]:
@@ -99,12 +99,12 @@ async def addresses_of(row: ImportRow) -> list[str]:
         return [row.host]
     try:
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(row.host, None, type=socket.SOCK_STREAM)
+        resolved = await loop.getaddrinfo(row.host, None, type=socket.SOCK_STREAM)
     except OSError as error:
         raise Refusal(
             f"{row.host}: no address: {error}; name it by one, or say --address"
         ) from error
-    return list(dict.fromkeys(str(one[4][0]) for one in found if is_address(str(one[4][0]))))
+    return list(dict.fromkeys(str(info[4][0]) for info in resolved if is_address(str(info[4][0]))))
 
 
 def row_of(data: Mapping[str, Any]) -> ImportRow:
@@ -127,7 +127,7 @@ def read_rows(path: Path, flags: Mapping[str, Any]) -> list[ImportRow]:
     if len(documents) != 1:
         raise Refusal(f"{path}: {len(documents)} documents; write one with `hosts:`", Exit.USAGE)
     document = documents[0]
-    told: list[str] = []
+    messages: list[str] = []
     try:
         file = ImportFile.model_validate(document.data)
     except ValidationError as error:
@@ -141,24 +141,28 @@ def read_rows(path: Path, flags: Mapping[str, Any]) -> list[ImportRow]:
             rows.append(row)
         except ValidationError as error:
             place = document.where(parts(where))
-            told += [f"{place}: {where}.{text}" for text in problems(error, ImportRow)]
+            messages += [f"{place}: {where}.{text}" for text in problems(error, ImportRow)]
         except Refusal as error:
-            told.append(f"{document.where(parts(where))}: {where}: {error}")
-    told += _twice(path, rows)
-    if told:
-        raise Refusal("\n".join(told), Exit.USAGE)
+            messages.append(f"{document.where(parts(where))}: {where}: {error}")
+    messages += _twice(path, rows)
+    if messages:
+        raise Refusal("\n".join(messages), Exit.USAGE)
     return rows
 
 
 def _joined(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     joined = {**defaults, **given}
-    both = [one.get("labels") for one in (defaults, given)]
+    both = [source.get("labels") for source in (defaults, given)]
     if all(isinstance(labels, dict) for labels in both):
         joined["labels"] = {**defaults["labels"], **given["labels"]}
     return joined
 
 
 def _twice(path: Path, rows: Sequence[ImportRow]) -> list[str]:
-    told = Counter(key for row in rows for key in {row.host, row.machine_name, *row.addresses})
+    occurrences = Counter(
+        key for row in rows for key in {row.host, row.machine_name, *row.addresses}
+    )
     how = "each host is one Machine, keep one"
-    return [f"{path}: {key} is there twice: {how}" for key, count in told.items() if count > 1]
+    return [
+        f"{path}: {key} is there twice: {how}" for key, count in occurrences.items() if count > 1
+    ]

@@ -30,12 +30,12 @@ from machine.hostimport.probe import HostFacts
 from machine.hostimport.script import join_script
 from machine.hostimport.steps import ImportStep, Name, StepMark, missing, steps
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 TOKEN_SECONDS = 60.0
 """For a Machine that was just made; many may be made at once."""
 FAILED_SECONDS = 60.0
 """What needs a person may be of an earlier try: the agent asks again within a minute or so."""
-TOLD = (Name.MACHINE, Name.TOKEN, Name.AGENT)
+OWN_STEPS = (Name.MACHINE, Name.TOKEN, Name.AGENT)
 """Steps that are this program's own acts, and told as such."""
 
 Reach = Callable[[ImportRow], AbstractAsyncContextManager[Remote]]
@@ -90,26 +90,28 @@ class Importer:
 
     async def run(self, row: ImportRow) -> ImportOutcome:
         """Never raises for what is wrong with this host or its Machine: the outcome says it."""
-        told: list[str] = []
+        messages: list[str] = []
         try:
             async with self.reach(row) as remote:
-                return await self._import(row, ImportHost(remote, row.host, self.kube.clock), told)
+                return await self._import(
+                    row, ImportHost(remote, row.host, self.kube.clock), messages
+                )
         except (Refusal, KubeError) as error:
             return ImportOutcome(
-                row.host, row.machine_name, ImportResult.FAILED, "", str(error), tuple(told)
+                row.host, row.machine_name, ImportResult.FAILED, "", str(error), tuple(messages)
             )
 
-    async def _import(self, row: ImportRow, host: ImportHost, told: list[str]) -> ImportOutcome:
+    async def _import(self, row: ImportRow, host: ImportHost, messages: list[str]) -> ImportOutcome:
         name = row.machine_name
-        facts, offset = await host.look(self.cluster.server, self.cluster.ca)
-        found = findings(facts, self._wanted(row), offset)
-        for one in found:
-            told.append(str(one))
-            self._say(name, f"{one.level.lower()}: {one}")
-        if refused := [one for one in found if one.level is Level.REFUSED]:
+        facts, offset = await host.probe(self.cluster.server, self.cluster.ca)
+        preflight = findings(facts, self._wanted(row), offset)
+        for finding in preflight:
+            messages.append(str(finding))
+            self._say(name, f"{finding.level.lower()}: {finding}")
+        if refused := [finding for finding in preflight if finding.level is Level.REFUSED]:
             why = "; ".join(map(str, refused))
             return ImportOutcome(
-                row.host, name, ImportResult.REFUSED, "preflight", why, tuple(told)
+                row.host, name, ImportResult.REFUSED, "preflight", why, tuple(messages)
             )
         self._say(name, "preflight: done")
         with refusals(name):
@@ -117,7 +119,9 @@ class Importer:
             self._say(name, "Machine: made" if new else "Machine: there already, it goes on")
             installed = await self._let_in(machine, host, facts)
             outcome = await self._follow(row, host, installed)
-        return ImportOutcome(row.host, name, outcome.result, outcome.step, outcome.why, tuple(told))
+        return ImportOutcome(
+            row.host, name, outcome.result, outcome.step, outcome.why, tuple(messages)
+        )
 
     def _wanted(self, row: ImportRow) -> ImportTarget:
         package, name = self.package, row.machine_name
@@ -135,14 +139,14 @@ class Importer:
         name = machine.metadata.name
         if need_of(machine, joined=False) is not Need.WANTED:
             return False
-        kept = await live_token(self.kube, name, self.kube.clock, TOKEN_SECONDS)
+        stored = await live_token(self.kube, name, self.kube.clock, TOKEN_SECONDS)
         self._say(name, "token: made")
         package = self.package
         if package is not None and facts.package == package.version:
             package = None
         script = join_script(self.joining(machine), self.download)
-        said = await host.join(script, kept.text, package)
-        self._say(name, f"agent: {said.removeprefix('kubenode: ')}")
+        output = await host.join(script, stored.text, package)
+        self._say(name, f"agent: {output.removeprefix('kubenode: ')}")
         return True
 
     def joining(self, machine: Machine) -> Joining:
@@ -155,12 +159,12 @@ class Importer:
         end, bad_since = clock.monotonic() + self.seconds, None
         while True:
             machine = await self.kube.get(custom(PLURAL, name), Machine.from_server)
-            found = steps(machine, clock.now(), installed=installed)
-            self._show(name, found, shown)
-            if installed and any(step.name is Name.LEASE and step.over for step in found):
+            progress = steps(machine, clock.now(), installed=installed)
+            self._show(name, progress, shown)
+            if installed and any(step.name is Name.LEASE and step.is_finished for step in progress):
                 installed = False
                 await self._forget_token(name, host)
-            gap, now = missing(found), clock.monotonic()
+            gap, now = missing(progress), clock.monotonic()
             if gap is None:
                 return ImportOutcome(row.host, name, ImportResult.RUNNING)
             bad_since = (bad_since or now) if gap.mark is StepMark.FAILED else None
@@ -168,7 +172,7 @@ class Importer:
                 return ImportOutcome(row.host, name, ImportResult.FAILED, gap.name, gap.why)
             if now >= end:
                 return ImportOutcome(row.host, name, ImportResult.TIMED_OUT, gap.name, gap.why)
-            await clock.sleep(LOOK_SECONDS)
+            await clock.sleep(POLL_SECONDS)
 
     async def _forget_token(self, name: str, host: ImportHost) -> None:
         """Revoked by now; a file that stays is untidy, and no reason to fail."""
@@ -177,20 +181,20 @@ class Importer:
         except Refusal as error:
             self._say(name, f"warning: the used token stays on the host: {error}")
 
-    def _show(self, name: str, found: list[ImportStep], shown: dict[Name, ImportStep]) -> None:
+    def _show(self, name: str, progress: list[ImportStep], shown: dict[Name, ImportStep]) -> None:
         """Of each step what is new; of those that wait the first alone."""
-        gap = missing(found)
-        for step in found:
-            turn = step.name not in TOLD and (step.over or step is gap)
+        gap = missing(progress)
+        for step in progress:
+            turn = step.name not in OWN_STEPS and (step.is_finished or step is gap)
             if turn and step != shown.get(step.name):
                 shown[step.name] = step
-                self._say(name, f"{step.name}: {_words(step)}")
+                self._say(name, f"{step.name}: {_describe_step(step)}")
 
     def _say(self, name: str, text: str) -> None:
         self.tell(f"{name}: {text}")
 
 
-def _words(step: ImportStep) -> str:
+def _describe_step(step: ImportStep) -> str:
     match step.mark:
         case StepMark.DONE:
             return f"done, {step.why}" if step.why else "done"
@@ -208,10 +212,10 @@ async def import_all(
     """Some at a time, in the order of `rows`; one that fails does not hold the others."""
     gate = asyncio.Semaphore(at_once)
 
-    async def one(row: ImportRow) -> ImportOutcome:
+    async def import_host(row: ImportRow) -> ImportOutcome:
         async with gate:
             return await importer.run(row)
 
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(one(row)) for row in rows]
+        running = [tasks.create_task(import_host(row)) for row in rows]
     return [task.result() for task in running]

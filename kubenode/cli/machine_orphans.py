@@ -35,20 +35,20 @@ async def orphans_command(output: Listing, kubeconfig: str | None, context: str 
     if not records and output in (Listing.TABLE, Listing.WIDE):
         typer.echo("no orphans")
     else:
-        show([orphan_row(one, now) for one in records], COLUMNS, WIDE, output)
+        show([orphan_row(record, now) for record in records], COLUMNS, WIDE, output)
     return Exit.FINDING if records else Exit.FINE
 
 
-def orphan_row(one: OrphanRecord, now: datetime) -> dict[str, Any]:
+def orphan_row(record: OrphanRecord, now: datetime) -> dict[str, Any]:
     """`absent`: for how long nothing of it was in the cluster."""
     return {
-        "providerID": one.provider_id,
-        "provider": one.provider,
-        "machine": one.machine,
-        "age": "" if one.created_at is None else length(now - one.created_at),
-        "absent": length(timedelta(seconds=one.absent_seconds)),
-        "held": one.held or one.sighting or FINDING_ONLY,
-        "addresses": " ".join(one.addresses),
-        "sighting": one.sighting,
-        "found": "" if one.found_at is None else length(now - one.found_at),
+        "providerID": record.provider_id,
+        "provider": record.provider,
+        "machine": record.machine,
+        "age": "" if record.created_at is None else length(now - record.created_at),
+        "absent": length(timedelta(seconds=record.absent_seconds)),
+        "held": record.held or record.sighting or FINDING_ONLY,
+        "addresses": " ".join(record.addresses),
+        "sighting": record.sighting,
+        "found": "" if record.found_at is None else length(now - record.found_at),
     }

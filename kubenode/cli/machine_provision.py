@@ -61,10 +61,10 @@ def package(text: str) -> Download:
 async def _uid(kube: Kube) -> str:
     """Raises Refusal."""
     try:
-        found = await kube.get(paths.namespace("kube-system"))
+        namespace = await kube.get(paths.namespace("kube-system"))
     except KubeError as error:
         raise Refusal(
             "the uid of namespace kube-system, which names this cluster on its machines, cannot be"
             f" read: {error}; name the cluster with --cluster"
         ) from error
-    return str(found["metadata"]["uid"])
+    return str(namespace["metadata"]["uid"])

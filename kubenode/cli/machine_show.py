@@ -81,11 +81,13 @@ def row(machine: Machine, now: datetime) -> dict[str, Any]:
         "agent": "Ready" if live else ("Unknown" if ready is None else ready.reason),
         "available": _status(machine, MachineConditionType.AVAILABLE),
         "upToDate": _status(machine, MachineConditionType.UP_TO_DATE),
-        "certificate": _left(ends, now),
+        "certificate": _format_remaining(ends, now),
         "age": "" if made is None else length(now - made),
         "zone": machine.spec.failure_domain,
         "components": " ".join(f"{c.name}={c.version or c.state}" for c in status.components),
-        "kubelet": "" if kubelet is None else _left(kubelet.certificate_expires_at, now),
+        "kubelet": ""
+        if kubelet is None
+        else _format_remaining(kubelet.certificate_expires_at, now),
         "host": "" if host is None else f"{host.os} {host.arch} {host.agent}".strip(),
         "token": "" if bootstrap is None else bootstrap.token_id,
         "why": "" if ready is None or live else ready.message,
@@ -122,27 +124,27 @@ def _conditions(machine: Machine, now: datetime) -> Sequence[Sequence[object]]:
 
 def _components(machine: Machine) -> Sequence[Sequence[object]]:
     """Those that are wanted, then what else its agent reports."""
-    found: list[list[object]] = []
-    for one in machine.spec.components:
-        reported = status_of(machine, one.name)
-        found.append([one.name, one.component, *_reported(reported)])
-    wanted = {one.name for one in machine.spec.components}
+    rows: list[list[object]] = []
+    for assignment in machine.spec.components:
+        reported = status_of(machine, assignment.name)
+        rows.append([assignment.name, assignment.component, *_reported(reported)])
+    wanted = {assignment.name for assignment in machine.spec.components}
     rest = (c for c in machine.status.components if c.name not in wanted)
-    return [*found, *([c.name, "", *_reported(c)] for c in rest)]
+    return [*rows, *([c.name, "", *_reported(c)] for c in rest)]
 
 
-def _reported(one: ComponentStatus | None) -> list[object]:
-    if one is None:
+def _reported(status: ComponentStatus | None) -> list[object]:
+    if status is None:
         return ["", "", "", ""]
-    return [one.version, one.state, one.needs, f"{one.reason} {one.message}".strip()]
+    return [status.version, status.state, status.needs, f"{status.reason} {status.message}".strip()]
 
 
 def _status(machine: Machine, type_: MachineConditionType) -> str:
-    said = machine.status.condition(type_)
-    return "" if said is None else str(said.status)
+    condition = machine.status.condition(type_)
+    return "" if condition is None else str(condition.status)
 
 
-def _left(ends: datetime | None, now: datetime) -> str:
+def _format_remaining(ends: datetime | None, now: datetime) -> str:
     if ends is None:
         return ""
     return length(ends - now) if ends > now else f"ended {format_time(ends)}"

@@ -87,10 +87,10 @@ def _texts(done: "asyncssh.SSHCompletedProcess") -> tuple[str, str]:
 
 
 @asynccontextmanager
-async def over_ssh(row: ImportRow) -> AsyncIterator[Remote]:
+async def connect_ssh(row: ImportRow) -> AsyncIterator[Remote]:
     """Raises Refusal with what to do when the host is not reached, known, or lets nobody in."""
     ssh = require_asyncssh()
-    user, host, port = row.way
+    user, host, port = row.ssh_target
     try:
         connection = await ssh.connect(
             host,
@@ -136,13 +136,13 @@ def _known(row: ImportRow) -> list[str] | bytes:
         if not path.is_file():
             raise Refusal(f"--known-hosts {path}: no such file; `ssh-keyscan` writes its lines")
         return [str(path)]
-    found = [str(path) for each in KNOWN_HOSTS if (path := each.expanduser()).is_file()]
-    return found or b"# none is known"
+    existing = [str(path) for each in KNOWN_HOSTS if (path := each.expanduser()).is_file()]
+    return existing or b"# none is known"
 
 
 async def _stranger(ssh: ModuleType, row: ImportRow) -> str:
     """What to say of a host whose key is not the one that is known, or not known at all."""
-    _, host, port = row.way
+    _, host, port = row.ssh_target
     shown = "one that could not be looked at"
     with suppress(ssh.Error, OSError):
         key = await ssh.get_server_host_key(host, port or ())

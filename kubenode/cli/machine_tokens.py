@@ -29,7 +29,7 @@ from machine.names import TOKEN_NAMESPACE
 
 MADE_SECONDS = 15.0
 """The operator makes a token within a second; who waits longer asks somebody to run it."""
-LOOK_SECONDS = 0.3
+POLL_SECONDS = 0.3
 ANEW_SECONDS = 60.0
 ROOT_CA = "kube-root-ca.crt"
 """ConfigMap of every namespace: who signs the API server's certificate."""
@@ -49,19 +49,19 @@ async def print_token(
                 return
             if need_of(machine, joined=False) is not Need.WANTED:
                 raise Refusal(not_wanted(machine))
-            kept = await live_token(kube, name, kube.clock)
+            stored = await live_token(kube, name, kube.clock)
             if printed is Printed.TEXT:
-                typer.echo(kept.text)
+                typer.echo(stored.text)
                 return
-            found = {
+            document = {
                 "agent": name,
                 "node": machine.node_name,
                 "ca": await authority(kube),
-                "token": kept.text,
-                "expiresAt": format_time(kept.token.expires_at),
+                "token": stored.text,
+                "expiresAt": format_time(stored.token.expires_at),
                 "server": await server_url(server, kubeconfig, context),
             }
-            typer.echo(json.dumps(found, indent=2))
+            typer.echo(json.dumps(document, indent=2))
 
 
 async def reissue(name: str, kubeconfig: str | None, context: str | None) -> None:
@@ -90,7 +90,7 @@ async def waited_for(kube: Kube, machine: Machine) -> Machine:
                 f"Machine {name} gave up on its host and does not wait for it anew after"
                 f" {ANEW_SECONDS:.0f} s: does `kubenode run machine` run and lead?"
             )
-        await kube.clock.sleep(LOOK_SECONDS)
+        await kube.clock.sleep(POLL_SECONDS)
         machine = await _machine(kube, name)
     return machine
 
@@ -112,8 +112,8 @@ def _gave_up(machine: Machine) -> datetime | None:
 
 
 def _why_failed(machine: Machine) -> str:
-    said = next(c for c in machine.status.conditions if c.reason in HAVE_FAILED)
-    return f"{said.message}; delete it, its set makes another"
+    condition = next(c for c in machine.status.conditions if c.reason in HAVE_FAILED)
+    return f"{condition.message}; delete it, its set makes another"
 
 
 @contextmanager
@@ -143,11 +143,11 @@ async def live_token(
         machine = await _machine(kube, name)
         bootstrap = machine.status.bootstrap
         if bootstrap is not None and bootstrap.token_id:
-            kept = await tokens.read(bootstrap.token_id)
-            bound = kept is not None and kept.token.machine_uid == machine.metadata.uid
-            if kept is not None and bound and kept.token.expires_at > clock.now():
-                return kept
-        await clock.sleep(LOOK_SECONDS)
+            stored = await tokens.read(bootstrap.token_id)
+            bound = stored is not None and stored.token.machine_uid == machine.metadata.uid
+            if stored is not None and bound and stored.token.expires_at > clock.now():
+                return stored
+        await clock.sleep(POLL_SECONDS)
     raise Refusal(
         f"Machine {name} has no bootstrap token after {seconds:.0f} s: does"
         " `kubenode run machine` run and lead, and what do its logs say?"
@@ -172,10 +172,10 @@ async def authority(kube: Kube) -> str:
     """PEM of who signs the API server's certificate. Raises Refusal."""
     path = paths.resource("/api/v1", "configmaps", namespace=TOKEN_NAMESPACE, name=ROOT_CA)
     try:
-        found = await kube.get(path)
+        config_map = await kube.get(path)
     except NotFound:
-        found = {}
-    pem = str(found.get("data", {}).get("ca.crt", ""))
+        config_map = {}
+    pem = str(config_map.get("data", {}).get("ca.crt", ""))
     if not pem:
         raise Refusal(
             f"ConfigMap {TOKEN_NAMESPACE}/{ROOT_CA} with the API server's authority is missing:"

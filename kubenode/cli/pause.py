@@ -88,25 +88,25 @@ def shown(at: datetime | None) -> str:
     return "resumed" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-async def pause_command(kubeconfig: str | None, context: str | None, asked: PauseRequest) -> Exit:
-    if len(asked.why) > LONGEST_WHY:
+async def pause_command(kubeconfig: str | None, context: str | None, request: PauseRequest) -> Exit:
+    if len(request.why) > LONGEST_WHY:
         raise Refusal(f"--why: longer than {LONGEST_WHY} characters: cut it", Exit.USAGE)
     async with connected(kubeconfig, context) as kube:
-        seen = await read_objects(kube)
-        if not asked.allow_empty:
-            require_nodes(seen, asked.scope)
+        objects = await read_objects(kube)
+        if not request.allow_empty:
+            require_nodes(objects, request.scope)
         now = kube.clock.now()
         by = await caller(kube)
-        wanted = asked.scope.pause(until=asked.until, by=by, why=asked.why, now=asked.now)
+        wanted = request.scope.pause(until=request.until, by=by, why=request.why, now=request.now)
         try:
-            written = await pause(kube, wanted, now, asked.policy)
+            written = await pause(kube, wanted, now, request.policy)
         except NotFound as error:
-            raise _no_such_policy(asked.policy, seen) from error
-        failed = tell(written, asked.scope)
-        for line in reach(seen, asked):
+            raise _no_such_policy(request.policy, objects) from error
+        failed = tell(written, request.scope)
+        for line in reach(objects, request):
             typer.echo(line)
-    only = f" --policy {asked.policy}" if asked.policy else ""
-    typer.echo(f"to undo: kubenode resume --scope {asked.scope}{only}")
+    only = f" --policy {request.policy}" if request.policy else ""
+    typer.echo(f"to undo: kubenode resume --scope {request.scope}{only}")
     return Exit.FINDING if failed else Exit.FINE
 
 
@@ -115,21 +115,23 @@ async def resume_command(
 ) -> Exit:
     """scope  None: every pause"""
     async with connected(kubeconfig, context) as kube:
-        seen = await read_objects(kube)
+        objects = await read_objects(kube)
         now = kube.clock.now()
         try:
             written = await resume(kube, scope, now, policy)
         except NotFound as error:
-            raise _no_such_policy(policy, seen) from error
+            raise _no_such_policy(policy, objects) from error
         failed = tell(written, scope)
-    left = [(w.policy, pause) for w in written if w.edit for pause in lasting(w.edit.pauses, now)]
-    for name, one in left:
-        typer.echo(f"still paused: policy {name}: {said(one)}")
+    remaining = [
+        (w.policy, pause) for w in written if w.edit for pause in lasting(w.edit.pauses, now)
+    ]
+    for name, lasting_pause in remaining:
+        typer.echo(f"still paused: policy {name}: {describe_pause(lasting_pause)}")
     return Exit.FINDING if failed else Exit.FINE
 
 
-def _no_such_policy(name: str | None, seen: DefenderObjects) -> Refusal:
-    there = ", ".join(policy.name for policy in seen.policies) or "none"
+def _no_such_policy(name: str | None, objects: DefenderObjects) -> Refusal:
+    there = ", ".join(policy.name for policy in objects.policies) or "none"
     return Refusal(f"--policy: there is no DefenderPolicy {name}; there are: {there}")
 
 
@@ -143,9 +145,9 @@ async def caller(kube: Kube) -> str:
         return f"{getpass.getuser()}@{socket.gethostname()} (as the machine says)"
 
 
-def require_nodes(seen: DefenderObjects, scope: PausedScope) -> None:
+def require_nodes(objects: DefenderObjects, scope: PausedScope) -> None:
     """Raises Refusal if the scope is of no node: a person who mistypes believes it is paused."""
-    if scope.kind == "Cluster" or _inside(seen, scope):
+    if scope.kind == "Cluster" or _inside(objects, scope):
         return
     anyway = "; for nodes that are to come write --allow-empty"
     if scope.kind == "Node":
@@ -153,7 +155,7 @@ def require_nodes(seen: DefenderObjects, scope: PausedScope) -> None:
         raise Refusal(f"{text}; `kubectl get nodes` lists those that are{anyway}")
     values = Counter(
         node.metadata.labels[scope.label]
-        for node in seen.nodes.values()
+        for node in objects.nodes.values()
         if scope.label in node.metadata.labels
     )
     there = ", ".join(sorted(values)[:SHOWN]) + (", …" if len(values) > SHOWN else "")
@@ -161,67 +163,69 @@ def require_nodes(seen: DefenderObjects, scope: PausedScope) -> None:
     raise Refusal(f"--scope: no node has {scope}; {has}{anyway}")
 
 
-def _inside(seen: DefenderObjects, scope: PausedScope) -> list[str]:
-    return [name for name, node in seen.nodes.items() if scope.has(name, node.metadata.labels)]
+def _inside(objects: DefenderObjects, scope: PausedScope) -> list[str]:
+    return [name for name, node in objects.nodes.items() if scope.has(name, node.metadata.labels)]
 
 
 def tell(written: Sequence[PauseEdit], scope: PausedScope | None) -> bool:
     """Say what was done to each policy. Whether something could not be."""
     if not written:
         typer.echo("nothing is paused: there is no DefenderPolicy")
-    for one in written:
-        if one.created:
-            typer.echo(f"policy {one.policy}: created, as there was none")
-        if one.edit is None:
-            say(f"policy {one.policy}: {one.problem}")
+    for change in written:
+        if change.created:
+            typer.echo(f"policy {change.policy}: created, as there was none")
+        if change.edit is None:
+            say(f"policy {change.policy}: {change.problem}")
         else:
-            for line in _told(one, scope):
-                typer.echo(f"policy {one.policy}: {line}")
-    return any(one.edit is None for one in written)
+            for line in _describe_edit(change, scope):
+                typer.echo(f"policy {change.policy}: {line}")
+    return any(change.edit is None for change in written)
 
 
-def _told(one: PauseEdit, scope: PausedScope | None) -> list[str]:
-    edit = one.edit
+def _describe_edit(change: PauseEdit, scope: PausedScope | None) -> list[str]:
+    edit = change.edit
     assert edit is not None
-    held = next((pause for pause in edit.pauses if scope_of(pause) == scope), None)
+    current = next((pause for pause in edit.pauses if scope_of(pause) == scope), None)
     match edit.outcome:
-        case PauseOutcome.PAUSED if held is not None:
-            return [f"paused {said(held)}"]
-        case PauseOutcome.PROLONGED if held is not None:
-            return [f"prolonged: {said(held)}; it was {said(edit.before[0])}"]
-        case PauseOutcome.SHARPENED if held is not None:
-            return [f"already paused, and permits are taken back now: {said(held)}"]
+        case PauseOutcome.PAUSED if current is not None:
+            return [f"paused {describe_pause(current)}"]
+        case PauseOutcome.PROLONGED if current is not None:
+            return [
+                f"prolonged: {describe_pause(current)}; it was {describe_pause(edit.before[0])}"
+            ]
+        case PauseOutcome.SHARPENED if current is not None:
+            return [f"already paused, and permits are taken back now: {describe_pause(current)}"]
         case PauseOutcome.RESUMED:
-            return [f"resumed; it was {said(pause)}" for pause in edit.before]
+            return [f"resumed; it was {describe_pause(pause)}" for pause in edit.before]
         case _ if edit.before:
-            text = f"unchanged: already paused for as long: {said(edit.before[0])}"
+            text = f"unchanged: already paused for as long: {describe_pause(edit.before[0])}"
             return [f"{text}; to end it earlier resume it first"]
         case _:
             return [f"{scope or 'nothing'} was not paused"]
 
 
-def said(pause: Pause) -> str:
+def describe_pause(pause: Pause) -> str:
     """A pause in a line, its scope first."""
     by = f" by {pause.by}" if pause.by else ""
     why = f": {pause.why}" if pause.why else ""
     return f"{scope_of(pause)} until {shown(pause.until)}{by}{why}"
 
 
-def reach(seen: DefenderObjects, asked: PauseRequest) -> list[str]:
+def reach(objects: DefenderObjects, request: PauseRequest) -> list[str]:
     """How many nodes it is about, and which permits are open there."""
-    inside = set(_inside(seen, asked.scope))
+    inside = set(_inside(objects, request.scope))
     covered = inside
-    if asked.policy is not None:
-        policy = next(p for p in seen.policies if p.name == asked.policy)
-        covered = {n for n in inside if policy.covers(dict(seen.nodes[n].metadata.labels))}
+    if request.policy is not None:
+        policy = next(p for p in objects.policies if p.name == request.policy)
+        covered = {n for n in inside if policy.covers(dict(objects.nodes[n].metadata.labels))}
     open_ = [
         permit
-        for permit in seen.permits
+        for permit in objects.permits
         if permit.status.state is not PermitState.RELEASED and permit.spec.node_name in covered
     ]
-    lines = [f"{len(covered)} of {len(seen.nodes)} nodes: no new act starts there"]
-    if asked.policy is not None and len(covered) < len(inside):
-        lines.append(f"the other {len(inside) - len(covered)} of {asked.scope} it does not cover")
+    lines = [f"{len(covered)} of {len(objects.nodes)} nodes: no new act starts there"]
+    if request.policy is not None and len(covered) < len(inside):
+        lines.append(f"the other {len(inside) - len(covered)} of {request.scope} it does not cover")
     if open_:
         names = ", ".join(
             f"{permit.spec.node_name} ({permit.spec.holder.kind} {permit.spec.holder.name})"
@@ -229,7 +233,7 @@ def reach(seen: DefenderObjects, asked: PauseRequest) -> list[str]:
         )
         more = ", …" if len(open_) > SHOWN else ""
         goes = "what holds one goes on; --now takes back where nothing irreversible was done yet"
-        if asked.now:
+        if request.now:
             goes = "Kube Defender takes back where nothing irreversible was done yet"
         lines.append(f"open permits there: {len(open_)}: {names}{more}; {goes}")
     else:

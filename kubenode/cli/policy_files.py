@@ -13,18 +13,18 @@ from kubenode.cli.exits import Exit, Refusal
 
 def policies_from(path: Path) -> list[DefenderPolicy]:
     """The policies of a file. Raises Refusal with the place of what is wrong."""
-    found = []
+    policies = []
     try:
         for document in read(path):
             data = document.data
             if isinstance(data, Mapping) and data.get("kind") == "DefenderPolicy":
                 try:
-                    found.append(DefenderPolicy.from_user(data))
+                    policies.append(DefenderPolicy.from_user(data))
                 except ValidationError as error:
                     lines = problems(error, DefenderPolicy, document.where)
                     raise Refusal("\n".join(lines)) from error
     except UnreadableDocument as error:
         raise Refusal(str(error), Exit.USAGE) from error
-    if not found:
+    if not policies:
         raise Refusal(f"{path}: no DefenderPolicy in this file; name another", Exit.USAGE)
-    return found
+    return policies

@@ -72,8 +72,8 @@ async def checked(
 
 def _print(rows: Sequence[ProviderRow], events: Sequence[EventRow], output: Plain) -> None:
     if output is Plain.JSON:
-        told = [asdict(row) for row in rows] + [asdict(event) for event in events]
-        typer.echo(json.dumps(told, indent=2))
+        report = [asdict(row) for row in rows] + [asdict(event) for event in events]
+        typer.echo(json.dumps(report, indent=2))
         return
     cells = [(row.node, row.provider, row.power, row.about) for row in rows]
     for line in table(["NODE", "PROVIDER", "POWER", "ABOUT"], cells):
@@ -91,8 +91,8 @@ async def _source(source: EventSource, room: asyncio.Semaphore) -> EventRow:
         try:
             about = await source.check()
         except ProviderError as error:
-            told = f"{type(error).__name__}: {error.told}"
-            return EventRow(source.name, source.where, answers=False, about=told)
+            message = f"{type(error).__name__}: {error.message}"
+            return EventRow(source.name, source.where, answers=False, about=message)
     return EventRow(source.name, source.where, answers=True, about=about)
 
 
@@ -126,6 +126,6 @@ async def _row(
             power = await provider.power(machine)
         except ProviderError as error:
             return ProviderRow(
-                machine.node, provider.name, "", f"{type(error).__name__}: {error.told}"
+                machine.node, provider.name, "", f"{type(error).__name__}: {error.message}"
             )
     return ProviderRow(machine.node, provider.name, power.state.value, power.raw)

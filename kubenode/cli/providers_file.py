@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
 from kubenode.api.base import Model
-from kubenode.api.problems import field_path, found
+from kubenode.api.problems import field_path, list_problems
 from kubenode.cli.documents import UnreadableDocument, YamlDocument, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.providers.events import Sources
@@ -84,7 +84,7 @@ async def provided(
         return
     metrics = ProviderMetrics(registry)
     providers = Providers(
-        [Metered(built(one, clock), metrics, clock) for one in configured(Path(path))]
+        [Metered(built(entry, clock), metrics, clock) for entry in configured(Path(path))]
     )
     try:
         yield providers
@@ -100,7 +100,7 @@ async def made_by(
     metrics = InstanceMetrics(registry)
     makers = [maker(entry) for entry in configured(Path(path))] if path is not None else []
     instances = InstanceProviders(
-        [MeteredInstances(one, metrics, clock) for one in makers if one is not None]
+        [MeteredInstances(provider, metrics, clock) for provider in makers if provider is not None]
     )
     try:
         yield instances
@@ -154,7 +154,7 @@ def built(entry: Configured, clock: Clock) -> Provider:
     """The provider itself; nothing is asked of it yet. Raises Refusal without its SDK."""
     if isinstance(entry.settings, LocalSettings):
         local = entry.settings
-        return Local(local.words, prefix=local.prefix, timeout=local.timeout, clock=clock)
+        return Local(local.arguments, prefix=local.prefix, timeout=local.timeout, clock=clock)
     module, _, name = CLASSES[entry.type].partition(":")
     made: Callable[[Any, Clock], Blocking] = getattr(_sdk(entry, module), name)
     return Threaded(made(entry.settings, clock), clock)
@@ -165,7 +165,7 @@ def maker(entry: Configured) -> Instances | None:
     if isinstance(entry.settings, LocalSettings):
         local = entry.settings
         return LocalInstances(
-            local.words, name=local.name, prefix=local.prefix, timeout=local.timeout
+            local.arguments, name=local.name, prefix=local.prefix, timeout=local.timeout
         )
     if not isinstance(entry.settings, Maker):
         return None
@@ -206,7 +206,7 @@ def _entry(document: YamlDocument, number: int, data: Any, wrong: list[str]) -> 
     try:
         return Configured(model.model_validate(data), str(kind), where)
     except ValidationError as error:
-        for problem in found(error, model):
+        for problem in list_problems(error, model):
             path = (number, *problem.path)
             # Whoever puts a password here by mistake does not want it in a log as well.
             secret = _SECRET.search(str(problem.path[-1])) if problem.path else None

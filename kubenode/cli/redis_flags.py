@@ -61,10 +61,10 @@ async def sharing(
 async def _uid(kube: Kube) -> str:
     """Raises Refusal."""
     try:
-        found = await kube.get(paths.namespace("kube-system"))
+        namespace = await kube.get(paths.namespace("kube-system"))
     except KubeError as error:
         raise Refusal(
             f"the uid of namespace kube-system, which names this cluster in Redis, cannot be read:"
             f" {error}; name the cluster with --cluster"
         ) from error
-    return str(found["metadata"]["uid"])
+    return str(namespace["metadata"]["uid"])

@@ -73,12 +73,12 @@ def test(
     from kubenode.cli.exits import explained
 
     form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
-    asked: Literal["both", "reference"] = "both" if engine is Engines.BOTH else "reference"
+    engine_choice: Literal["both", "reference"] = "both" if engine is Engines.BOTH else "reference"
     with explained():
         from kubenode.cli.simulation import commands
 
         raise typer.Exit(
-            commands.test_rules(files, junit=junit, output=form, engine=asked, only=only)
+            commands.test_rules(files, junit=junit, output=form, engine=engine_choice, only=only)
         )
 
 

@@ -35,13 +35,13 @@ async def of_cluster(
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
         live = await read_node(kube, node, kube.clock, instead)
-        found = live.rule(rule)
-        if found is None:
+        selected_rule = live.rule(rule)
+        if selected_rule is None:
             raise Refusal(unknown("rule", rule, [r.metadata.name for r in live.rules]))
         require_compiled(rule, {e.rule.partition("@")[0]: e for e in live.program.rejected})
         now = kube.clock.now()
         standing = of_live(live, now).get(rule)
-        show(explained(found, live.facts, now, live.program), output, standing)
+        show(explained(selected_rule, live.facts, now, live.program), output, standing)
     return Exit.FINE
 
 

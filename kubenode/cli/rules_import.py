@@ -31,13 +31,13 @@ def command(given: Sequence[Path]) -> Exit:
     for document in documents:
         for data, where in _objects(document):
             try:
-                found = imported(data)
-                rule = _checked(found)
+                conversion = imported(data)
+                rule = _checked(conversion)
             except CannotImport as error:
                 typer.echo(f"{where(error.path)}: {error}", err=True)
                 code = Exit.FINDING
                 continue
-            typer.echo(("---\n" if written else "") + text(found), nl=False)
+            typer.echo(("---\n" if written else "") + text(conversion), nl=False)
             written += 1
             code = max(code, _linted(rule))
     typer.echo(f"kubenode: {written} imported, in mode DryRun unless they were paused", err=True)
@@ -65,14 +65,14 @@ class Where:
         return self._document.where(parts(whole))
 
 
-def text(found: Imported) -> str:
+def text(conversion: Imported) -> str:
     """The objects as YAML, the notes before them as comments."""
     lines = ["# Imported by `kubenode rules import`: look it through, lint it, try it in DryRun."]
-    for note in found.notes:
+    for note in conversion.notes:
         lines += _comment(f"{note.path}: {note.text}")
-    documents = [as_yaml(found.rule)]
-    if found.policy is not None:
-        documents.append(as_yaml(found.policy))
+    documents = [as_yaml(conversion.rule)]
+    if conversion.policy is not None:
+        documents.append(as_yaml(conversion.policy))
     return "\n".join(lines) + "\n" + "---\n".join(documents)
 
 
@@ -86,18 +86,21 @@ def _comment(sentence: str) -> Iterator[str]:
     yield line
 
 
-def _checked(found: Imported) -> NodeRemedier:
+def _checked(conversion: Imported) -> NodeRemedier:
     """Raises CannotImport for what our own models refuse, such as a name that is too long."""
     try:
-        if found.policy is not None:
-            DefenderPolicy.from_user(found.policy)
-        return NodeRemedier.from_user(found.rule)
+        if conversion.policy is not None:
+            DefenderPolicy.from_user(conversion.policy)
+        return NodeRemedier.from_user(conversion.rule)
     except ValidationError as error:
         raise CannotImport("", f"would be no valid rule: {problems(error)[0]}") from error
 
 
 def _linted(rule: NodeRemedier) -> Exit:
-    errors = [one for one in lint([rule]) if one.severity is LintSeverity.ERROR]
-    for one in errors:
-        typer.echo(f"kubenode: {one.rule}: {one.path}: {one.message} [{one.code}]", err=True)
+    errors = [finding for finding in lint([rule]) if finding.severity is LintSeverity.ERROR]
+    for finding in errors:
+        typer.echo(
+            f"kubenode: {finding.rule}: {finding.path}: {finding.message} [{finding.code}]",
+            err=True,
+        )
     return Exit.FINDING if errors else Exit.FINE

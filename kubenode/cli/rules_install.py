@@ -153,5 +153,5 @@ def _unavailable(mode: Mode) -> str:
 
 
 def _facts(rule: NodeRemedier) -> list[str]:
-    asked = (leaf.name for leaf in rule.spec.asked() if isinstance(leaf, FactLeaf))
-    return list(dict.fromkeys(asked))
+    fact_names = (leaf.name for leaf in rule.spec.unwrap_leaves() if isinstance(leaf, FactLeaf))
+    return list(dict.fromkeys(fact_names))

@@ -36,7 +36,7 @@ def of_library(pack: str | None, output: Listing) -> Exit:
     """What ships; `pack` None is every pack. Raises Refusal for a pack that does not."""
     if pack is not None:
         chosen([pack])
-    found = [
+    items = [
         _item(rule, name)
         for name, rules in packs().items()
         if pack in (None, name)
@@ -44,7 +44,7 @@ def of_library(pack: str | None, output: Listing) -> Exit:
     ]
     columns = {k: v for k, v in COLUMNS.items() if k not in ("PHASE", "MATCHING")}
     wide = {k: v for k, v in WIDE.items() if k != "CHANGED"}
-    _show(found, columns, wide, output)
+    _show(items, columns, wide, output)
     return Exit.FINE
 
 
@@ -55,9 +55,9 @@ async def of_cluster(
     async with connected(kubeconfig, context) as kube:
         fleet = await fleet_rules(kube)
     items = [_of_cluster(rule) for rule in fleet.rules]
-    found = [item for item in items if pack in (None, item["pack"])]
-    found.sort(key=lambda item: (item["pack"] or "~", -item["priority"], item["name"]))
-    _show(found, COLUMNS, WIDE, output)
+    selected = [item for item in items if pack in (None, item["pack"])]
+    selected.sort(key=lambda item: (item["pack"] or "~", -item["priority"], item["name"]))
+    _show(selected, COLUMNS, WIDE, output)
     for name, why in fleet.unreadable:
         line = " ".join(why.split())[:120]
         typer.echo(f"kubenode: rule {name} cannot be read by this version: {line}", err=True)

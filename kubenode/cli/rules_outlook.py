@@ -57,13 +57,13 @@ def of_live(live: Live, now: datetime) -> Mapping[str, RuleOutlook]:
     choice = Mind().choose(
         live.node, live.booted_at, live.facts, diagnosis, active, past, now, crowded=crowded
     )
-    found = _of_decision(choice.decision)
+    outlooks = _of_decision(choice.decision)
     for job in live.jobs:
         rule, status = job.spec.remedier, job.status
         if rule is not None and not status.phase.closed:
-            held = (status.hold.reason, status.hold.message) if status.hold is not None else None
-            with_job(found, rule.name, job.metadata.name, status.phase, held)
-    return found
+            hold = (status.hold.reason, status.hold.message) if status.hold is not None else None
+            with_job(outlooks, rule.name, job.metadata.name, status.phase, hold)
+    return outlooks
 
 
 def waits_of(waiting: Sequence[RuleWait]) -> dict[str, RuleOutlook]:
@@ -72,34 +72,34 @@ def waits_of(waiting: Sequence[RuleWait]) -> dict[str, RuleOutlook]:
 
 
 def with_job(
-    found: dict[str, RuleOutlook],
+    outlooks: dict[str, RuleOutlook],
     rule: str,
     name: str,
     phase: JobPhase,
-    held: tuple[str, str] | None,
+    hold: tuple[str, str] | None,
 ) -> None:
     """Tell of an open job of the rule, unless it waits before it begins, which is told already.
 
-    held  reason and sentence of its hold
+    hold  reason and sentence of its hold
     """
-    standing = found.get(rule)
+    standing = outlooks.get(rule)
     if standing is None or standing.why != WaitReason.OPEN_JOB:
         return
-    why = f", held: {held[0]}: {held[1]}" if held is not None else ""
-    found[rule] = RuleOutlook("Job", f"its job {name} is {phase}{why}")
+    why = f", held: {hold[0]}: {hold[1]}" if hold is not None else ""
+    outlooks[rule] = RuleOutlook("Job", f"its job {name} is {phase}{why}")
 
 
 def _of_decision(decision: Decision) -> dict[str, RuleOutlook]:
-    found = waits_of(decision.waiting)
+    outlooks = waits_of(decision.waiting)
     for order in decision.orders:
-        found[order.candidate.name] = _ordered(order.wait)
+        outlooks[order.candidate.name] = _ordered(order.wait)
     for order in decision.dry_runs:
         text = "in DryRun it would make its job now"
-        found[order.candidate.name] = RuleOutlook("Acts", text)
+        outlooks[order.candidate.name] = RuleOutlook("Acts", text)
     if decision.stronger is not None:
         job, rule = decision.stronger
-        found[rule] = RuleOutlook("Acts", f"it supersedes job {job} and makes its own")
-    return found
+        outlooks[rule] = RuleOutlook("Acts", f"it supersedes job {job} and makes its own")
+    return outlooks
 
 
 def _ordered(wait: InitialWait | None) -> RuleOutlook:

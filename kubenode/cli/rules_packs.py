@@ -37,7 +37,7 @@ def changed(live: NodeRemedier) -> bool | None:
 def chosen(wanted: Sequence[str]) -> dict[str, list[NodeRemedier]]:
     """The rules of `PACK`, `PACK/RULE` and `all`, by pack. Raises Refusal for what is not there."""
     there = packs()
-    found: dict[str, dict[str, NodeRemedier]] = {}
+    by_pack: dict[str, dict[str, NodeRemedier]] = {}
     for word in there if ALL in wanted else wanted:
         pack, _, name = word.partition("/")
         if pack not in there:
@@ -45,8 +45,8 @@ def chosen(wanted: Sequence[str]) -> dict[str, list[NodeRemedier]]:
         rules = {rule.metadata.name: rule for rule in there[pack]}
         if name and name not in rules:
             raise Refusal(_unknown(f"pack {pack}: rule", name, rules), Exit.USAGE)
-        found.setdefault(pack, {}).update({name: rules[name]} if name else rules)
-    return {pack: list(rules.values()) for pack, rules in found.items()}
+        by_pack.setdefault(pack, {}).update({name: rules[name]} if name else rules)
+    return {pack: list(rules.values()) for pack, rules in by_pack.items()}
 
 
 def _unknown(what: str, name: str, there: Mapping[str, object]) -> str:

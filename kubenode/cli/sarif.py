@@ -49,7 +49,7 @@ def sarif(findings: Sequence[FileFinding], version: str) -> dict[str, Any]:
                     }
                 },
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(told, codes.index(told.code)) for told in findings],
+                "results": [_result(finding, codes.index(finding.code)) for finding in findings],
             }
         ],
     }
@@ -65,22 +65,22 @@ def _rule(code: LintCode) -> dict[str, Any]:
     }
 
 
-def _result(told: FileFinding, index: int) -> dict[str, Any]:
-    text = f"{told.field}: {told.message}" if told.field else told.message
+def _result(finding: FileFinding, index: int) -> dict[str, Any]:
+    text = f"{finding.field}: {finding.message}" if finding.field else finding.message
     return {
-        "ruleId": told.code,
+        "ruleId": finding.code,
         "ruleIndex": index,
-        "level": LEVELS[told.severity],
+        "level": LEVELS[finding.severity],
         "message": {"text": text},
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": uri(told.file)},
-                    "region": {"startLine": told.line, "startColumn": told.column},
+                    "artifactLocation": {"uri": uri(finding.file)},
+                    "region": {"startLine": finding.line, "startColumn": finding.column},
                 }
             }
         ],
-        "partialFingerprints": {"ruleAndField/v1": _fingerprint(told)},
+        "partialFingerprints": {"ruleAndField/v1": _fingerprint(finding)},
     }
 
 
@@ -93,7 +93,7 @@ def uri(path: Path) -> str:
     return quote(near.as_posix())
 
 
-def _fingerprint(told: FileFinding) -> str:
+def _fingerprint(finding: FileFinding) -> str:
     """The same for the same finding after lines have moved."""
-    parts = (told.code, told.rule, told.field, told.file.name)
+    parts = (finding.code, finding.rule, finding.field, finding.file.name)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

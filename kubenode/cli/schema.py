@@ -17,8 +17,8 @@ RULE_TEST = "RuleTest"
 
 def schema(kind: str) -> Exit:
     """Print the schema on standard output, and on standard error how to use it."""
-    kinds = {one.resource.kind: one for one in KINDS}
-    name = {one.lower(): one for one in (*kinds, RULE_TEST)}.get(kind.lower())
+    kinds = {candidate.resource.kind: candidate for candidate in KINDS}
+    name = {candidate.lower(): candidate for candidate in (*kinds, RULE_TEST)}.get(kind.lower())
     if name is None:
         near = difflib.get_close_matches(kind, [*kinds, RULE_TEST], n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(kinds)}, {RULE_TEST}"

@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1.machine import MachineOrigin
 from kubenode.cli.cluster import connected, crds
 from kubenode.cli.exits import Refusal
 from kubenode.cli.install import NAMESPACES
-from kubenode.cli.uninstall_nodes import left_on
+from kubenode.cli.uninstall_nodes import plan_cleanup
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
 from kubenode.runtime.kube.errors import Conflict, NotFound
@@ -35,7 +35,7 @@ ORDER: tuple[tuple[str, str], ...] = (
 )
 """Kinds that begin something or have finalizers, and the Lease of who takes these off. A component
 stays while a Machine names it, a set until its Machines are done with it."""
-LOOK_SECONDS, TELL_SECONDS = 0.5, 15.0
+POLL_SECONDS, TELL_SECONDS = 0.5, 15.0
 WRITES = 5
 SHOWN = 5
 Item = dict[str, Any]
@@ -61,7 +61,9 @@ class Uninstaller:
             return
         await self._clean_nodes()
         kinds = sorted(crd["metadata"]["name"] for crd in crds())
-        await self._away({f"kind {one}": paths.custom_resource_definition(one) for one in kinds})
+        await self._away(
+            {f"kind {crd_name}": paths.custom_resource_definition(crd_name) for crd_name in kinds}
+        )
         spaces = (*NAMESPACES, COMPONENTS)
         await self._away({f"namespace {name}": paths.namespace(name) for name in spaces})
         self.tell("nothing of KubeNode is left in this cluster")
@@ -72,7 +74,7 @@ class Uninstaller:
             served = await self.kube.get(f"/apis/{paths.GROUP}/{paths.VERSION}")
         except NotFound:
             return set()
-        return {one["name"] for one in served.get("resources", ())}
+        return {resource["name"] for resource in served.get("resources", ())}
 
     async def _no_instances(self, there: set[str]) -> None:
         """Raises Refusal: an instance must not go by the way. Names hosts that keep the agent."""
@@ -103,33 +105,33 @@ class Uninstaller:
         """Delete all of a kind, and those that come meanwhile. Raises Refusal."""
         clock, path = self.kube.clock, paths.custom(kind)
         end = clock.monotonic() + self.seconds
-        told, count = clock.monotonic(), -1
+        reported_at, count = clock.monotonic(), -1
         while True:
-            left = [one async for one in items(self.kube, path)]
-            for one in left:
-                if "deletionTimestamp" not in one["metadata"]:
-                    await self._delete(paths.custom(kind, one["metadata"]["name"]))
-            if count < 0 and left:
-                self.tell(f"{kind}: {len(left)} are deleted")
-            if not left:
+            rest = [item async for item in items(self.kube, path)]
+            for item in rest:
+                if "deletionTimestamp" not in item["metadata"]:
+                    await self._delete(paths.custom(kind, item["metadata"]["name"]))
+            if count < 0 and rest:
+                self.tell(f"{kind}: {len(rest)} are deleted")
+            if not rest:
                 return
             now = clock.monotonic()
             if now >= end:
-                raise Refusal(await self._held(kind, left, lease))
-            if len(left) != count:
-                count, told = len(left), now
-            elif now - told >= TELL_SECONDS:
-                told = now
-                self.tell(await self._held(kind, left, lease))
-            await clock.sleep(LOOK_SECONDS)
+                raise Refusal(await self._describe_blockers(kind, rest, lease))
+            if len(rest) != count:
+                count, reported_at = len(rest), now
+            elif now - reported_at >= TELL_SECONDS:
+                reported_at = now
+                self.tell(await self._describe_blockers(kind, rest, lease))
+            await clock.sleep(POLL_SECONDS)
 
-    async def _held(self, kind: str, left: list[Item], lease: str) -> str:
-        names = _some([one["metadata"]["name"] for one in left])
-        whose = {name for one in left for name in one["metadata"].get("finalizers", ())}
+    async def _describe_blockers(self, kind: str, rest: list[Item], lease: str) -> str:
+        names = _some([item["metadata"]["name"] for item in rest])
+        marks = {name for item in rest for name in item["metadata"].get("finalizers", ())}
         spec = (await self._get(paths.lease(SYSTEM, lease)) or {}).get("spec", {})
         holder, renewed = spec.get("holderIdentity") or "nobody", spec.get("renewTime", "never")
         return (
-            f"{kind}: {len(left)} are still there: {names}; finalizers {', '.join(sorted(whose))}"
+            f"{kind}: {len(rest)} are still there: {names}; finalizers {', '.join(sorted(marks))}"
             f" are taken off by who holds Lease {SYSTEM}/{lease}: {holder}, renewed {renewed}."
             " If nobody does any more, run `kubenode run all` beside this for as long as it takes"
         )
@@ -144,16 +146,18 @@ class Uninstaller:
 
     async def _away(self, what: Mapping[str, str]) -> None:
         """Delete objects, path by words for it, and wait until they are gone. Raises Refusal."""
-        going = {words: path for words, path in what.items() if await self._delete(path)}
+        going = {label: path for label, path in what.items() if await self._delete(path)}
         end = self.kube.clock.monotonic() + self.seconds
-        for words, path in going.items():
+        for label, path in going.items():
             while there := await self._get(path):
                 if self.kube.clock.monotonic() >= end:
                     conditions = (there.get("status") or {}).get("conditions") or ()
-                    why = "; ".join(one["message"] for one in conditions if one.get("message"))
-                    raise Refusal(f"{words} is still being deleted: {why or 'nobody says why'}")
-                await self.kube.clock.sleep(LOOK_SECONDS)
-            self.tell(f"{words}: gone")
+                    why = "; ".join(
+                        condition["message"] for condition in conditions if condition.get("message")
+                    )
+                    raise Refusal(f"{label} is still being deleted: {why or 'nobody says why'}")
+                await self.kube.clock.sleep(POLL_SECONDS)
+            self.tell(f"{label}: gone")
 
     async def _get(self, path: str) -> Item | None:
         try:
@@ -168,7 +172,9 @@ class Uninstaller:
         secrets = f"/api/v1/namespaces/{SYSTEM}/secrets"
         query = {"fieldSelector": "type=helm.sh/release.v1"}
         releases = (await self.kube.get(secrets, query=query))["items"]
-        names = sorted({one["metadata"].get("labels", {}).get("name", "") for one in releases})
+        names = sorted(
+            {release["metadata"].get("labels", {}).get("name", "") for release in releases}
+        )
         if names:
             return f"now `helm uninstall {names[0]} -n {SYSTEM} --wait`"
         for kind in ("deployments", "statefulsets"):
@@ -188,28 +194,28 @@ class Uninstaller:
             now = (await self._get(path) or {}).get("spec", {})
             if now.get("renewTime") != first.get("renewTime"):
                 return bool(now.get("holderIdentity"))
-            await clock.sleep(LOOK_SECONDS)
+            await clock.sleep(POLL_SECONDS)
         return False
 
     async def _clean_nodes(self) -> None:
         async for node in items(self.kube, paths.nodes()):
-            found: Item | None = node
+            current: Item | None = node
             for _ in range(WRITES):
-                if found is None or await self._cleaned(found):
+                if current is None or await self._cleaned(current):
                     break
-                found = await self._get(paths.node(node["metadata"]["name"]))
+                current = await self._get(paths.node(node["metadata"]["name"]))
 
     async def _cleaned(self, node: Item) -> bool:
         """False: somebody else wrote the Node meanwhile."""
-        left, meta = left_on(node), node["metadata"]
+        cleanup, meta = plan_cleanup(node), node["metadata"]
         path = paths.node(meta["name"])
-        changed = {**left.node.get("metadata", {}), "resourceVersion": meta["resourceVersion"]}
+        changed = {**cleanup.node.get("metadata", {}), "resourceVersion": meta["resourceVersion"]}
         try:
-            if left.node:
-                await self.kube.patch(path, {**left.node, "metadata": changed})
+            if cleanup.node:
+                await self.kube.patch(path, {**cleanup.node, "metadata": changed})
                 self.tell(f"node {meta['name']}: marks that were left are taken off")
-            if left.status:
-                await self.kube.patch(f"{path}/status", left.status, STRATEGIC_PATCH)
+            if cleanup.status:
+                await self.kube.patch(f"{path}/status", cleanup.status, STRATEGIC_PATCH)
                 self.tell(f"node {meta['name']}: the agent's conditions are taken off")
         except Conflict:
             return False

@@ -32,9 +32,9 @@ class NodeCleanup:
     status: Mapping[str, Any] = field(default_factory=dict)
 
 
-def left_on(found: Mapping[str, Any]) -> NodeCleanup:
-    """`found` is the Node as the API server shows it, with its managedFields."""
-    node = _node(msgspec.json.encode(found))
+def plan_cleanup(raw_node: Mapping[str, Any]) -> NodeCleanup:
+    """`raw_node` is the Node as the API server shows it, with its managedFields."""
+    node = _node(msgspec.json.encode(raw_node))
     notes = node.metadata.annotations
     released = nodesync.release(node, notes.get(MACHINE, ""))
     job = marks.set_by(notes)
@@ -45,19 +45,21 @@ def left_on(found: Mapping[str, Any]) -> NodeCleanup:
     if CORDONED_BY in notes and node.spec.unschedulable:
         spec["unschedulable"] = None
     if FENCED_BY in notes:
-        taints = spec.get("taints", found.get("spec", {}).get("taints", []))
+        taints = spec.get("taints", raw_node.get("spec", {}).get("taints", []))
         spec["taints"] = [taint for taint in taints if taint["key"] != OUT_OF_SERVICE]
     labels = released.get("metadata", {}).get("labels", {})
     metadata = {k: v for k, v in (("annotations", gone), ("labels", labels)) if v}
     body = {k: v for k, v in (("metadata", metadata), ("spec", spec)) if v}
-    lost = [{"$patch": "delete", "type": kind} for kind in sorted(set(told_by_agent(found)))]
+    lost = [
+        {"$patch": "delete", "type": kind} for kind in sorted(set(list_agent_conditions(raw_node)))
+    ]
     return NodeCleanup(body, {"status": {"conditions": lost}} if lost else {})
 
 
-def told_by_agent(found: Mapping[str, Any]) -> Iterator[str]:
+def list_agent_conditions(raw_node: Mapping[str, Any]) -> Iterator[str]:
     """Types of the conditions that the agent wrote last and that are there."""
-    there = {one["type"] for one in found.get("status", {}).get("conditions", ())}
-    for entry in found["metadata"].get("managedFields", ()):
+    there = {condition["type"] for condition in raw_node.get("status", {}).get("conditions", ())}
+    for entry in raw_node["metadata"].get("managedFields", ()):
         if entry.get("manager") != AGENT:
             continue
         written = entry.get("fieldsV1", {}).get("f:status", {}).get("f:conditions", {})

@@ -16,7 +16,7 @@ class Absences:
         self._missed: OrderedDict[str, float | None] = OrderedDict()
         """Machines that were found, those found longest ago first; when first missed since."""
 
-    def seen(self, machine: str) -> None:
+    def mark_present(self, machine: str) -> None:
         self._missed[machine] = None
         self._missed.move_to_end(machine)
         if len(self._missed) > MOST_REMEMBERED:

@@ -58,8 +58,8 @@ LEAVING = frozenset({"Removing", "RemovingWait", "Detaching"})
 ALLOWED = "DryRunOperation"
 """Error code of a dry run that would have been done."""
 WAITS_FOR_US = "Inquiring"
-UNDER_WAY = ("Scheduled", "Executing", "Executed")
-OVER = ("Avoided", "Canceled", "Failed", "Rejected")
+IN_PROGRESS = ("Scheduled", "Executing", "Executed")
+FINISHED = ("Avoided", "Canceled", "Failed", "Rejected")
 """Cycle status of a system event."""
 _NAMESPACE = uuid.UUID("0b3a4b8e-58ab-5a40-9c55-9a7d9f0d6b1e")
 
@@ -99,11 +99,11 @@ class Alibaba:
             return
         self._group_leaves_alone(instance.instance_id)
         # Its processors stay ours: released ones may not be had again when it is switched on.
-        asked = StopInstanceRequest(
+        api_request = StopInstanceRequest(
             instance_id=instance.instance_id, force_stop=True, stopped_mode="KeepCharging"
         )
         still_wanted(NAME)
-        self._clients.get().ecs.stop_instance(asked)
+        self._clients.get().ecs.stop_instance(api_request)
 
     def on(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
@@ -111,9 +111,9 @@ class Alibaba:
             case PowerState.ON | PowerState.STARTING:
                 return
             case PowerState.OFF:
-                asked = StartInstanceRequest(instance_id=instance.instance_id)
+                api_request = StartInstanceRequest(instance_id=instance.instance_id)
                 still_wanted(NAME)
-                self._clients.get().ecs.start_instance(asked)
+                self._clients.get().ecs.start_instance(api_request)
             case _:
                 raise Busy(NAME, f"the instance is {instance.status}")
 
@@ -121,9 +121,9 @@ class Alibaba:
         instance = self._checked(machine)
         if instance.status != "Running":
             raise Refused(NAME, f"the instance is {instance.status}, not Running")
-        asked = RebootInstanceRequest(instance_id=instance.instance_id, force_stop=True)
+        api_request = RebootInstanceRequest(instance_id=instance.instance_id, force_stop=True)
         still_wanted(NAME)
-        self._clients.get().ecs.reboot_instance(asked)
+        self._clients.get().ecs.reboot_instance(api_request)
 
     def replace(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
@@ -149,19 +149,21 @@ class Alibaba:
 
     def approve(self, machine: ProviderMachine, event: str) -> None:
         instance, region = self._checked(machine), self._settings.region
-        asked = DescribeInstanceHistoryEventsRequest(
+        query = DescribeInstanceHistoryEventsRequest(
             region_id=region,
             instance_id=instance.instance_id,
             event_id=[event],
-            instance_event_cycle_status=[WAITS_FOR_US, *UNDER_WAY, *OVER],
+            instance_event_cycle_status=[WAITS_FOR_US, *IN_PROGRESS, *FINISHED],
         )
         ecs = self._clients.get().ecs
-        found = ecs.describe_instance_history_events(asked).body.instance_system_event_set
-        about = next(iter((found.instance_system_event_type if found else None) or ()), None)
+        event_set = ecs.describe_instance_history_events(query).body.instance_system_event_set
+        about = next(
+            iter((event_set.instance_system_event_type if event_set else None) or ()), None
+        )
         if about is None or about.instance_id != instance.instance_id:
             raise Refused(NAME, f"{instance.instance_id} has no system event {event}")
         status = about.event_cycle_status.name if about.event_cycle_status else ""
-        if status in UNDER_WAY:
+        if status in IN_PROGRESS:
             return
         if status != WAITS_FOR_US:
             raise Refused(NAME, f"system event {event} is {status}: it waits for nobody")
@@ -178,23 +180,23 @@ class Alibaba:
 
     def _instance(self, machine: ProviderMachine) -> Any:
         wanted, region = ids.ecs(machine.provider_id).instance, self._settings.region
-        asked = DescribeInstancesRequest(region_id=region, instance_ids=json.dumps([wanted]))
-        body = self._clients.get().ecs.describe_instances(asked).body
-        found = list((body.instances.instance if body.instances else None) or ())
-        if not found:
+        query = DescribeInstancesRequest(region_id=region, instance_ids=json.dumps([wanted]))
+        body = self._clients.get().ecs.describe_instances(query).body
+        instances = list((body.instances.instance if body.instances else None) or ())
+        if not instances:
             self._may_describe(wanted)
             raise NoSuchMachine(NAME, f"no instance {wanted} in {region}")
-        if found[0].instance_id != wanted:
-            raise Refused(NAME, f"asked for {wanted}, ECS answers {found[0].instance_id}")
-        return found[0]
+        if instances[0].instance_id != wanted:
+            raise Refused(NAME, f"asked for {wanted}, ECS answers {instances[0].instance_id}")
+        return instances[0]
 
     def _may_describe(self, instance: str) -> None:
         """Whoever lacks the right sees an empty list too: a dry run tells. Raises what it says."""
-        asked = DescribeInstancesRequest(
+        query = DescribeInstancesRequest(
             region_id=self._settings.region, instance_ids=json.dumps([instance]), dry_run=True
         )
         try:
-            self._clients.get().ecs.describe_instances(asked)
+            self._clients.get().ecs.describe_instances(query)
         except AlibabaCloudException as error:
             if error.code != ALLOWED:
                 raise
@@ -210,20 +212,20 @@ class Alibaba:
         return instance
 
     def _member(self, instance: str) -> Any | None:
-        asked = DescribeScalingInstancesRequest(
+        query = DescribeScalingInstancesRequest(
             region_id=self._settings.region, instance_ids=[instance]
         )
-        body = self._clients.get().ess.describe_scaling_instances(asked).body
+        body = self._clients.get().ess.describe_scaling_instances(query).body
         return next(iter(body.scaling_instances or ()), None)
 
     def _group(self, group: str) -> Any:
-        asked = DescribeScalingGroupsRequest(
+        query = DescribeScalingGroupsRequest(
             region_id=self._settings.region, scaling_group_ids=[group]
         )
-        found = self._clients.get().ess.describe_scaling_groups(asked).body.scaling_groups
-        if not found:
+        groups = self._clients.get().ess.describe_scaling_groups(query).body.scaling_groups
+        if not groups:
             raise Refused(NAME, f"scaling group {group} is not found")
-        return found[0]
+        return groups[0]
 
     def _group_leaves_alone(self, instance: str) -> None:
         """Raises Refused if a group would remove the instance once it is stopped."""

@@ -84,24 +84,24 @@ def _inside(error: UnretryableException) -> Exception | None:
 
 def _answer(error: AlibabaCloudException) -> ProviderError:
     code, status = str(error.code or ""), int(error.status_code or 0)
-    told = plain(f"{code}: {_message(error)}")
+    message = plain(f"{code}: {_message(error)}")
     if _is(code, THROTTLED) or status == 429:
-        return Throttled(NAME, told, _milliseconds(error.retry_after))
+        return Throttled(NAME, message, _milliseconds(error.retry_after))
     if isinstance(error, ClientException) and not status:
-        return Denied(NAME, told)
+        return Denied(NAME, message)
     if _is(code, DENIED) or status == 401:
-        return Denied(NAME, told)
+        return Denied(NAME, message)
     if code in UNKNOWN_MACHINE:
-        return NoSuchMachine(NAME, told)
+        return NoSuchMachine(NAME, message)
     if _is(code, BUSY):
-        return Busy(NAME, told)
+        return Busy(NAME, message)
     if _is(code, BROKEN) or status == 408 or status >= 500:
-        return Unreachable(NAME, told)
-    return Refused(NAME, told)
+        return Unreachable(NAME, message)
+    return Refused(NAME, message)
 
 
 def _is(code: str, known: tuple[str, ...]) -> bool:
-    return any(code == one or code.startswith(f"{one}.") for one in known)
+    return any(code == prefix or code.startswith(f"{prefix}.") for prefix in known)
 
 
 def _message(error: AlibabaCloudException) -> str:

@@ -13,7 +13,7 @@ from alibabacloud_ecs20140526 import models
 from alibabacloud_ecs20140526.client import Client as EcsClient
 from darabonba.policy.retry import ExponentialBackoffPolicy, RetryCondition, RetryOptions
 
-from kubenode.providers.alibaba import OVER, ecs_client
+from kubenode.providers.alibaba import FINISHED, ecs_client
 from kubenode.providers.alibaba_errors import BROKEN, NAME, THROTTLED, explain
 from kubenode.providers.errors import ProviderError, Unreachable
 from kubenode.providers.events import MOST_PAGES, EventListing, Sources
@@ -49,9 +49,9 @@ class SystemEvents:
         self._region, self._clock = settings.region, clock
         self._client = Once(lambda: ecs_client(settings, credentials, _retries()))
 
-    def look(self) -> Sequence[EventListing]:
+    def list_events(self) -> Sequence[EventListing]:
         scope = f"{NAME}/{self._region}"
-        found = [
+        listings = [
             EventListing(HISTORY, scope, _joined(self._history(), "InstanceSystemEvent")),
             EventListing(
                 INSTANCES, f"{scope}/instances", _joined(self._open(), "InstanceFullStatus")
@@ -59,8 +59,8 @@ class SystemEvents:
         ]
         if self._disks:
             disks = _joined(self._faults(), "DiskFullStatus")
-            found.append(EventListing(DISKS, f"{scope}/disks", disks))
-        return found
+            listings.append(EventListing(DISKS, f"{scope}/disks", disks))
+        return listings
 
     def check(self) -> str:
         for pages in (self._history(), self._open(), *([self._faults()] if self._disks else [])):
@@ -106,7 +106,7 @@ class SystemEvents:
                     region_id=self._region,
                     page_number=number,
                     page_size=PAGE,
-                    instance_event_cycle_status=["Executed", *OVER],
+                    instance_event_cycle_status=["Executed", *FINISHED],
                     event_publish_time=models.DescribeInstanceHistoryEventsRequestEventPublishTime(
                         start=since
                     ),
@@ -128,8 +128,8 @@ def _pages(page: Callable[[int], Any], kind: str) -> Iterator[dict[str, Any]]:
 
 def _joined(pages: Iterator[dict[str, Any]], kind: str) -> dict[str, Any]:
     """One answer that holds, of all pages, the entries that have something to tell."""
-    found = [entry for body in pages for entry in _entries(body, kind) if _tells(entry)]
-    return {f"{kind}Set": {f"{kind}Type": found}, "TotalCount": len(found)}
+    entries = [entry for body in pages for entry in _entries(body, kind) if _tells(entry)]
+    return {f"{kind}Set": {f"{kind}Type": entries}, "TotalCount": len(entries)}
 
 
 def _entries(body: dict[str, Any], kind: str) -> list[dict[str, Any]]:

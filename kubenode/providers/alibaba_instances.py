@@ -48,7 +48,7 @@ MOST_USER_DATA = 32768
 """Bytes, before they are encoded."""
 PAGE = 100
 MOST_PAGES = 1000
-UNDER_WAY = ("LastTokenProcessing", "IdempotentProcessing")
+IN_PROGRESS = ("LastTokenProcessing", "IdempotentProcessing")
 MISMATCH = ("IdempotentParameterMismatch", "IdempotenceParamNotMatch")
 NO_ROOM = (
     "InvalidVSwitchId.IpNotEnough",
@@ -87,19 +87,19 @@ class AlibabaInstances:
 
     def create(self, order: InstanceOrder) -> Instance:
         wanted = _request(self._region, order)
-        if found := self.find(order.cluster, order.token):
-            return found
+        if existing := self.find(order.cluster, order.token):
+            return existing
         still_wanted(NAME)
         try:
             made = self._ecs.run_instances(wanted).body
         except AlibabaCloudException as error:
-            if not _is(str(error.code), (*MISMATCH, *UNDER_WAY)):
+            if not _is(str(error.code), (*MISMATCH, *IN_PROGRESS)):
                 raise
             # It was asked for with other words, or just now; where it is, its tag shows soon.
-            if found := self.find(order.cluster, order.token):
-                return found
-            told = f"{error.code}: {order.token} was asked for before and is not seen yet"
-            raise InstanceError(NAME, ErrorCode.ABORTED, told) from error
+            if existing := self.find(order.cluster, order.token):
+                return existing
+            message = f"{error.code}: {order.token} was asked for before and is not seen yet"
+            raise InstanceError(NAME, ErrorCode.ABORTED, message) from error
         names = list((made.instance_id_sets and made.instance_id_sets.instance_id_set) or ())
         if len(names) != 1:
             raise InstanceError(
@@ -116,26 +116,28 @@ class AlibabaInstances:
 
     def get(self, provider_id: str) -> Instance | None:
         wanted = ids.ecs(provider_id).instance
-        found = self._pages(instance_ids=f'["{wanted}"]')
-        if found and found[0].instance_id != wanted:
-            told = f"asked for {wanted}, ECS answers {found[0].instance_id}"
-            raise InstanceError(NAME, ErrorCode.INTERNAL, told)
-        return self._instance(found[0]) if found else None
+        instances = self._pages(instance_ids=f'["{wanted}"]')
+        if instances and instances[0].instance_id != wanted:
+            message = f"asked for {wanted}, ECS answers {instances[0].instance_id}"
+            raise InstanceError(NAME, ErrorCode.INTERNAL, message)
+        return self._instance(instances[0]) if instances else None
 
     def find(self, cluster: str, token: str) -> Instance | None:
-        found = [
-            self._instance(one)
-            for one in self._pages(tag=_asked({CLUSTER_TAG: cluster, TOKEN_TAG: token}))
+        instances = [
+            self._instance(entry)
+            for entry in self._pages(
+                tag=_build_tag_filters({CLUSTER_TAG: cluster, TOKEN_TAG: token})
+            )
         ]
-        if len(found) > 1:
-            raise several(NAME, token, [one.provider_id for one in found])
-        return found[0] if found else None
+        if len(instances) > 1:
+            raise several(NAME, token, [entry.provider_id for entry in instances])
+        return instances[0] if instances else None
 
     def delete(self, provider_id: str, cluster: str) -> Deletion:
-        found = self.get(provider_id)
-        if found is None:
+        instance = self.get(provider_id)
+        if instance is None:
             return Deletion.GONE
-        self._checked(found, cluster)
+        self._checked(instance, cluster)
         still_wanted(NAME)
         try:
             self._ecs.delete_instance(
@@ -150,15 +152,18 @@ class AlibabaInstances:
         return Deletion.IN_PROGRESS
 
     def list(self, cluster: str) -> Sequence[Instance]:
-        return [self._instance(one) for one in self._pages(tag=_asked({CLUSTER_TAG: cluster}))]
+        return [
+            self._instance(entry)
+            for entry in self._pages(tag=_build_tag_filters({CLUSTER_TAG: cluster}))
+        ]
 
     def operate(
         self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
     ) -> None:
-        found, wanted = self.get(provider_id), ids.ecs(provider_id).instance
-        if found is None:
+        instance, wanted = self.get(provider_id), ids.ecs(provider_id).instance
+        if instance is None:
             raise NoSuchMachine(NAME, f"no instance {wanted} in {self._region}")
-        self._checked(found, cluster)
+        self._checked(instance, cluster)
         still_wanted(NAME)
         self._ecs.redeploy_instance(
             ecs.RedeployInstanceRequest(instance_id=wanted, force_stop=True)
@@ -176,45 +181,45 @@ class AlibabaInstances:
 
     def _pages(self, **which: Any) -> "Sequence[Any]":
         """All instances of `which`; none only if we may look."""
-        found: list[Any] = []
+        instances: list[Any] = []
         after = ""
         for _ in range(MOST_PAGES):
-            asked = ecs.DescribeInstancesRequest(
+            query = ecs.DescribeInstancesRequest(
                 region_id=self._region, max_results=PAGE, next_token=after or None, **which
             )
-            body = self._ecs.describe_instances(asked).body
-            found += (body.instances.instance if body.instances else None) or ()
+            body = self._ecs.describe_instances(query).body
+            instances += (body.instances.instance if body.instances else None) or ()
             after = body.next_token or ""
             if not after:
                 break
         else:
-            told = f"more than {MOST_PAGES * PAGE} instances: nobody has so many"
-            raise InstanceError(NAME, ErrorCode.INTERNAL, told)
-        if not found:
+            message = f"more than {MOST_PAGES * PAGE} instances: nobody has so many"
+            raise InstanceError(NAME, ErrorCode.INTERNAL, message)
+        if not instances:
             self._may_describe(which)
-        return found
+        return instances
 
     def _may_describe(self, which: "dict[str, Any]") -> None:
         """Raises what a dry run says if it would not be done."""
-        asked = ecs.DescribeInstancesRequest(region_id=self._region, dry_run=True, **which)
+        query = ecs.DescribeInstancesRequest(region_id=self._region, dry_run=True, **which)
         try:
-            self._ecs.describe_instances(asked)
+            self._ecs.describe_instances(query)
         except AlibabaCloudException as error:
             if error.code != ALLOWED:
                 raise
 
     def _checked(self, instance: Instance, cluster: str) -> None:
         if instance.cluster != cluster:
-            told = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
-            raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
+            message = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
+            raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, message)
 
-    def _instance(self, found: Any) -> Instance:
-        listed = (found.tags.tag if found.tags else None) or ()
+    def _instance(self, described: Any) -> Instance:
+        listed = (described.tags.tag if described.tags else None) or ()
         tags = {str(tag.tag_key): str(tag.tag_value or "") for tag in listed}
-        inside = found.vpc_attributes.private_ip_address if found.vpc_attributes else None
-        created, raw = found.creation_time, str(found.status)
+        inside = described.vpc_attributes.private_ip_address if described.vpc_attributes else None
+        created, raw = described.creation_time, str(described.status)
         return Instance(
-            provider_id=str(ids.Ecs(self._region, found.instance_id)),
+            provider_id=str(ids.Ecs(self._region, described.instance_id)),
             token=tags.get(TOKEN_TAG, ""),
             cluster=tags.get(CLUSTER_TAG, ""),
             state=STATES.get(raw, InstanceState.UNKNOWN),
@@ -231,7 +236,7 @@ def explain(error: Exception) -> ProviderError | None:
     if kind is None or not isinstance(error, AlibabaCloudException):
         return kind
     code = _meaning(error)
-    return kind if code is None else InstanceError(NAME, code, kind.told)
+    return kind if code is None else InstanceError(NAME, code, kind.message)
 
 
 def _meaning(error: AlibabaCloudException) -> ErrorCode | None:
@@ -242,7 +247,7 @@ def _meaning(error: AlibabaCloudException) -> ErrorCode | None:
         return ErrorCode.UNAUTHENTICATED
     if _is(code, NO_ROOM):
         return ErrorCode.RESOURCE_EXHAUSTED
-    if _is(code, (*UNDER_WAY, *MISMATCH)):
+    if _is(code, (*IN_PROGRESS, *MISMATCH)):
         return ErrorCode.ABORTED
     if code.endswith(".NotFound"):
         return ErrorCode.NOT_FOUND
@@ -252,10 +257,10 @@ def _meaning(error: AlibabaCloudException) -> ErrorCode | None:
 
 
 def _is(code: str, known: tuple[str, ...]) -> bool:
-    return any(code == one or code.startswith(f"{one}.") for one in known)
+    return any(code == prefix or code.startswith(f"{prefix}.") for prefix in known)
 
 
-def _asked(tags: dict[str, str]) -> list[Any]:
+def _build_tag_filters(tags: dict[str, str]) -> list[Any]:
     return [ecs.DescribeInstancesRequestTag(key=key, value=value) for key, value in tags.items()]
 
 
@@ -263,8 +268,8 @@ def _request(region: str, order: InstanceOrder) -> Any:
     """Of RunInstances. Raises InstanceError."""
     config = AlibabaConfig.model_validate(dict(order.config))
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
-        told = f"user data of {size} bytes: ECS takes {MOST_USER_DATA}; shorten the class's"
-        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, told)
+        message = f"user data of {size} bytes: ECS takes {MOST_USER_DATA}; shorten the class's"
+        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, message)
     return ecs.RunInstancesRequest(
         region_id=region,
         client_token=order.token,

@@ -48,7 +48,7 @@ STATES = {
 """InstanceState of the EC2 API."""
 HIBERNATED = "Client.UserInitiatedHibernate"
 """Its memory comes back when it is started, with whatever it was about to write: not dark."""
-LEFT_ALONE = frozenset({"HealthCheck", "ReplaceUnhealthy"})
+REPLACING_PROCESSES = frozenset({"HealthCheck", "ReplaceUnhealthy"})
 """Processes of a group: with one of them suspended it does not replace what is stopped."""
 LIFECYCLE = "lifecycle"
 """How the ID of an event begins that waits for the end of a lifecycle action: then hook, token."""
@@ -171,12 +171,12 @@ class Aws:
     def _instance(self, machine: ProviderMachine) -> Instance:
         wanted = ids.ec2(machine.provider_id).instance
         answer = self._ec2.describe_instances(InstanceIds=[wanted])
-        found = [i for r in answer["Reservations"] for i in r["Instances"]]
-        if not found:
+        instances = [i for r in answer["Reservations"] for i in r["Instances"]]
+        if not instances:
             raise NoSuchMachine(NAME, f"no instance {wanted} in {self._settings.region}")
-        if found[0]["InstanceId"] != wanted:
-            raise Refused(NAME, f"asked for {wanted}, EC2 answers {found[0]['InstanceId']}")
-        return found[0]
+        if instances[0]["InstanceId"] != wanted:
+            raise Refused(NAME, f"asked for {wanted}, EC2 answers {instances[0]['InstanceId']}")
+        return instances[0]
 
     def _checked(self, machine: ProviderMachine) -> Instance:
         """The instance, which is surely the Node's. Raises Refused."""
@@ -193,8 +193,10 @@ class Aws:
 
     def _suspended(self, group: str) -> set[str]:
         answer = self._scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
-        found = (p for g in answer["AutoScalingGroups"] for p in g.get("SuspendedProcesses", ()))
-        return {process["ProcessName"] for process in found}
+        processes = (
+            p for g in answer["AutoScalingGroups"] for p in g.get("SuspendedProcesses", ())
+        )
+        return {process["ProcessName"] for process in processes}
 
     def _group_leaves_alone(self, instance: str) -> None:
         """Raises Refused if a group would replace the instance once it is stopped."""
@@ -203,7 +205,7 @@ class Aws:
         member = self._member(instance)
         if member is None or member["LifecycleState"] == "Standby":
             return
-        if self._suspended(member["AutoScalingGroupName"]) & LEFT_ALONE:
+        if self._suspended(member["AutoScalingGroupName"]) & REPLACING_PROCESSES:
             return
         raise Refused(
             NAME,

@@ -89,16 +89,16 @@ NETWORK = (sdk.HTTPClientError, sdk.ConnectionError, sdk.MetadataRetrievalError)
 
 
 def explain(error: Exception) -> ProviderError | None:
-    told = plain(str(error))
+    message = plain(str(error))
     match error:
         case sdk.ClientError():
             return _answer(error)
         case _ if isinstance(error, NO_CREDENTIALS):
-            return Denied(NAME, told)
+            return Denied(NAME, message)
         case _ if isinstance(error, NETWORK):
-            return Unreachable(NAME, told)
+            return Unreachable(NAME, message)
         case sdk.BotoCoreError():
-            return Refused(NAME, told)
+            return Refused(NAME, message)
         case _:
             return None
 
@@ -106,17 +106,19 @@ def explain(error: Exception) -> ProviderError | None:
 def _answer(error: sdk.ClientError) -> ProviderError:
     answer = error.response
     code = str(answer.get("Error", {}).get("Code", ""))
-    told = plain(f"{code}: {answer.get('Error', {}).get('Message', '')}")
+    message = plain(f"{code}: {answer.get('Error', {}).get('Message', '')}")
     about = answer.get("ResponseMetadata", {})
     status = int(about.get("HTTPStatusCode", 0))
     if code in THROTTLED or status == 429:
-        return Throttled(NAME, told, retry_after(about.get("HTTPHeaders", {}).get("retry-after")))
+        return Throttled(
+            NAME, message, retry_after(about.get("HTTPHeaders", {}).get("retry-after"))
+        )
     if code in DENIED:
-        return Denied(NAME, told)
+        return Denied(NAME, message)
     if code in UNKNOWN_MACHINE:
-        return NoSuchMachine(NAME, told)
+        return NoSuchMachine(NAME, message)
     if code in BUSY:
-        return Busy(NAME, told)
+        return Busy(NAME, message)
     if code in BROKEN or status >= 500:
-        return Unreachable(NAME, told)
-    return Refused(NAME, told)
+        return Unreachable(NAME, message)
+    return Refused(NAME, message)

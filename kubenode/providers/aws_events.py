@@ -44,19 +44,19 @@ class InstanceStatuses:
         self._scope = scope(settings)
         self._client: Once[EC2Client] = Once(lambda: _ec2(settings))
 
-    def look(self) -> Sequence[EventListing]:
+    def list_events(self) -> Sequence[EventListing]:
         """Only instances with something to tell are kept: the others are most of them."""
-        found = [
+        statuses = [
             {
-                "InstanceId": one["InstanceId"],
-                "Events": one.get("Events", []),
-                "SystemStatus": one.get("SystemStatus", {}),
+                "InstanceId": status["InstanceId"],
+                "Events": status.get("Events", []),
+                "SystemStatus": status.get("SystemStatus", {}),
             }
             for number, page in enumerate(self._pages(PAGE))
-            for one in _bounded(number, page)["InstanceStatuses"]
-            if one.get("Events") or one.get("SystemStatus", {}).get("Status") == "impaired"
+            for status in _bounded(number, page)["InstanceStatuses"]
+            if status.get("Events") or status.get("SystemStatus", {}).get("Status") == "impaired"
         ]
-        return [EventListing(STATUS, self._scope, {"InstanceStatuses": found})]
+        return [EventListing(STATUS, self._scope, {"InstanceStatuses": statuses})]
 
     def check(self) -> str:
         next(iter(self._pages(5)), None)
@@ -93,8 +93,8 @@ class SqsQueue:
             VisibilityTimeout=HIDDEN,
         )
         return [
-            QueueMessage(one["MessageId"], one["ReceiptHandle"], QUEUE, one.get("Body", ""))
-            for one in answer.get("Messages", ())
+            QueueMessage(entry["MessageId"], entry["ReceiptHandle"], QUEUE, entry.get("Body", ""))
+            for entry in answer.get("Messages", ())
         ]
 
     def delete(self, messages: Sequence[QueueMessage]) -> None:
@@ -109,10 +109,10 @@ class SqsQueue:
             ],
         )
         if failed := answer.get("Failed"):
-            told = (
+            reason = (
                 f"{len(failed)} of {len(messages)} messages were not deleted: {failed[0]['Code']}"
             )
-            raise Unreachable(self.name, told)
+            raise Unreachable(self.name, reason)
 
     def check(self) -> str:
         """Reads no message, so that none is hidden from the operator."""

@@ -80,8 +80,8 @@ class AwsInstances:
 
     def create(self, order: InstanceOrder) -> Instance:
         request = _request(order)
-        if found := self._one(order.cluster, order.token):
-            return _alive(found, order)
+        if existing := self._find_instance(order.cluster, order.token):
+            return _alive(existing, order)
         still_wanted(NAME)
         try:
             answer = self._ec2.run_instances(**request)
@@ -89,35 +89,37 @@ class AwsInstances:
             if _code(error) != MISMATCH:
                 raise
             # It was asked for with other words; where it is, its tag shows soon.
-            if found := self._one(order.cluster, order.token):
-                return _alive(found, order)
-            told = f"{MISMATCH}: {order.token} was asked for before and is not seen yet"
-            raise InstanceError(NAME, ErrorCode.ABORTED, told) from error
+            if existing := self._find_instance(order.cluster, order.token):
+                return _alive(existing, order)
+            message = f"{MISMATCH}: {order.token} was asked for before and is not seen yet"
+            raise InstanceError(NAME, ErrorCode.ABORTED, message) from error
         return _alive(answer["Instances"][0], order)
 
     def get(self, provider_id: str) -> Instance | None:
-        found = self._described(provider_id)
-        return None if found is None or _ended(found) else _instance(found)
+        described = self._described(provider_id)
+        return None if described is None or _ended(described) else _instance(described)
 
     def find(self, cluster: str, token: str) -> Instance | None:
-        found = self._one(cluster, token)
-        return None if found is None or _ended(found) else _instance(found)
+        described = self._find_instance(cluster, token)
+        return None if described is None or _ended(described) else _instance(described)
 
     def delete(self, provider_id: str, cluster: str) -> Deletion:
-        found = self._described(provider_id)
-        if found is None or _ended(found):
+        described = self._described(provider_id)
+        if described is None or _ended(described):
             return Deletion.GONE
-        instance = _instance(found)
+        instance = _instance(described)
         if instance.cluster != cluster:
             raise _foreign(instance, cluster)
         if instance.state is not InstanceState.ENDING:
             still_wanted(NAME)
-            self._ec2.terminate_instances(InstanceIds=[found["InstanceId"]])
+            self._ec2.terminate_instances(InstanceIds=[described["InstanceId"]])
         return Deletion.IN_PROGRESS
 
     def list(self, cluster: str) -> Sequence[Instance]:
         return [
-            _instance(one) for one in self._all({f"tag:{CLUSTER_TAG}": cluster}) if not _ended(one)
+            _instance(entry)
+            for entry in self._all({f"tag:{CLUSTER_TAG}": cluster})
+            if not _ended(entry)
         ]
 
     def operate(
@@ -144,19 +146,19 @@ class AwsInstances:
             if _code(error) == UNKNOWN_INSTANCE:
                 return None
             raise
-        found = [i for r in answer["Reservations"] for i in r["Instances"]]
-        if found and found[0]["InstanceId"] != wanted:
-            told = f"asked for {wanted}, EC2 answers {found[0]['InstanceId']}"
-            raise InstanceError(NAME, ErrorCode.INTERNAL, told)
-        return found[0] if found else None
+        instances = [i for r in answer["Reservations"] for i in r["Instances"]]
+        if instances and instances[0]["InstanceId"] != wanted:
+            message = f"asked for {wanted}, EC2 answers {instances[0]['InstanceId']}"
+            raise InstanceError(NAME, ErrorCode.INTERNAL, message)
+        return instances[0] if instances else None
 
-    def _one(self, cluster: str, token: str) -> Mapping[str, Any] | None:
+    def _find_instance(self, cluster: str, token: str) -> Mapping[str, Any] | None:
         """One that lives, else one that has ended."""
-        found = self._all({f"tag:{CLUSTER_TAG}": cluster, f"tag:{TOKEN_TAG}": token})
-        living = [one for one in found if not _ended(one)]
+        instances = self._all({f"tag:{CLUSTER_TAG}": cluster, f"tag:{TOKEN_TAG}": token})
+        living = [entry for entry in instances if not _ended(entry)]
         if len(living) > 1:
-            raise several(NAME, token, [str(one["InstanceId"]) for one in living])
-        return next(iter([*living, *found]), None)
+            raise several(NAME, token, [str(entry["InstanceId"]) for entry in living])
+        return next(iter([*living, *instances]), None)
 
     def _all(self, wanted: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
         pages = self._ec2.get_paginator("describe_instances").paginate(
@@ -176,7 +178,9 @@ def explain(error: Exception) -> ProviderError | None:
         code = ErrorCode.UNAUTHENTICATED
     elif isinstance(error, sdk.ClientError):
         code = _meaning(_code(error))
-    return InstanceError(NAME, code, kind.told) if kind is not None and code is not None else kind
+    return (
+        InstanceError(NAME, code, kind.message) if kind is not None and code is not None else kind
+    )
 
 
 def _meaning(code: str) -> ErrorCode | None:
@@ -197,8 +201,8 @@ def _request(order: InstanceOrder) -> dict[str, Any]:
     """Of RunInstances. Raises InstanceError."""
     config = AwsConfig.model_validate(dict(order.config))
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
-        told = f"user data of {size} bytes: EC2 takes {MOST_USER_DATA}; shorten the class's"
-        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, told)
+        message = f"user data of {size} bytes: EC2 takes {MOST_USER_DATA}; shorten the class's"
+        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, message)
     tags = {"Name": order.name, **config.tags, **order.tags}
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     request: dict[str, Any] = {
@@ -232,36 +236,38 @@ def _request(order: InstanceOrder) -> dict[str, Any]:
     return request
 
 
-def _instance(found: Mapping[str, Any]) -> Instance:
-    tags = {tag["Key"]: tag.get("Value", "") for tag in found.get("Tags", ())}
-    raw, address = str(found["State"]["Name"]), str(found.get("PrivateIpAddress") or "")
+def _instance(described: Mapping[str, Any]) -> Instance:
+    tags = {tag["Key"]: tag.get("Value", "") for tag in described.get("Tags", ())}
+    raw, address = str(described["State"]["Name"]), str(described.get("PrivateIpAddress") or "")
     return Instance(
-        provider_id=str(ids.Ec2(found["Placement"]["AvailabilityZone"], found["InstanceId"])),
+        provider_id=str(
+            ids.Ec2(described["Placement"]["AvailabilityZone"], described["InstanceId"])
+        ),
         token=tags.get(TOKEN_TAG, ""),
         cluster=tags.get(CLUSTER_TAG, ""),
         state=STATES.get(raw, InstanceState.UNKNOWN),
         raw=raw,
         addresses=(address,) if address else (),
-        created_at=found.get("LaunchTime"),  # of its last start: it looks younger, never older
+        created_at=described.get("LaunchTime"),  # of its last start: it looks younger, never older
         tags=tags,
     )
 
 
-def _alive(found: Mapping[str, Any], order: InstanceOrder) -> Instance:
-    raw = found["State"]["Name"]
-    if _ended(found) or STATES.get(raw) is InstanceState.ENDING:
-        told = f"{found['InstanceId']}, made with token {order.token}, is {raw}"
-        raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
-    return _instance(found)
+def _alive(described: Mapping[str, Any], order: InstanceOrder) -> Instance:
+    raw = described["State"]["Name"]
+    if _ended(described) or STATES.get(raw) is InstanceState.ENDING:
+        message = f"{described['InstanceId']}, made with token {order.token}, is {raw}"
+        raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, message)
+    return _instance(described)
 
 
-def _ended(found: Mapping[str, Any]) -> bool:
-    return bool(found["State"]["Name"] == ENDED)
+def _ended(described: Mapping[str, Any]) -> bool:
+    return bool(described["State"]["Name"] == ENDED)
 
 
 def _foreign(instance: Instance, cluster: str) -> InstanceError:
-    told = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
-    return InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
+    message = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
+    return InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, message)
 
 
 def _code(error: sdk.ClientError) -> str:

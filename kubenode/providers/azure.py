@@ -87,8 +87,8 @@ class Azure:
         return subscription.lower() == self._settings.subscription.lower()
 
     def power(self, machine: ProviderMachine) -> Power:
-        seen = self._seen(machine)
-        return Power(seen.state, ", ".join(seen.codes), self._clock.now())
+        instance = self._read_instance(machine)
+        return Power(instance.state, ", ".join(instance.codes), self._clock.now())
 
     def off(self, machine: ProviderMachine, request: str) -> None:
         if not self._checked(machine).state.dark:
@@ -104,9 +104,9 @@ class Azure:
                 self._ask(machine, "begin_start")
 
     def reset(self, machine: ProviderMachine, request: str) -> None:
-        seen = self._checked(machine)
-        if seen.state.dark:
-            raise Refused(NAME, f"the machine is off ({', '.join(seen.codes)}): switch it on")
+        instance = self._checked(machine)
+        if instance.state.dark:
+            raise Refused(NAME, f"the machine is off ({', '.join(instance.codes)}): switch it on")
         self._ask(machine, "begin_restart")
 
     def replace(self, machine: ProviderMachine, request: str) -> None:
@@ -137,7 +137,7 @@ class Azure:
             ask = getattr(client.virtual_machines, what)
             ask(wanted.group, wanted.name, polling=False, **how)
 
-    def _seen(self, machine: ProviderMachine) -> AzureInstance:
+    def _read_instance(self, machine: ProviderMachine) -> AzureInstance:
         wanted, client = ids.azure(machine.provider_id), self._client.get()
         answer: Mapping[str, Any]
         if wanted.scale_set:
@@ -162,10 +162,10 @@ class Azure:
 
     def _checked(self, machine: ProviderMachine) -> AzureInstance:
         """What is seen of a machine that is surely the Node's. Raises Refused."""
-        seen = self._seen(machine)
-        if wrong := differs(machine.node, seen.names):
+        instance = self._read_instance(machine)
+        if wrong := differs(machine.node, instance.names):
             raise Refused(NAME, wrong)
-        return seen
+        return instance
 
 
 def compute_client(

@@ -39,7 +39,7 @@ FINAL = frozenset({
 def explain(error: Exception) -> ProviderError | None:
     match error:
         case sdk.ClientAuthenticationError():
-            return Denied(NAME, _told(error))
+            return Denied(NAME, _describe_error(error))
         case sdk.HttpResponseError() if error.status_code is not None:
             return _answer(error, error.status_code)
         case sdk.ServiceRequestError() | sdk.ServiceResponseError() | sdk.HttpResponseError():
@@ -51,30 +51,30 @@ def explain(error: Exception) -> ProviderError | None:
 
 
 def _answer(error: sdk.HttpResponseError, status: int) -> ProviderError:
-    code, told = _code(error), _told(error)
+    code, message = _code(error), _describe_error(error)
     headers = getattr(error.response, "headers", None) or {}
     if status == 429 or code == "TooManyRequests":
-        return Throttled(NAME, told, retry_after(headers.get("Retry-After")))
+        return Throttled(NAME, message, retry_after(headers.get("Retry-After")))
     if code == "RequestDisallowedByPolicy":
-        return Refused(NAME, told)
+        return Refused(NAME, message)
     if status in (401, 403) or code in NOT_OURS:
-        return Denied(NAME, told)
+        return Denied(NAME, message)
     if code in NO_CAPACITY:
-        return Busy(NAME, told)
+        return Busy(NAME, message)
     if status == 404:
-        return NoSuchMachine(NAME, told)
+        return NoSuchMachine(NAME, message)
     if status == 409 and code not in FINAL:
-        return Busy(NAME, told)
+        return Busy(NAME, message)
     if status == 408 or status >= 500:
-        return Unreachable(NAME, told)
-    return Refused(NAME, told)
+        return Unreachable(NAME, message)
+    return Refused(NAME, message)
 
 
 def _code(error: sdk.HttpResponseError) -> str:
     return str(getattr(error.error, "code", None) or "")
 
 
-def _told(error: sdk.HttpResponseError) -> str:
+def _describe_error(error: sdk.HttpResponseError) -> str:
     """Without the copies of the answer that the SDK appends."""
     message = str(getattr(error.error, "message", None) or error.message)
     code = _code(error)

@@ -35,16 +35,16 @@ class ResourceHealth:
         self._scope = f"{NAME}/{settings.subscription.lower()}"
         self._client = Once(lambda: _client(settings, credential))
 
-    def look(self) -> Sequence[EventListing]:
+    def list_events(self) -> Sequence[EventListing]:
         """Only machines with something to tell are kept: all others are available."""
-        found = [
+        statuses = [
             status
             for page in self._pages()
             for status in page
             if MACHINES in str(status.get("id", "")).lower()
             and (status.get("properties") or {}).get("availabilityState") != "Available"
         ]
-        return [EventListing(TRANSPORT, self._scope, {"value": found})]
+        return [EventListing(TRANSPORT, self._scope, {"value": statuses})]
 
     def check(self) -> str:
         next(self._pages(), None)

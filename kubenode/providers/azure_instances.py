@@ -75,17 +75,17 @@ class AzureInstances:
 
     def owns(self, provider_id: str) -> bool:
         try:
-            found = ids.azure(provider_id)
+            vm_id = ids.azure(provider_id)
         except ids.BadID:
             return False
-        ours = found.subscription.lower() == self._settings.subscription.lower()
-        return ours and not found.scale_set
+        ours = vm_id.subscription.lower() == self._settings.subscription.lower()
+        return ours and not vm_id.scale_set
 
     def create(self, order: InstanceOrder) -> Instance:
         group = AzureConfig.model_validate(dict(order.config)).resource_group
         wanted = request(order)
-        if found := self._named(group, order.name):
-            return self._ordered(found, order)
+        if existing := self._named(group, order.name):
+            return self._ordered(existing, order)
         still_wanted(NAME)
         try:
             made = self._machines.begin_create_or_update(
@@ -96,29 +96,29 @@ class AzureInstances:
                 polling=False,
             ).result()
         except sdk.ResourceExistsError:
-            found = self._named(group, order.name)
-            if found is None:
+            existing = self._named(group, order.name)
+            if existing is None:
                 raise
-            return self._ordered(found, order)
+            return self._ordered(existing, order)
         return self._ordered(made, order)
 
     def get(self, provider_id: str) -> Instance | None:
         wanted = ids.azure(provider_id)
-        found = self._named(wanted.group, wanted.name)
-        return None if found is None else self._instance(found)
+        described = self._named(wanted.group, wanted.name)
+        return None if described is None else self._instance(described)
 
     def find(self, cluster: str, token: str) -> Instance | None:
-        found = [one for one in self.list(cluster) if one.token == token]
-        if len(found) > 1:
-            raise several(NAME, token, [one.provider_id for one in found])
-        return found[0] if found else None
+        instances = [instance for instance in self.list(cluster) if instance.token == token]
+        if len(instances) > 1:
+            raise several(NAME, token, [instance.provider_id for instance in instances])
+        return instances[0] if instances else None
 
     def delete(self, provider_id: str, cluster: str) -> Deletion:
-        found = self.get(provider_id)
-        if found is None:
+        instance = self.get(provider_id)
+        if instance is None:
             return Deletion.GONE
-        self._checked(found, cluster)
-        if found.state is not InstanceState.ENDING:
+        self._checked(instance, cluster)
+        if instance.state is not InstanceState.ENDING:
             wanted = ids.azure(provider_id)
             still_wanted(NAME)
             self._machines.begin_delete(wanted.group, wanted.name, polling=False)
@@ -126,16 +126,16 @@ class AzureInstances:
 
     def list(self, cluster: str) -> Sequence[Instance]:
         """The resource manager has no way to ask for a tag: all of the subscription are read."""
-        found = (self._instance(one) for one in self._machines.list_all())
-        return [one for one in found if one.cluster == cluster]
+        instances = (self._instance(entry) for entry in self._machines.list_all())
+        return [entry for entry in instances if entry.cluster == cluster]
 
     def operate(
         self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
     ) -> None:
-        found, wanted = self.get(provider_id), ids.azure(provider_id)
-        if found is None:
+        instance, wanted = self.get(provider_id), ids.azure(provider_id)
+        if instance is None:
             raise NoSuchMachine(NAME, f"no machine {wanted.name} in {wanted.group}")
-        self._checked(found, cluster)
+        self._checked(instance, cluster)
         ask: Callable[..., Any] = getattr(self._machines, OPERATIONS[operation])
         still_wanted(NAME)
         ask(wanted.group, wanted.name, polling=False)
@@ -154,45 +154,47 @@ class AzureInstances:
 
     def _named(self, group: str, name: str) -> Mapping[str, Any] | None:
         try:
-            found: Mapping[str, Any] = self._machines.get(group, name, expand="instanceView")
+            described: Mapping[str, Any] = self._machines.get(group, name, expand="instanceView")
         except sdk.ResourceNotFoundError as error:
             if getattr(error.error, "code", None) in NOT_OURS:
                 raise
             return None
-        if str(found.get("name") or "").lower() != name.lower():
-            told = f"asked for {name}, Azure answers {found.get('name')!r}"
-            raise InstanceError(NAME, ErrorCode.INTERNAL, told)
-        return found
+        if str(described.get("name") or "").lower() != name.lower():
+            message = f"asked for {name}, Azure answers {described.get('name')!r}"
+            raise InstanceError(NAME, ErrorCode.INTERNAL, message)
+        return described
 
-    def _ordered(self, found: Mapping[str, Any], order: InstanceOrder) -> Instance:
+    def _ordered(self, described: Mapping[str, Any], order: InstanceOrder) -> Instance:
         """The instance that has the name, if it is the one that was ordered."""
-        instance = self._instance(found)
+        instance = self._instance(described)
         same = (instance.cluster, instance.token) == (order.cluster, order.token)
         match same, instance.state is InstanceState.ENDING:
             case True, False:
                 return instance
             case True, True:
-                told = f"{order.name}, made with token {order.token}, is being deleted"
-                raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
+                message = f"{order.name}, made with token {order.token}, is being deleted"
+                raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, message)
             case False, True:
-                told = f"another machine {order.name} is still being deleted"
-                raise InstanceError(NAME, ErrorCode.ABORTED, told)
+                message = f"another machine {order.name} is still being deleted"
+                raise InstanceError(NAME, ErrorCode.ABORTED, message)
             case _:
-                told = f"a machine {order.name} is there and was not made with token {order.token}"
-                raise InstanceError(NAME, ErrorCode.ALREADY_EXISTS, told)
+                message = (
+                    f"a machine {order.name} is there and was not made with token {order.token}"
+                )
+                raise InstanceError(NAME, ErrorCode.ALREADY_EXISTS, message)
 
     def _checked(self, instance: Instance, cluster: str) -> None:
         if instance.cluster != cluster:
-            told = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
-            raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, told)
+            message = f"{instance.provider_id} was not made for cluster {cluster}: it is left alone"
+            raise InstanceError(NAME, ErrorCode.FAILED_PRECONDITION, message)
 
-    def _instance(self, found: Mapping[str, Any]) -> Instance:
-        tags = {str(key): str(value) for key, value in (found.get("tags") or {}).items()}
-        about = found.get("properties") or {}
+    def _instance(self, described: Mapping[str, Any]) -> Instance:
+        tags = {str(key): str(value) for key, value in (described.get("tags") or {}).items()}
+        about = described.get("properties") or {}
         created = about.get("timeCreated")
         state, raw = _state(about)
         return Instance(
-            provider_id=str(_canonical(str(found["id"]))),
+            provider_id=str(_canonical(str(described["id"]))),
             token=tags.get(TOKEN_TAG, ""),
             cluster=tags.get(CLUSTER_TAG, ""),
             state=state,
@@ -204,8 +206,8 @@ class AzureInstances:
 
 def _canonical(resource: str) -> ids.AzureVM:
     """As the cloud controller manager writes it: the group's name in lower case."""
-    found = ids.azure(f"azure://{resource}")
-    return replace(found, group=found.group.lower())
+    vm_id = ids.azure(f"azure://{resource}")
+    return replace(vm_id, group=vm_id.group.lower())
 
 
 def _state(about: Mapping[str, Any]) -> tuple[InstanceState, str]:
@@ -219,8 +221,8 @@ def _state(about: Mapping[str, Any]) -> tuple[InstanceState, str]:
     if len(known) == 1:
         return known[0], ", ".join(codes)
     if provisioning.lower() == "failed" and codes and not known:
-        words = (str(s.get("message") or "") for s in statuses if "failed" in s.get("code", ""))
-        return InstanceState.FAILED, plain(" ".join([provisioning, *words]))
+        messages = (str(s.get("message") or "") for s in statuses if "failed" in s.get("code", ""))
+        return InstanceState.FAILED, plain(" ".join([provisioning, *messages]))
     return InstanceState.UNKNOWN, ", ".join(codes) or provisioning
 
 
@@ -230,7 +232,7 @@ def explain(error: Exception) -> ProviderError | None:
     if kind is None or not isinstance(error, sdk.AzureError):
         return kind
     code = _meaning(error)
-    return kind if code is None else InstanceError(NAME, code, kind.told)
+    return kind if code is None else InstanceError(NAME, code, kind.message)
 
 
 def _meaning(error: sdk.AzureError) -> ErrorCode | None:

@@ -18,11 +18,11 @@ def request(order: InstanceOrder) -> dict[str, Any]:
     """The machine, as the resource manager writes it. Raises InstanceError."""
     config = AzureConfig.model_validate(dict(order.config))
     if len(order.name) > LONGEST_NAME:
-        told = f"name {order.name!r}: Azure takes {LONGEST_NAME} characters"
-        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, told)
+        message = f"name {order.name!r}: Azure takes {LONGEST_NAME} characters"
+        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, message)
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
-        told = f"user data of {size} bytes: Azure takes {MOST_USER_DATA}; shorten the class's"
-        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, told)
+        message = f"user data of {size} bytes: Azure takes {MOST_USER_DATA}; shorten the class's"
+        raise InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, message)
     wanted: dict[str, Any] = {
         "location": config.location,
         "tags": {**config.tags, **order.tags},

@@ -57,5 +57,5 @@ def inside(host: str, places: Iterable[str]) -> bool:
         return any(
             name == place or name.endswith(f".{place}") for place in places if not network(place)
         )
-    found = (network(place) for place in places)
-    return any(address in net for net in found if net is not None)
+    networks = (network(place) for place in places)
+    return any(address in net for net in networks if net is not None)

@@ -114,7 +114,7 @@ class AzureConfig(Tagged):
         return value
 
     @model_validator(mode="after")
-    def _one_image(self) -> "AzureConfig":
+    def _check_image(self) -> "AzureConfig":
         if (self.image is None) == (self.image_id == ""):
             raise refusal("name one image: `image` of the marketplace, or `imageID`", "image")
         return self

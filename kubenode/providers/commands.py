@@ -17,7 +17,7 @@ from kubenode.providers.errors import Throttled, Unreachable
 from kubenode.providers.messages import plain
 
 AT_A_TIME = 16
-MOST_UNDER_WAY = 256
+MAX_IN_FLIGHT = 256
 COME_AGAIN = timedelta(seconds=5)
 OUTPUT = 4096
 """Bytes of each output that are read, unless told; the rest is dropped."""
@@ -26,17 +26,17 @@ OUTPUT = 4096
 @dataclass(frozen=True, slots=True)
 class Ended:
     """code  it ended with
-    said  on its output, complained on its error output: the beginning of it
+    output  on its output, complained on its error output: the beginning of it
     """
 
     code: int
-    said: str
+    output: str
     complained: str
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """For people, without secrets."""
-        about = plain(self.complained or self.said) or "without a word"
+        about = plain(self.complained or self.output) or "without a word"
         return f"the command ended with {self.code}: {about}"
 
 
@@ -45,13 +45,13 @@ class ProviderCommand:
     timeout  for one run
     """
 
-    def __init__(self, provider: str, words: Sequence[str], timeout: timedelta) -> None:
-        if not words:
+    def __init__(self, provider: str, command: Sequence[str], timeout: timedelta) -> None:
+        if not command:
             raise ValueError("command of provider local is empty: give the program to run")
-        self._provider, self._words = provider, tuple(words)
+        self._provider, self._command = provider, tuple(command)
         self._seconds = timeout.total_seconds()
         self._slots = asyncio.Semaphore(AT_A_TIME)
-        self._under_way = 0
+        self._in_flight = 0
 
     async def run(
         self,
@@ -61,45 +61,45 @@ class ProviderCommand:
         output: int = OUTPUT,
     ) -> Ended:
         """Raises Throttled, and Unreachable where nobody knows how it ended."""
-        if self._under_way >= MOST_UNDER_WAY:
-            told = f"{self._under_way} commands of ours are under way already"
-            raise Throttled(self._provider, told, COME_AGAIN)
-        self._under_way += 1
+        if self._in_flight >= MAX_IN_FLIGHT:
+            message = f"{self._in_flight} commands of ours are under way already"
+            raise Throttled(self._provider, message, COME_AGAIN)
+        self._in_flight += 1
         try:
             async with self._slots:
-                words = (*self._words, *arguments)
-                return await self._called(words, {**os.environ, **(env or {})}, stdin, output)
+                command = (*self._command, *arguments)
+                return await self._called(command, {**os.environ, **(env or {})}, stdin, output)
         finally:
-            self._under_way -= 1
+            self._in_flight -= 1
 
     async def _called(
-        self, words: tuple[str, ...], env: Mapping[str, str], stdin: str, output: int
+        self, command: tuple[str, ...], env: Mapping[str, str], stdin: str, output: int
     ) -> Ended:
         try:
-            child = await _start(words, env, stdin=PIPE if stdin else DEVNULL)
+            child = await _start(command, env, stdin=PIPE if stdin else DEVNULL)
         except (OSError, ValueError) as error:
-            told = f"command {words[0]} does not start: {error}"
-            raise Unreachable(self._provider, told) from error
+            message = f"command {command[0]} does not start: {error}"
+            raise Unreachable(self._provider, message) from error
         try:
             async with asyncio.timeout(self._seconds):
-                _, said, complained = await asyncio.gather(
+                _, printed, complained = await asyncio.gather(
                     _feed(child.stdin, stdin),
                     _read(child.stdout, output),
                     _read(child.stderr, OUTPUT),
                 )
-                return Ended(await child.wait(), said, complained)
+                return Ended(await child.wait(), printed, complained)
         except TimeoutError as error:
-            told = f"the command did not end within {self._seconds:g} s"
-            raise Unreachable(self._provider, told) from error
+            message = f"the command did not end within {self._seconds:g} s"
+            raise Unreachable(self._provider, message) from error
         finally:
             await _end(child)
 
 
-async def _start(words: tuple[str, ...], env: Mapping[str, str], stdin: int) -> Process:
+async def _start(command: tuple[str, ...], env: Mapping[str, str], stdin: int) -> Process:
     """A cancelled start is waited for: what it began would go on without us."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
-            *words, stdin=stdin, stdout=PIPE, stderr=PIPE, env=env, process_group=0
+            *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=env, process_group=0
         )
     )
     try:
@@ -123,10 +123,10 @@ async def _feed(stream: asyncio.StreamWriter | None, text: str) -> None:
 
 async def _read(stream: asyncio.StreamReader | None, most: int) -> str:
     """To the end, so that the command never waits for us; the beginning of it."""
-    kept = b""
+    content = b""
     while stream is not None and (part := await stream.read(1 << 16)):
-        kept = (kept + part)[:most]
-    return kept.decode(errors="replace").strip()
+        content = (content + part)[:most]
+    return content.decode(errors="replace").strip()
 
 
 async def _end(child: Process) -> None:

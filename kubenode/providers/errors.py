@@ -5,13 +5,13 @@ from datetime import timedelta
 
 class ProviderError(Exception):
     """provider  its name
-    told      the provider's own code and words, without secrets
+    message      the provider's own code and words, without secrets
     """
 
-    def __init__(self, provider: str, told: str) -> None:
-        super().__init__(f"{provider}: {told}")
+    def __init__(self, provider: str, message: str) -> None:
+        super().__init__(f"{provider}: {message}")
         self.provider = provider
-        self.told = told
+        self.message = message
 
 
 class Unreachable(ProviderError):
@@ -21,8 +21,8 @@ class Unreachable(ProviderError):
 class Throttled(ProviderError):
     """Too many requests. `after`: when to come again, None if it does not say."""
 
-    def __init__(self, provider: str, told: str, after: timedelta | None = None) -> None:
-        super().__init__(provider, told)
+    def __init__(self, provider: str, message: str, after: timedelta | None = None) -> None:
+        super().__init__(provider, message)
         self.after = after
 
 

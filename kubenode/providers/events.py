@@ -60,7 +60,7 @@ class EventList(EventSource, Protocol):
 
     every: timedelta
 
-    async def look(self) -> Sequence[EventListing]:
+    async def list_events(self) -> Sequence[EventListing]:
         """All pages. What cannot be read to the end is an error, never a short list."""
         ...
 

@@ -97,14 +97,14 @@ class Gcp:
         if _state(instance).dark:
             return
         self._group_leaves_alone(instance)
-        asked = compute_v1.StopInstanceRequest(
+        api_request = compute_v1.StopInstanceRequest(
             **self._named(machine),
             request_id=_unique(request, "off"),
             no_graceful_shutdown=True,
             discard_local_ssd=self._settings.discard_local_ssd,
         )
         still_wanted(NAME)
-        self._clients.get().instances.stop_unary(asked, **self._how)
+        self._clients.get().instances.stop_unary(api_request, **self._how)
 
     def on(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
@@ -112,11 +112,11 @@ class Gcp:
             case PowerState.ON | PowerState.STARTING:
                 return
             case PowerState.OFF:
-                asked = compute_v1.StartInstanceRequest(
+                api_request = compute_v1.StartInstanceRequest(
                     **self._named(machine), request_id=_unique(request, "on")
                 )
                 still_wanted(NAME)
-                self._clients.get().instances.start_unary(asked, **self._how)
+                self._clients.get().instances.start_unary(api_request, **self._how)
             case PowerState.STOPPING:
                 raise Busy(NAME, f"the instance is {instance.status}")
             case _:
@@ -126,11 +126,11 @@ class Gcp:
         instance = self._checked(machine)
         if _state(instance).dark:
             raise Refused(NAME, f"the instance is off ({instance.status}): switch it on")
-        asked = compute_v1.ResetInstanceRequest(
+        api_request = compute_v1.ResetInstanceRequest(
             **self._named(machine), request_id=_unique(request, "reset")
         )
         still_wanted(NAME)
-        self._clients.get().instances.reset_unary(asked, **self._how)
+        self._clients.get().instances.reset_unary(api_request, **self._how)
 
     def replace(self, machine: ProviderMachine, request: str) -> None:
         instance = self._checked(machine)
@@ -180,11 +180,11 @@ class Gcp:
                 return
             case "PENDING" if maintenance.can_reschedule:
                 began = f"{machine.provider_id}/{maintenance.window_start_time}"
-                asked = compute_v1.PerformMaintenanceInstanceRequest(
+                api_request = compute_v1.PerformMaintenanceInstanceRequest(
                     **self._named(machine), request_id=_unique(began, "maintenance")
                 )
                 still_wanted(NAME)
-                self._clients.get().instances.perform_maintenance_unary(asked, **self._how)
+                self._clients.get().instances.perform_maintenance_unary(api_request, **self._how)
             case "PENDING":
                 raise Refused(NAME, "this maintenance cannot be started early: it keeps its window")
             case _:
@@ -203,10 +203,12 @@ class Gcp:
         return {"project": wanted.project, "zone": wanted.zone, "instance": wanted.name}
 
     def _instance(self, machine: ProviderMachine) -> compute_v1.Instance:
-        asked = compute_v1.GetInstanceRequest(**self._named(machine))
-        instance = self._clients.get().instances.get(asked, **self._how)
-        if instance.name != asked.instance:
-            raise Refused(NAME, f"asked for {asked.instance}, Google answers {instance.name!r}")
+        api_request = compute_v1.GetInstanceRequest(**self._named(machine))
+        instance = self._clients.get().instances.get(api_request, **self._how)
+        if instance.name != api_request.instance:
+            raise Refused(
+                NAME, f"asked for {api_request.instance}, Google answers {instance.name!r}"
+            )
         return instance
 
     def _checked(self, machine: ProviderMachine) -> compute_v1.Instance:
@@ -224,20 +226,20 @@ class Gcp:
             return
         project, clients = self._settings.project, self._clients.get()
         if group.zone:
-            found = clients.zonal.get(
+            manager = clients.zonal.get(
                 project=project,
                 zone=group.zone,
                 instance_group_manager=group.name,
                 **self._how,
             )
         else:
-            found = clients.regional.get(
+            manager = clients.regional.get(
                 project=project,
                 region=group.region,
                 instance_group_manager=group.name,
                 **self._how,
             )
-        if found.instance_lifecycle_policy.default_action_on_failure == "DO_NOTHING":
+        if manager.instance_lifecycle_policy.default_action_on_failure == "DO_NOTHING":
             return
         raise Refused(
             NAME,
@@ -261,10 +263,10 @@ def _namesake(machine: ProviderMachine, instance: compute_v1.Instance) -> str:
 
 def _group(instance: compute_v1.Instance) -> ManagedGroup | None:
     created_by = (item.value for item in instance.metadata.items if item.key == "created-by")
-    found = _CREATOR.fullmatch(next(created_by, ""))
-    if found is None:
+    match = _CREATOR.fullmatch(next(created_by, ""))
+    if match is None:
         return None
-    kind, place, name = found.groups()
+    kind, place, name = match.groups()
     return ManagedGroup(name, zone=place) if kind == "zones" else ManagedGroup(name, region=place)
 
 

@@ -34,16 +34,16 @@ NOT_READY = frozenset({"resourceInUseByAnotherResource", "resourceNotReady", "op
 
 
 def explain(error: Exception) -> ProviderError | None:
-    told = plain(str(error))
+    message = plain(str(error))
     match error:
         case api.GoogleAPICallError() if error.code is not None:
             return _answer(error, int(error.code))
         case auth.TransportError():
-            return Unreachable(NAME, told)
+            return Unreachable(NAME, message)
         case auth.GoogleAuthError():
-            return Denied(NAME, told)
+            return Denied(NAME, message)
         case api.GoogleAPIError() | requests.RequestException():
-            return Unreachable(NAME, told)
+            return Unreachable(NAME, message)
         case _:
             return None
 
@@ -52,18 +52,18 @@ def _answer(error: api.GoogleAPICallError, status: int) -> ProviderError:
     details = [e for e in error.errors if isinstance(e, Mapping)]
     reasons = {str(e["reason"]) for e in details if "reason" in e}
     # The SDK puts the request's address before the words, and the address names the instance.
-    words = next((str(e["message"]) for e in details if "message" in e), error.message)
-    told = plain(f"{status} {' '.join(sorted(reasons))}: {words}")
+    detail = next((str(e["message"]) for e in details if "message" in e), error.message)
+    message = plain(f"{status} {' '.join(sorted(reasons))}: {detail}")
     if status == 429 or reasons & THROTTLED:
         headers = getattr(error.response, "headers", None) or {}
-        return Throttled(NAME, told, retry_after(headers.get("Retry-After")))
+        return Throttled(NAME, message, retry_after(headers.get("Retry-After")))
     if status in (401, 403):
-        return Denied(NAME, told)
+        return Denied(NAME, message)
     if status == 404:
         # A project that is not found tells of the credentials, not of the machine.
-        return NoSuchMachine(NAME, told) if "/instances/" in words else Denied(NAME, told)
-    if status == 409 or reasons & NOT_READY or "POOL_EXHAUSTED" in words:
-        return Busy(NAME, told)
+        return NoSuchMachine(NAME, message) if "/instances/" in detail else Denied(NAME, message)
+    if status == 409 or reasons & NOT_READY or "POOL_EXHAUSTED" in detail:
+        return Busy(NAME, message)
     if status == 408 or status >= 500:
-        return Unreachable(NAME, told)
-    return Refused(NAME, told)
+        return Unreachable(NAME, message)
+    return Refused(NAME, message)

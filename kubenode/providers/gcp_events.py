@@ -52,14 +52,16 @@ class Maintenance:
         self._how: Any = {"retry": AGAIN, "timeout": settings.read_timeout.total_seconds()}
         self._client = Once(lambda: _client(settings, credentials))
 
-    def look(self) -> Sequence[EventListing]:
-        found: list[dict[str, Any]] = []
+    def list_events(self) -> Sequence[EventListing]:
+        instances: list[dict[str, Any]] = []
         whole = True
         for _, zone in self._zones(PAGE):
             whole &= _code(zone) in NO_RESULTS
-            found += (_described(one) for one in zone.instances if _has_maintenance(one))
+            instances += (
+                _described(instance) for instance in zone.instances if _has_maintenance(instance)
+            )
         scope = f"{NAME}/{self._project}"
-        return [EventListing(TRANSPORT, scope, {"items": found}, whole)]
+        return [EventListing(TRANSPORT, scope, {"items": instances}, whole)]
 
     def check(self) -> str:
         next(self._zones(1), None)
@@ -73,8 +75,10 @@ class Maintenance:
             client.transport.close()  # type: ignore[no-untyped-call]
 
     def _zones(self, size: int) -> Iterator[tuple[str, compute_v1.InstancesScopedList]]:
-        asked = compute_v1.AggregatedListInstancesRequest(project=self._project, max_results=size)
-        pages = self._client.get().aggregated_list(asked, **self._how).pages
+        api_request = compute_v1.AggregatedListInstancesRequest(
+            project=self._project, max_results=size
+        )
+        pages = self._client.get().aggregated_list(api_request, **self._how).pages
         for number, page in enumerate(pages):
             if number >= MOST_PAGES:
                 raise Unreachable(NAME, f"the list has more than {MOST_PAGES} pages")
@@ -91,12 +95,12 @@ def _has_maintenance(instance: compute_v1.Instance) -> bool:
 
 def _described(instance: compute_v1.Instance) -> dict[str, Any]:
     maintenance = instance.resource_status.upcoming_maintenance
-    told = compute_v1.UpcomingMaintenance.to_json(
+    encoded = compute_v1.UpcomingMaintenance.to_json(
         maintenance, preserving_proto_field_name=False, always_print_fields_with_no_presence=False
     )
     return {
         "selfLink": instance.self_link,
-        "resourceStatus": {"upcomingMaintenance": json.loads(told)},
+        "resourceStatus": {"upcomingMaintenance": json.loads(encoded)},
     }
 
 

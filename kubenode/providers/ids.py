@@ -78,8 +78,8 @@ _ECS = re.compile(r"(?:alicloud://)?([a-z]{2}-[a-z0-9-]{2,60})\.(i-[0-9a-z]{8,40
 
 def ec2(text: str) -> Ec2:
     """Raises BadID, as all of these do."""
-    found = _whole(_EC2, text, "aws:///ZONE/i-0123456789abcdef0")
-    return Ec2(found[1], found[2])
+    match = _whole(_EC2, text, "aws:///ZONE/i-0123456789abcdef0")
+    return Ec2(match[1], match[2])
 
 
 def azure(text: str) -> AzureVM:
@@ -88,21 +88,21 @@ def azure(text: str) -> AzureVM:
         "azure:///subscriptions/UUID/resourceGroups/GROUP/providers/Microsoft.Compute"
         "/virtualMachines/NAME or …/virtualMachineScaleSets/SET/virtualMachines/NUMBER"
     )
-    found = _whole(_AZURE, text, form)
-    scale_set, name = found[3] or "", found[4]
+    match = _whole(_AZURE, text, form)
+    scale_set, name = match[3] or "", match[4]
     if scale_set and not name.isdecimal():
-        raise BadID(_said(text, form))
-    return AzureVM(found[1], found[2], name, scale_set)
+        raise BadID(_describe_mismatch(text, form))
+    return AzureVM(match[1], match[2], name, scale_set)
 
 
 def gce(text: str) -> Gce:
-    found = _whole(_GCE, text, "gce://PROJECT/ZONE/NAME")
-    return Gce(found[1], found[2], found[3])
+    match = _whole(_GCE, text, "gce://PROJECT/ZONE/NAME")
+    return Gce(match[1], match[2], match[3])
 
 
 def ecs(text: str) -> Ecs:
-    found = _whole(_ECS, text, "REGION.i-… or alicloud://REGION.i-…")
-    return Ecs(found[1], found[2])
+    match = _whole(_ECS, text, "REGION.i-… or alicloud://REGION.i-…")
+    return Ecs(match[1], match[2])
 
 
 def in_region(zone: str, region: str) -> bool:
@@ -112,12 +112,12 @@ def in_region(zone: str, region: str) -> bool:
 
 
 def _whole(form: re.Pattern[str], text: str, wanted: str) -> re.Match[str]:
-    found = form.fullmatch(text) if len(text) <= LONGEST else None
-    if found is None:
-        raise BadID(_said(text, wanted))
-    return found
+    match = form.fullmatch(text) if len(text) <= LONGEST else None
+    if match is None:
+        raise BadID(_describe_mismatch(text, wanted))
+    return match
 
 
-def _said(text: str, wanted: str) -> str:
+def _describe_mismatch(text: str, wanted: str) -> str:
     shown = text if len(text) <= 100 else f"{text[:100]}…"
     return f"providerID {shown!r} does not have the form {wanted}"

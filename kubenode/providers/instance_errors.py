@@ -38,4 +38,4 @@ def coded(error: ProviderError, name: str, *, changes: bool) -> InstanceError:
         after = error.after if isinstance(error, Throttled) else None
     if code is ErrorCode.UNKNOWN and not changes:
         code = ErrorCode.UNAVAILABLE
-    return InstanceError(name, code, error.told, after)
+    return InstanceError(name, code, error.message, after)

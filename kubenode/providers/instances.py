@@ -57,22 +57,22 @@ class ErrorCode(StrEnum):
 
 class InstanceError(ProviderError):
     """provider  its name in the providers file
-    told      the provider's own words, without secrets
-    after     when to come again, None if it does not say
+    message  the provider's own words, without secrets
+    after    when to come again, None if it does not say
     """
 
     def __init__(
-        self, provider: str, code: ErrorCode, told: str, after: timedelta | None = None
+        self, provider: str, code: ErrorCode, message: str, after: timedelta | None = None
     ) -> None:
-        super().__init__(provider, f"{code}: {told}")
-        self.code, self.told, self.after = code, told, after
+        super().__init__(provider, f"{code}: {message}")
+        self.code, self.message, self.after = code, message, after
 
 
 def several(provider: str, token: str, names: Sequence[str]) -> InstanceError:
     """More than one instance carries a token that is for one: a person ends the others."""
-    told = f"{len(names)} instances carry token {token}: end all but one of"
+    message = f"{len(names)} instances carry token {token}: end all but one of"
     return InstanceError(
-        provider, ErrorCode.FAILED_PRECONDITION, f"{told} {', '.join(sorted(names))}"
+        provider, ErrorCode.FAILED_PRECONDITION, f"{message} {', '.join(sorted(names))}"
     )
 
 
@@ -89,12 +89,12 @@ class On(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Next:
     """after  from now; of NOTHING None
-    look   whether it may have taken effect: `find` the token before anything is asked again
+    find_first   whether it may have taken effect: `find` the token before anything is asked again
     """
 
     on: On
     after: timedelta | None
-    look: bool = False
+    find_first: bool = False
 
 
 _SHORT = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.ABORTED, ErrorCode.INTERNAL})
@@ -102,17 +102,17 @@ _OPEN = frozenset({ErrorCode.UNKNOWN, ErrorCode.DEADLINE_EXCEEDED})
 _CREDENTIALS = frozenset({ErrorCode.UNAUTHENTICATED, ErrorCode.PERMISSION_DENIED})
 
 
-def next_try(code: ErrorCode, attempt: int, told: timedelta | None = None) -> Next:
+def next_try(code: ErrorCode, attempt: int, retry_after: timedelta | None = None) -> Next:
     """What follows from the `attempt`-th failure in a row (1 is the first).
 
-    told  the provider's own word for when to come again: never sooner than that
+    retry_after  the provider's own word for when to come again: never sooner than that
     """
     if code in _SHORT or code in _OPEN:
         doubled = FIRST_WAIT * 2 ** min(max(attempt - 1, 0), 16)
-        wait = max(min(doubled, LONGEST_WAIT), told or timedelta())
-        return Next(On.TIME, wait, look=code in _OPEN)
+        wait = max(min(doubled, LONGEST_WAIT), retry_after or timedelta())
+        return Next(On.TIME, wait, find_first=code in _OPEN)
     if code is ErrorCode.RESOURCE_EXHAUSTED:
-        return Next(On.TIME, max(NO_ROOM_WAIT, told or timedelta()))
+        return Next(On.TIME, max(NO_ROOM_WAIT, retry_after or timedelta()))
     if code in _CREDENTIALS:
         return Next(On.CREDENTIALS, LONGEST_WAIT)
     return Next(On.NOTHING, None)
@@ -266,19 +266,19 @@ class InstanceProviders:
 
         Raises InstanceError with UNAUTHENTICATED: the file may come to have it.
         """
-        found = [
-            one
-            for one in self._providers
-            if one.provider == provider and credentials in ("", one.name)
+        matches = [
+            candidate
+            for candidate in self._providers
+            if candidate.provider == provider and credentials in ("", candidate.name)
         ]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(one.name for one in found)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            names = ", ".join(candidate.name for candidate in matches)
             raise InstanceError(
                 provider,
                 ErrorCode.UNAUTHENTICATED,
-                f"the operator's providers file has {len(found)} of type {provider}: name one of"
+                f"the operator's providers file has {len(matches)} of type {provider}: name one of"
                 f" {names} in credentialsRef",
             )
         wanted = f"{credentials!r} of type {provider}" if credentials else f"of type {provider}"
@@ -290,8 +290,8 @@ class InstanceProviders:
 
     def owner(self, provider_id: str) -> Instances | None:
         """Whose the instance is, when its class is not there any more."""
-        return next((one for one in self._providers if one.owns(provider_id)), None)
+        return next((provider for provider in self._providers if provider.owns(provider_id)), None)
 
     async def close(self) -> None:
-        for one in self._providers:
-            await one.close()
+        for provider in self._providers:
+            await provider.close()

@@ -72,10 +72,10 @@ class Local:
         return machine.provider_id.startswith(self._prefix)
 
     async def power(self, machine: ProviderMachine) -> Power:
-        said = await self._run("state", machine, "")
-        word = next(iter(said.split()), "")
+        output = await self._run("state", machine, "")
+        word = next(iter(output.split()), "")
         state = _STATES.get(word.lower(), PowerState.UNKNOWN)
-        return Power(state, plain(said) or "no word", self._clock.now())
+        return Power(state, plain(output) or "no word", self._clock.now())
 
     async def off(self, machine: ProviderMachine, request: str) -> None:
         await self._run("off", machine, request)
@@ -99,11 +99,11 @@ class Local:
         """The command's word for a machine. Raises Refused where it could be another Node's."""
         name = machine_name(machine.provider_id, self._prefix)
         if name is None:
-            told = f"providerID {machine.provider_id[:100]!r} is not {self._prefix}PLACE/NODE"
-            raise Refused(self.name, told)
+            message = f"providerID {machine.provider_id[:100]!r} is not {self._prefix}PLACE/NODE"
+            raise Refused(self.name, message)
         if name.rpartition("/")[2] != machine.node:
-            told = f"providerID {machine.provider_id} is not that of Node {machine.node}"
-            raise Refused(self.name, told)
+            message = f"providerID {machine.provider_id} is not that of Node {machine.node}"
+            raise Refused(self.name, message)
         return name
 
     async def _run(self, verb: str, machine: ProviderMachine, request: str) -> str:
@@ -112,8 +112,8 @@ class Local:
             verb, self._machine(machine), request, env={"KUBENODE_NODE": machine.node}
         )
         if ended.code != 0:
-            raise ENDS.get(ended.code, Unreachable)(self.name, ended.words)
-        return ended.said
+            raise ENDS.get(ended.code, Unreachable)(self.name, ended.message)
+        return ended.output
 
 
 def machine_name(provider_id: str, prefix: str) -> str | None:

@@ -111,12 +111,12 @@ class LocalInstances:
             "config": dict(order.config),
             "userData": order.user_data,
         }
-        said = await self._run("create", order.name, order.token, stdin=json.dumps(wanted))
-        made = self._instance(self._read(said, PrintedInstance))
-        asked = (order.token, order.cluster, order.name)
-        if (made.token, made.cluster, made.provider_id.rpartition("/")[2]) != asked:
-            told = f"asked for {order.name} with token {order.token}, it made {made.provider_id}"
-            raise self._error(ErrorCode.INTERNAL, f"{told} with token {made.token!r}")
+        output = await self._run("create", order.name, order.token, stdin=json.dumps(wanted))
+        made = self._instance(self._read(output, PrintedInstance))
+        expected = (order.token, order.cluster, order.name)
+        if (made.token, made.cluster, made.provider_id.rpartition("/")[2]) != expected:
+            message = f"asked for {order.name} with token {order.token}, it made {made.provider_id}"
+            raise self._error(ErrorCode.INTERNAL, f"{message} with token {made.token!r}")
         return made
 
     async def get(self, provider_id: str) -> Instance | None:
@@ -124,17 +124,17 @@ class LocalInstances:
         ended = await self._ended("get", name)
         if ENDS.get(ended.code) is ErrorCode.NOT_FOUND:
             return None
-        found = self._instance(self._read(self._done(ended), PrintedInstance))
-        if found.provider_id != provider_id:
-            told = f"asked for {provider_id}, the command answers {found.provider_id}"
-            raise self._error(ErrorCode.INTERNAL, told)
-        return found
+        instance = self._instance(self._read(self._done(ended), PrintedInstance))
+        if instance.provider_id != provider_id:
+            message = f"asked for {provider_id}, the command answers {instance.provider_id}"
+            raise self._error(ErrorCode.INTERNAL, message)
+        return instance
 
     async def find(self, cluster: str, token: str) -> Instance | None:
-        found = [one for one in await self.list(cluster) if one.token == token]
-        if len(found) > 1:
-            raise several(self.name, token, [one.provider_id for one in found])
-        return found[0] if found else None
+        instances = [instance for instance in await self.list(cluster) if instance.token == token]
+        if len(instances) > 1:
+            raise several(self.name, token, [instance.provider_id for instance in instances])
+        return instances[0] if instances else None
 
     async def delete(self, provider_id: str, cluster: str) -> Deletion:
         if not await self._ours(provider_id, cluster):
@@ -147,16 +147,18 @@ class LocalInstances:
                 return Deletion.GONE
             case "in-progress":
                 return Deletion.IN_PROGRESS
-            case said:
-                told = f"delete printed {plain(said)!r}: it must be `gone` or `in-progress`"
-                raise self._error(ErrorCode.UNKNOWN, told)
+            case output:
+                message = f"delete printed {plain(output)!r}: it must be `gone` or `in-progress`"
+                raise self._error(ErrorCode.UNKNOWN, message)
 
     async def list(self, cluster: str) -> Sequence[Instance]:
-        said = await self._run("list", cluster)
-        if len(said.encode()) >= OUTPUT:
+        output = await self._run("list", cluster)
+        if len(output.encode()) >= OUTPUT:
             raise self._error(ErrorCode.INTERNAL, f"the list is longer than {OUTPUT} bytes")
-        found = [self._instance(one) for one in self._read(said, tuple[PrintedInstance, ...])]
-        return [one for one in found if one.cluster == cluster]
+        instances = [
+            self._instance(entry) for entry in self._read(output, tuple[PrintedInstance, ...])
+        ]
+        return [entry for entry in instances if entry.cluster == cluster]
 
     async def operate(
         self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
@@ -173,17 +175,17 @@ class LocalInstances:
 
     async def _ours(self, provider_id: str, cluster: str) -> bool:
         """Whether it is there. Raises InstanceError if it is not one of this cluster's."""
-        found = await self.get(provider_id)
-        if found is not None and found.cluster != cluster:
-            told = f"{provider_id} was not made for cluster {cluster}: it is left alone"
-            raise self._error(ErrorCode.FAILED_PRECONDITION, told)
-        return found is not None
+        instance = await self.get(provider_id)
+        if instance is not None and instance.cluster != cluster:
+            message = f"{provider_id} was not made for cluster {cluster}: it is left alone"
+            raise self._error(ErrorCode.FAILED_PRECONDITION, message)
+        return instance is not None
 
     def _machine(self, provider_id: str) -> str:
         name = machine_name(provider_id, self._prefix)
         if name is None:
-            told = f"providerID {provider_id[:100]!r} is not {self._prefix}PLACE/NODE"
-            raise self._error(ErrorCode.INVALID_ARGUMENT, told)
+            message = f"providerID {provider_id[:100]!r} is not {self._prefix}PLACE/NODE"
+            raise self._error(ErrorCode.INVALID_ARGUMENT, message)
         return name
 
     async def _run(self, *arguments: str, stdin: str = "") -> str:
@@ -197,21 +199,21 @@ class LocalInstances:
 
     def _done(self, ended: Ended) -> str:
         if ended.code != 0:
-            raise self._error(ENDS.get(ended.code, ErrorCode.UNKNOWN), ended.words)
-        return ended.said
+            raise self._error(ENDS.get(ended.code, ErrorCode.UNKNOWN), ended.message)
+        return ended.output
 
-    def _read(self, said: str, kind: type[T]) -> T:
+    def _read(self, output: str, kind: type[T]) -> T:
         try:
-            return msgspec.json.decode(said, type=kind)
+            return msgspec.json.decode(output, type=kind)
         except msgspec.MsgspecError as error:
-            told = f"the command printed {plain(said)[:80]!r}: {plain(str(error))}"
-            raise self._error(ErrorCode.UNKNOWN, told) from error
+            message = f"the command printed {plain(output)[:80]!r}: {plain(str(error))}"
+            raise self._error(ErrorCode.UNKNOWN, message) from error
 
     def _instance(self, printed: PrintedInstance) -> Instance:
         provider_id = f"{self._prefix}{printed.id}"
         if not self.owns(provider_id):
-            told = f"the command printed id {plain(printed.id)!r}: it must be PLACE/NODE"
-            raise self._error(ErrorCode.UNKNOWN, told)
+            message = f"the command printed id {plain(printed.id)!r}: it must be PLACE/NODE"
+            raise self._error(ErrorCode.UNKNOWN, message)
         states = {state.value.lower(): state for state in InstanceState}
         return Instance(
             provider_id=provider_id,
@@ -228,5 +230,5 @@ class LocalInstances:
             },
         )
 
-    def _error(self, code: ErrorCode, told: str) -> InstanceError:
-        return InstanceError(self.name, code, told)
+    def _error(self, code: ErrorCode, message: str) -> InstanceError:
+        return InstanceError(self.name, code, message)

@@ -80,16 +80,16 @@ class MeteredInstances:
     async def operate(
         self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
     ) -> None:
-        asked = self._inner.operate(provider_id, cluster, operation, request)
-        await self._measured("operate", asked)
+        call = self._inner.operate(provider_id, cluster, operation, request)
+        await self._measured("operate", call)
 
     async def close(self) -> None:
         await self._inner.close()
 
-    async def _measured(self, operation: str, asked: Awaitable[T]) -> T:
+    async def _measured(self, operation: str, call: Awaitable[T]) -> T:
         begun, code = self._clock.monotonic(), OTHER
         try:
-            answer = await asked
+            answer = await call
             code = ErrorCode.OK
             return answer
         except InstanceError as error:

@@ -17,29 +17,29 @@ BUSY = (
 
 
 def explain(error: Exception) -> ProviderError | None:
-    told = plain(str(error))
+    message = plain(str(error))
     match error:
         case sdk.AccessError() | sdk.MissingXAuthToken():
-            return Denied(NAME, told)
+            return Denied(NAME, message)
         case sdk.HTTPError():
-            return _answer(error, told)
+            return _answer(error, message)
         case sdk.ConnectionError() | requests.RequestException():
-            return Unreachable(NAME, told)
+            return Unreachable(NAME, message)
         case sdk.InvalidParameterValueError() | sdk.MissingActionError():
-            return Refused(NAME, told)
+            return Refused(NAME, message)
         case sdk.SushyError():
-            return Unreachable(NAME, told)
+            return Unreachable(NAME, message)
         case _:
             return None
 
 
-def _answer(error: sdk.HTTPError, told: str) -> ProviderError:
+def _answer(error: sdk.HTTPError, message: str) -> ProviderError:
     """A system that a BMC does not know is not gone: another BMC may have it by now."""
     status = int(error.status_code or 0)
     if status == 429:
-        return Throttled(NAME, told)
+        return Throttled(NAME, message)
     if status in (409, 503) or any(word in str(error) for word in BUSY):
-        return Busy(NAME, told)
+        return Busy(NAME, message)
     if status == 408 or status >= 500:
-        return Unreachable(NAME, told)
-    return Refused(NAME, told)
+        return Unreachable(NAME, message)
+    return Refused(NAME, message)

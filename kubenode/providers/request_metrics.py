@@ -95,10 +95,10 @@ class Metered:
     async def close(self) -> None:
         await self._inner.close()
 
-    async def _measured(self, operation: str, asked: Awaitable[T]) -> T:
+    async def _measured(self, operation: str, call: Awaitable[T]) -> T:
         begun, result = self._clock.monotonic(), OTHER
         try:
-            answer = await asked
+            answer = await call
             result = OK
             return answer
         except ProviderError as error:

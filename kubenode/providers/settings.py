@@ -184,17 +184,17 @@ class LocalSettings(Maker):
     timeout: Duration = timedelta(seconds=30)
 
     @property
-    def words(self) -> list[str]:
+    def arguments(self) -> list[str]:
         return shlex.split(self.command) if isinstance(self.command, str) else self.command
 
     @field_validator("command")
     @classmethod
     def _something(cls, value: list[str] | str) -> list[str] | str:
         try:
-            words = shlex.split(value) if isinstance(value, str) else value
+            arguments = shlex.split(value) if isinstance(value, str) else value
         except ValueError as error:
             raise refusal(f"its quotes do not close ({error}): write a list of words") from error
-        if not words:
+        if not arguments:
             raise refusal("empty: write the program and its arguments")
         return value
 

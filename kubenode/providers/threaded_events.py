@@ -9,7 +9,7 @@ from kubenode.providers.errors import ProviderError
 from kubenode.providers.events import EventListing, QueueMessage
 from kubenode.providers.threads import ThreadedCalls
 
-LOOK_WITHIN = timedelta(minutes=5)
+LIST_TIMEOUT = timedelta(minutes=5)
 """A whole look: all pages, with the waiting that the SDK does when it is throttled."""
 
 
@@ -29,7 +29,7 @@ class BlockingSource(Protocol):
 class BlockingList(BlockingSource, Protocol):
     every: timedelta
 
-    def look(self) -> Sequence[EventListing]: ...
+    def list_events(self) -> Sequence[EventListing]: ...
 
 
 class BlockingQueue(BlockingSource, Protocol):
@@ -42,7 +42,7 @@ class _Source:
     def __init__(self, inner: BlockingSource) -> None:
         self.name, self.where = inner.name, inner.where
         self._inner = inner
-        self._calls = ThreadedCalls(inner.name, inner.explain, LOOK_WITHIN, threads=1)
+        self._calls = ThreadedCalls(inner.name, inner.explain, LIST_TIMEOUT, threads=1)
 
     async def check(self) -> str:
         return await self._calls.run(self._inner.check)
@@ -60,8 +60,8 @@ class ThreadedList(_Source):
         self.every = inner.every
         self._list = inner
 
-    async def look(self) -> Sequence[EventListing]:
-        return await self._calls.run(self._list.look)
+    async def list_events(self) -> Sequence[EventListing]:
+        return await self._calls.run(self._list.list_events)
 
 
 class ThreadedQueue(_Source):

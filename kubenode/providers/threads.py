@@ -24,7 +24,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 THREADS = 8
-MOST_UNDER_WAY = 256
+MAX_IN_FLIGHT = 256
 COME_AGAIN = timedelta(seconds=5)
 
 
@@ -84,16 +84,16 @@ class ThreadedCalls:
     ) -> None:
         self._provider, self._explain, self._within = provider, explain, within
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=provider)
-        self._room = threading.Semaphore(MOST_UNDER_WAY)
+        self._room = threading.Semaphore(MAX_IN_FLIGHT)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Raises ProviderError and nothing else."""
         if not self._room.acquire(blocking=False):
-            told = f"{MOST_UNDER_WAY} requests of ours are under way already"
-            raise Throttled(self._provider, told, COME_AGAIN)
+            message = f"{MAX_IN_FLIGHT} requests of ours are under way already"
+            raise Throttled(self._provider, message, COME_AGAIN)
         given_up = threading.Event()
         try:
-            future = self._pool.submit(self._told, work, given_up)
+            future = self._pool.submit(self._run_work, work, given_up)
         except RuntimeError as error:
             self._room.release()
             raise Unreachable(self._provider, "this process is ending") from error
@@ -101,8 +101,8 @@ class ThreadedCalls:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._within.total_seconds())
         except TimeoutError as error:
-            told = f"no answer within {self._within.total_seconds():g} s"
-            raise Unreachable(self._provider, told) from error
+            message = f"no answer within {self._within.total_seconds():g} s"
+            raise Unreachable(self._provider, message) from error
         finally:
             given_up.set()
 
@@ -110,7 +110,7 @@ class ThreadedCalls:
         """Calls that wait never begin; those under way end within the SDK's time limits."""
         await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
 
-    def _told(self, work: Callable[[], T], given_up: threading.Event) -> T:
+    def _run_work(self, work: Callable[[], T], given_up: threading.Event) -> T:
         _calling.given_up = given_up
         try:
             return work()
@@ -154,9 +154,9 @@ class Threaded:
             power = await self._calls.run(lambda: self._inner.power(machine))
         except NoSuchMachine as error:
             if self._absences.proven(machine.provider_id, self._clock.monotonic()):
-                return Power(PowerState.GONE, error.told, self._clock.now())
+                return Power(PowerState.GONE, error.message, self._clock.now())
             raise
-        self._absences.seen(machine.provider_id)
+        self._absences.mark_present(machine.provider_id)
         return power
 
     async def off(self, machine: ProviderMachine, request: str) -> None:

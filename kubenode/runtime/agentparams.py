@@ -138,8 +138,8 @@ PARAMETERS: Mapping[str, Parameters] = {
     "RunCheck": {},
 }
 """By action. RunScript is not here: each script has its own, in the agent's configuration."""
-_EXACTLY_ONE = {"SetSysctl": ("value", "factor"), "DeleteSandbox": ("id", "state")}
-_AT_LEAST_ONE = {"KillProcess": ("exe", "unit")}
+_EXCLUSIVE_PARAMETERS = {"SetSysctl": ("value", "factor"), "DeleteSandbox": ("id", "state")}
+_REQUIRED_ALTERNATIVES = {"KillProcess": ("exe", "unit")}
 
 
 def complaint(action: str, params: Mapping[str, str]) -> str:
@@ -156,10 +156,10 @@ def complaint(action: str, params: Mapping[str, str]) -> str:
     for name, parameter in known.items():
         if parameter.required and name not in params:
             return f"{action}: params.{name} is missing: give {parameter.form}"
-    one = _EXACTLY_ONE.get(action, ())
-    if one and sum(name in params for name in one) != 1:
-        return f"{action}: give one of params.{' and params.'.join(one)}"
-    some = _AT_LEAST_ONE.get(action, ())
+    exclusive = _EXCLUSIVE_PARAMETERS.get(action, ())
+    if exclusive and sum(name in params for name in exclusive) != 1:
+        return f"{action}: give one of params.{' and params.'.join(exclusive)}"
+    some = _REQUIRED_ALTERNATIVES.get(action, ())
     if some and not any(name in params for name in some):
         return f"{action}: give params.{' or params.'.join(some)}: a PID alone names nobody"
     return ""

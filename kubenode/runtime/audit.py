@@ -25,7 +25,7 @@ STANDARD_OUTPUT = "-"
 WAITING = 10_000
 """Lines that wait for the disk at most; further ones are lost."""
 ROTATE_BYTES = 64 * 2**20
-KEPT = 4
+BACKUP_COUNT = 4
 """Full files beside the one that is written: FILE.1 is the newest."""
 LONGEST = 1024
 """Characters of a text in a line."""
@@ -108,8 +108,10 @@ class RotatedFile:
     is made anew at the next rotation at the latest.
     """
 
-    def __init__(self, path: Path, rotate: int = ROTATE_BYTES, kept: int = KEPT) -> None:
-        self._path, self._rotate, self._kept = path, rotate, kept
+    def __init__(
+        self, path: Path, rotate: int = ROTATE_BYTES, backup_count: int = BACKUP_COUNT
+    ) -> None:
+        self._path, self._rotate, self._backup_count = path, rotate, backup_count
         self._file: io.FileIO | None = None
         self._size = 0
 
@@ -136,7 +138,7 @@ class RotatedFile:
 
     def _turn(self) -> None:
         self.close()
-        for n in range(self._kept, 0, -1):
+        for n in range(self._backup_count, 0, -1):
             older = self._numbered(n - 1)
             if older.exists():
                 older.replace(self._numbered(n))

@@ -42,10 +42,10 @@ class ChildProcess:
         deadline = time.monotonic() + seconds
         parts = bytearray()
         while len(parts) < length:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 raise TimeoutError("the child did not answer in time")
-            self._socket.settimeout(left)
+            self._socket.settimeout(remaining)
             part = self._socket.recv(min(length - len(parts), 1 << 20))
             if not part:
                 raise ConnectionResetError(f"exit status {self._process.poll()}")

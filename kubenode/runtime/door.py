@@ -58,7 +58,7 @@ class Guest:
         return self.served is not None and self.served.busy
 
     def leave(self) -> None:
-        self._door.left(self)
+        self._door.remove_guest(self)
 
     def abort(self) -> None:
         self.leave()
@@ -99,7 +99,7 @@ class Door:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def left(self, guest: Guest) -> None:
+    def remove_guest(self, guest: Guest) -> None:
         """Called as often as one likes."""
         if guest in self._guests:
             del self._guests[guest]

@@ -41,7 +41,7 @@ def leads(fence: Fence) -> bool:
 
 
 class LeaseFence(Fence, Protocol):
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Seconds for which surely nobody else leads; 0 or less when that is over."""
         ...
 
@@ -67,6 +67,6 @@ def write_seconds(seconds: float | None) -> float | None:
     reign = _REIGN.get()
     if reign is None:
         return seconds
-    left = reign.left()
+    remaining = reign.remaining_seconds()
     reign.check()  # last: what was left before it was more than nothing, and 0 means for ever
-    return left if seconds is None else min(seconds, left)
+    return remaining if seconds is None else min(seconds, remaining)

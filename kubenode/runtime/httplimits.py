@@ -82,7 +82,7 @@ class BodyBudget:
         try:
             yield body
         finally:
-            body.give_back(body.held)
+            body.give_back(body.reserved_bytes)
 
     def take(self, address: str, size: int) -> None:
         """Raises BodyBudgetFull."""
@@ -104,18 +104,18 @@ class Body:
     """The bytes of one request's body that are in memory."""
 
     def __init__(self, room: BodyBudget, address: str) -> None:
-        self._room, self._address, self.held = room, address, 0
+        self._room, self._address, self.reserved_bytes = room, address, 0
         self.refused = False
 
     def take(self, size: int) -> None:
         """Raises BodyBudgetFull."""
         self._room.take(self._address, size)
-        self.held += size
+        self.reserved_bytes += size
 
     def give_back(self, size: int) -> None:
         """For an endpoint that hands parts on instead of keeping them."""
         self._room.give_back(self._address, size)
-        self.held -= size
+        self.reserved_bytes -= size
 
 
 class BodyLimit:
@@ -199,8 +199,8 @@ def handed_on(scope: MutableMapping[str, Any], size: int) -> None:
 
 def _of(scope: MutableMapping[str, Any]) -> Body | None:
     """None outside of a server of ours."""
-    found = scope.get(SCOPE_KEY)
-    return found if isinstance(found, Body) else None
+    body = scope.get(SCOPE_KEY)
+    return body if isinstance(body, Body) else None
 
 
 def _refuse(body: Body | None) -> None:

@@ -45,7 +45,7 @@ class Sighting:
     holder: str
     renew_time: str
     duration: float
-    seen_at: float
+    observed_at: float
 
     def update(self, spec: dict[str, Any], ttl: float, now: float) -> "Sighting":
         """The same sighting if the Lease has not changed since, else a new one."""
@@ -56,10 +56,10 @@ class Sighting:
 
     def free(self, identity: str, now: float) -> bool:
         """Whether `identity` may take the Lease: nobody holds it, we do, or its time is over."""
-        return self.holder in ("", identity) or now >= self.seen_at + self.duration
+        return self.holder in ("", identity) or now >= self.observed_at + self.duration
 
 
-NOTHING_SEEN = Sighting("\0", "\0", 0.0, 0.0)
+NO_SIGHTING = Sighting("\0", "\0", 0.0, 0.0)
 
 
 class LeaderElection:
@@ -93,13 +93,13 @@ class LeaderElection:
         self._leading = False
         self._epoch = 0
         self._renewed = float("-inf")
-        self._sighting = NOTHING_SEEN
+        self._sighting = NO_SIGHTING
 
     # -- the fence ----------------------------------------------------------------------------
 
     @property
     def leading(self) -> bool:
-        return self._leading and self.left() > 0
+        return self._leading and self.remaining_seconds() > 0
 
     def check(self) -> int:
         """The epoch: the resourceVersion of the write that took the lease.
@@ -111,7 +111,7 @@ class LeaderElection:
             raise LeaseLost(f"lease {self._namespace}/{self._lease} of {self.identity}")
         return self._epoch
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Seconds until we have to stop, unless we renew."""
         return self._renewed + self._deadline - self._clock.monotonic()
 
@@ -147,9 +147,9 @@ class LeaderElection:
     async def _acquire(self) -> None:
         log.info("waiting for the lease", extra=self._extra())
         while True:
-            asked = self._clock.monotonic()
+            started_at = self._clock.monotonic()
             if await self._attempt(min(self._deadline / 2, REQUEST_SECONDS)):
-                self._renewed, self._leading = asked, True  # from before the request was sent
+                self._renewed, self._leading = started_at, True  # from before the request was sent
                 log.info("leading", extra={**self._extra(), "epoch": self._epoch})
                 return
             await self._clock.sleep(self._retry * (1 + 0.2 * self._spread()))
@@ -157,14 +157,14 @@ class LeaderElection:
     async def _hold(self, work: "asyncio.Task[None]") -> None:
         """Renew until `work` is done. Raises LeaseLost, upon which the group cancels `work`."""
         while not work.done():
-            await asyncio.wait({work}, timeout=min(self._retry, max(self.left(), 0)))
+            await asyncio.wait({work}, timeout=min(self._retry, max(self.remaining_seconds(), 0)))
             if work.done():
                 return
-            asked, left = self._clock.monotonic(), self.left()
-            if left <= 0:
+            started_at, remaining = self._clock.monotonic(), self.remaining_seconds()
+            if remaining <= 0:
                 self._lose("not renewed in time")
-            if await self._attempt(min(left, REQUEST_SECONDS)):
-                self._renewed = asked
+            if await self._attempt(min(remaining, REQUEST_SECONDS)):
+                self._renewed = started_at
 
     def _lose(self, why: str) -> None:
         self._leading = False

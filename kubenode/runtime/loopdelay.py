@@ -74,10 +74,10 @@ class LoopDelay:
 
 def joined(spans: Sequence[Span]) -> Sequence[Span]:
     """In order, those that overlap as one."""
-    found: list[Span] = []
+    merged: list[Span] = []
     for since, until in sorted(spans):
-        if found and since <= found[-1][1]:
-            found[-1] = (found[-1][0], max(until, found[-1][1]))
+        if merged and since <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(until, merged[-1][1]))
         else:
-            found.append((since, until))
-    return tuple(found)
+            merged.append((since, until))
+    return tuple(merged)

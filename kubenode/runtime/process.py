@@ -60,7 +60,7 @@ async def run_until_signal(
     """
     stop = asyncio.Event()
 
-    def told(number: signal.Signals) -> None:
+    def handle_signal(number: signal.Signals) -> None:
         if stop.is_set():
             log.warning("second signal, leaving at once", extra={"signal": number.name})
             leave(128 + number)
@@ -69,7 +69,7 @@ async def run_until_signal(
 
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
-        loop.add_signal_handler(number, told, number)
+        loop.add_signal_handler(number, handle_signal, number)
     try:
         async with asyncio.TaskGroup() as tasks:
             work = tasks.create_task(serve(parts, ground), name="serve")
@@ -92,10 +92,10 @@ def causes(error: BaseException) -> list[BaseException]:
     """The single errors within nested groups, in order, each once."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
-    found: list[BaseException] = []
+    leaf_errors: list[BaseException] = []
     for inner in error.exceptions:
-        found += [cause for cause in causes(inner) if cause not in found]
-    return found
+        leaf_errors += [cause for cause in causes(inner) if cause not in leaf_errors]
+    return leaf_errors
 
 
 async def forever() -> None:

@@ -105,10 +105,10 @@ class EventRecorder:
                 await self._bucket.take()
                 await self._write(event)
         except asyncio.CancelledError:
-            await self._last_words()
+            await self._flush_pending()
             raise
 
-    async def _last_words(self) -> None:
+    async def _flush_pending(self) -> None:
         try:
             async with asyncio.timeout(1.0):
                 while not self._pending.empty():

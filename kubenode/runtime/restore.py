@@ -39,8 +39,8 @@ from kubenode.runtime.kube.errors import Conflict, Forbidden, KubeError
 log = logging.getLogger(__name__)
 
 NAME = "kubenode-lineage"
-LOOK_SECONDS = 10.0
-FIRST_LOOK_SECONDS = 60.0
+CHECK_SECONDS = 10.0
+FIRST_CHECK_SECONDS = 60.0
 """For so long after its start a process that could not look yet takes a freeze for possible."""
 BEAT_SECONDS = 60.0
 """Between two writes of the sequence, by whichever process comes first."""
@@ -118,23 +118,23 @@ class KnownLineage(msgspec.Struct, frozen=True):
     lifts: int = 0
 
 
-def restored(known: KnownLineage | None, stored: StoredTexts, found: Lineage) -> str:
+def restored(known: KnownLineage | None, stored: StoredTexts, lineage: Lineage) -> str:
     """Why the cluster's data must have been restored since `known`, "" if nothing says so. Pure."""
     version = _number(stored.version)
-    if stored.version and version < found.highest:
-        return f"ConfigMap {NAME} is of another etcd: it was at {found.highest}, now at {version}"
+    if stored.version and version < lineage.highest:
+        return f"ConfigMap {NAME} is of another etcd: it was at {lineage.highest}, now at {version}"
     if known is None:
         return ""
     if not stored.version:
         return f"ConfigMap {NAME} is gone"
-    if not found.frozen and found.lifts > known.lifts:
+    if not lineage.frozen and lineage.lifts > known.lifts:
         return ""  # a person has looked since then
     if stored.uid != known.uid:
         return f"ConfigMap {NAME} is another one than before"
-    if found.sequence < known.sequence or version < known.version:
+    if lineage.sequence < known.sequence or version < known.version:
         return (
             f"ConfigMap {NAME} went back from {known.sequence} (resourceVersion {known.version})"
-            f" to {found.sequence} ({version})"
+            f" to {lineage.sequence} ({version})"
         )
     return ""
 
@@ -220,7 +220,7 @@ class RestoreWatch:
         """
         if self._looked:
             return UNVERIFIED if self._verified < self._outage.disconnections else ""
-        early = self._clock.monotonic() < self._began + FIRST_LOOK_SECONDS
+        early = self._clock.monotonic() < self._began + FIRST_CHECK_SECONDS
         return f"{UNREAD} is not read yet" if early else ""
 
     @property
@@ -241,19 +241,19 @@ class RestoreWatch:
 
     async def run(self) -> None:
         while True:
-            over = self._outage.over
-            seconds = LOOK_SECONDS if await self.look() else RETRY_SECONDS
-            await wait(self._clock, over, seconds)
+            outage_ended = self._outage.ended
+            seconds = CHECK_SECONDS if await self.check_lineage() else RETRY_SECONDS
+            await wait(self._clock, outage_ended, seconds)
 
-    async def look(self) -> bool:
+    async def check_lineage(self) -> bool:
         """Read the ConfigMap, notice what it shows, and write what is due. False: look soon."""
         disconnections = self._outage.disconnections
         try:
             stored = await self._store.read()
-            found = read_lineage(stored)
-            if why := restored(self._known, stored, found):
+            lineage = read_lineage(stored)
+            if why := restored(self._known, stored, lineage):
                 self._notice(why)
-            if change := self._due(stored, found):
+            if change := self._due(stored, lineage):
                 before = self._kube.newest
                 stored = await self._store.write(change, stored)
                 if why := self._behind(stored, before):
@@ -261,8 +261,8 @@ class RestoreWatch:
                     stored = await self._store.write(
                         self._due(stored, read_lineage(stored)), stored
                     )
-                found = read_lineage(stored)
-            self._take_in(stored, found)
+                lineage = read_lineage(stored)
+            self._take_in(stored, lineage)
         except Conflict:
             return False  # another process wrote: the next look sees it
         except KubeError as error:
@@ -289,10 +289,10 @@ class RestoreWatch:
             return ""
         return f"the API server went back from resourceVersion {before} to {now}"
 
-    def _due(self, stored: StoredTexts, found: Lineage) -> Mapping[str, str]:
+    def _due(self, stored: StoredTexts, lineage: Lineage) -> Mapping[str, str]:
         """What is to be written now, empty for nothing."""
-        counted = {"sequence": str(found.sequence + 1), "resourceVersion": stored.version or "0"}
-        if self._noticed and not found.frozen:
+        counted = {"sequence": str(lineage.sequence + 1), "resourceVersion": stored.version or "0"}
+        if self._noticed and not lineage.frozen:
             frozen = {
                 "frozen": self._noticed,
                 "frozenAt": self._clock.now().isoformat(timespec="seconds"),
@@ -303,19 +303,19 @@ class RestoreWatch:
         due = late or not self._looked or self.unverified() or not stored.version
         return counted if due else {}
 
-    def _take_in(self, stored: StoredTexts, found: Lineage) -> None:
+    def _take_in(self, stored: StoredTexts, lineage: Lineage) -> None:
         """What stands in the ConfigMap is the truth from now on."""
-        if bool(found.frozen) != bool(self._frozen):
-            what = "Freeze" if found.frozen else "Lift"
-            who = (found.noticed_by if found.frozen else found.lifted_by) or "unknown"
-            why = found.frozen or found.lifted_why
+        if bool(lineage.frozen) != bool(self._frozen):
+            what = "Freeze" if lineage.frozen else "Lift"
+            who = (lineage.noticed_by if lineage.frozen else lineage.lifted_by) or "unknown"
+            why = lineage.frozen or lineage.lifted_why
             now = self._clock.now()
             self._audit.write(AuditLine(now, self._by, who, what, "Done", why=why))
-            if found.frozen and self._looked and not self._noticed:
+            if lineage.frozen and self._looked and not self._noticed:
                 self._kube.restored()  # another process noticed it
-        self._frozen, self._noticed, self._doubt = found.frozen, "", ""
+        self._frozen, self._noticed, self._doubt = lineage.frozen, "", ""
         self._looked = True
-        known = KnownLineage(stored.uid, found.sequence, _number(stored.version), found.lifts)
+        known = KnownLineage(stored.uid, lineage.sequence, _number(stored.version), lineage.lifts)
         if self._known is None or known.sequence != self._known.sequence:
             self._moved_at = self._clock.monotonic()
         if known != self._known:

@@ -71,14 +71,16 @@ def agent_ready(agent: AgentObservation) -> ConditionUpdate | None:
 
 def _expired(agent: AgentObservation) -> ConditionUpdate:
     assert agent.expires_at is not None
-    over = f"its agent's certificate ended at {format_time(agent.expires_at)}"
+    reason = f"its agent's certificate ended at {format_time(agent.expires_at)}"
     if agent.reissue:
         return _no(
             "CertificateExpired",
-            f"{over}: give the host the token that `kubenode machine token {agent.machine}` prints",
+            f"{reason}: give the host the token that"
+            f" `kubenode machine token {agent.machine}` prints",
         )
     return _no(
-        "CertificateExpired", f"{over}: say `kubenode machine reissue {agent.machine}` to let it in"
+        "CertificateExpired",
+        f"{reason}: say `kubenode machine reissue {agent.machine}` to let it in",
     )
 
 

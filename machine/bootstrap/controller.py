@@ -19,7 +19,7 @@ from machine.bootstrap.lifesigns import Lifesigns
 from machine.bootstrap.step import BootstrapAct, BootstrapObservation, Need, TokenLifetimes, step
 from machine.bootstrap.tokens import StoredToken, Tokens, new_id
 from machine.certificates.records import reissue_wanted
-from machine.certificates.requester import look, machine_of
+from machine.certificates.requester import machine_of, parse_request
 from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 
 OF_MACHINE = "machine"
@@ -57,18 +57,18 @@ class Bootstrapper:
         agent = self._agent(machine)
         need = need_of(machine, joined=_joins(machine, agent))
         token_id = "" if machine.status.bootstrap is None else machine.status.bootstrap.token_id
-        kept = await self.tokens.read(token_id) if token_id else None
-        seen = BootstrapObservation(
+        stored = await self.tokens.read(token_id) if token_id else None
+        observation = BootstrapObservation(
             need,
             token_id,
-            None if kept is None else kept.token,
-            kept is not None and _bound(kept, machine),
+            None if stored is None else stored.token,
+            stored is not None and _bound(stored, machine),
             self.clock.now(),
         )
-        act, again = step(seen, self.lives)
-        change = self._status(act, seen)
-        said = agent_ready(agent)
-        if said is not None and (conditions := conditions_with(machine, said, seen.now)):
+        act, again = step(observation, self.lives)
+        change = self._status(act, observation)
+        update = agent_ready(agent)
+        if update is not None and (conditions := conditions_with(machine, update, observation.now)):
             change["conditions"] = conditions
         # Change the token first: a revocation is only due until AgentReady=True is written.
         if act in (
@@ -78,11 +78,11 @@ class Bootstrapper:
             BootstrapAct.REVOKE,
         ):
             self.fence.check()
-            await self._do(act, machine, seen, kept)
+            await self._do(act, machine, observation, stored)
         if change:
             self.fence.check()
             await self.access.write(machine, change)
-        return self._again(machine, again, seen.now)
+        return self._again(machine, again, observation.now)
 
     def changed(self, key: str, old: Machine | None, new: Machine | None) -> tuple[str, ...]:
         """Return the Machine to reconcile. Remember the token of one that is gone."""
@@ -91,17 +91,25 @@ class Bootstrapper:
             if bootstrap is not None and bootstrap.token_id:
                 orphan = (bootstrap.token_id, old.metadata.uid)
                 self.orphans.setdefault(key, set()).add(orphan)
-        if old is not None and new is not None and old is not new and _said(old) == _said(new):
+        if (
+            old is not None
+            and new is not None
+            and old is not new
+            and _read_inputs(old) == _read_inputs(new)
+        ):
             return ()
         return (key,)
 
     async def _revoke_orphans(self, name: str) -> None:
         for orphan in tuple(self.orphans.get(name, ())):
             token_id, uid = orphan
-            kept = await self.tokens.read(token_id)
-            if kept is not None and (kept.token.machine, kept.token.machine_uid) == (name, uid):
+            stored = await self.tokens.read(token_id)
+            if stored is not None and (stored.token.machine, stored.token.machine_uid) == (
+                name,
+                uid,
+            ):
                 self.fence.check()
-                await self.tokens.revoke(kept)
+                await self.tokens.revoke(stored)
             self.orphans[name].discard(orphan)
         if name in self.orphans and not self.orphans[name]:
             del self.orphans[name]
@@ -113,7 +121,7 @@ class Bootstrapper:
         request = new or old
         if request is None or not (request.decided or new is None):
             return ()
-        name = machine_of(look(request))
+        name = machine_of(parse_request(request))
         return (name,) if name else ()
 
     def _agent(self, machine: Machine) -> AgentObservation:
@@ -127,7 +135,7 @@ class Bootstrapper:
             now=self.clock.now(),
         )
 
-    def _status(self, act: BootstrapAct, seen: BootstrapObservation) -> dict[str, Any]:
+    def _status(self, act: BootstrapAct, observation: BootstrapObservation) -> dict[str, Any]:
         match act:
             case BootstrapAct.NAME:
                 return {"bootstrap": {"tokenID": new_id()}}
@@ -140,22 +148,24 @@ class Bootstrapper:
         self,
         act: BootstrapAct,
         machine: Machine,
-        seen: BootstrapObservation,
-        kept: StoredToken | None,
+        observation: BootstrapObservation,
+        stored: StoredToken | None,
     ) -> None:
         if act is BootstrapAct.MAKE:
-            if await self.tokens.make(seen.token_id, machine, seen.now + self.lives.life):
-                what = f"bootstrap token {seen.token_id} is made: `kubenode machine token"
+            if await self.tokens.make(
+                observation.token_id, machine, observation.now + self.lives.life
+            ):
+                what = f"bootstrap token {observation.token_id} is made: `kubenode machine token"
                 await self._tell(machine, "BootstrapTokenMade", f"{what} {machine.metadata.name}`")
             return
-        assert kept is not None
+        assert stored is not None
         if act is BootstrapAct.RENEW:
-            await self.tokens.extend(kept, seen.now + self.lives.life)
+            await self.tokens.extend(stored, observation.now + self.lives.life)
         elif act is BootstrapAct.SHORTEN:
-            await self.tokens.extend(kept, seen.now + self.lives.fetch)
+            await self.tokens.extend(stored, observation.now + self.lives.fetch)
         else:
-            await self.tokens.revoke(kept)
-            what = f"bootstrap token {seen.token_id} is revoked"
+            await self.tokens.revoke(stored)
+            what = f"bootstrap token {observation.token_id} is revoked"
             await self._tell(machine, "BootstrapTokenRevoked", what)
 
     async def _tell(self, machine: Machine, reason: str, message: str) -> None:
@@ -168,12 +178,12 @@ class Bootstrapper:
         bootstrap = machine.status.bootstrap
         expires = None if bootstrap is None else bootstrap.certificate_expires_at
         waits = [at - now for at in (token, expires) if at is not None and at >= now]
-        if (left := self.lifesigns.turns_in(machine.metadata.name)) is not None:
-            waits.append(timedelta(seconds=left))
+        if (remaining := self.lifesigns.turns_in(machine.metadata.name)) is not None:
+            waits.append(timedelta(seconds=remaining))
         return Result(max(SOON, min(waits))) if waits else DONE
 
 
-def _said(machine: Machine) -> tuple[object, ...]:
+def _read_inputs(machine: Machine) -> tuple[object, ...]:
     """Return the properties of a Machine on which its token and AgentReady depend."""
     meta, spec, status = machine.metadata, machine.spec, machine.status
     return (
@@ -200,8 +210,8 @@ def need_of(machine: Machine, *, joined: bool) -> Need:
     if has_failed(machine):
         return Need.NONE
     provisioning = machine.status.provisioning
-    asked = provisioning is not None and provisioning.client_token
-    if spec.origin is MachineOrigin.PROVISION and not asked and not spec.provider_id:
+    requested = provisioning is not None and provisioning.client_token
+    if spec.origin is MachineOrigin.PROVISION and not requested and not spec.provider_id:
         return Need.NONE  # the token is for a new instance, which is requested with a client token
     if reissue_wanted(machine):
         return Need.WANTED
@@ -225,9 +235,9 @@ def _joins(machine: Machine, agent: AgentObservation) -> bool:
     return agent.lifesign is Lifesign.FRESH and not lived
 
 
-def _bound(kept: StoredToken, machine: Machine) -> bool:
+def _bound(stored: StoredToken, machine: Machine) -> bool:
     meta = machine.metadata
-    return (kept.token.machine, kept.token.machine_uid) == (meta.name, meta.uid)
+    return (stored.token.machine, stored.token.machine_uid) == (meta.name, meta.uid)
 
 
 def denied(requests: list[SigningRequest]) -> str:
@@ -241,24 +251,24 @@ def denied(requests: list[SigningRequest]) -> str:
 
 
 def conditions_with(
-    machine: Machine, said: ConditionUpdate, now: datetime
+    machine: Machine, update: ConditionUpdate, now: datetime
 ) -> list[dict[str, Any]] | None:
     """Return the Machine's conditions with the update, None if nothing changes."""
     type_ = MachineConditionType.AGENT_READY
     known = machine.status.condition(type_)
     if known is not None and (known.status, known.reason, known.message) == (
-        said.status,
-        said.reason,
-        said.message,
+        update.status,
+        update.reason,
+        update.message,
     ):
         return None
-    same = known is not None and known.status == said.status
+    same = known is not None and known.status == update.status
     since = known.last_transition_time if same and known is not None else now
     new = Condition(
         type=type_,
-        status=said.status,
-        reason=said.reason,
-        message=said.message,
+        status=update.status,
+        reason=update.reason,
+        message=update.message,
         observed_generation=machine.metadata.generation,
         last_transition_time=since,
     )

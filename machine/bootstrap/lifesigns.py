@@ -101,5 +101,5 @@ class Lifesigns:
         sign = self._signs.get(name)
         if sign is None:
             return None
-        left = self._stale - (self._clock.monotonic() - sign.at)
-        return left if left > 0 else None
+        remaining = self._stale - (self._clock.monotonic() - sign.at)
+        return remaining if remaining > 0 else None

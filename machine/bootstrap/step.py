@@ -71,36 +71,38 @@ class BootstrapObservation:
     now: datetime
 
 
-def step(seen: BootstrapObservation, lives: TokenLifetimes) -> tuple[BootstrapAct, datetime | None]:
+def step(
+    observation: BootstrapObservation, lives: TokenLifetimes
+) -> tuple[BootstrapAct, datetime | None]:
     """Return one act, and when to reconcile again if nothing changes, None for never."""
-    token = seen.token if seen.bound else None
-    if seen.need is Need.NONE:
-        return _leave(seen, token)
-    if seen.need is Need.FETCH:
-        return _fetch(seen, token, lives)
-    if not seen.token_id or (seen.token is not None and not seen.bound):
-        return BootstrapAct.NAME, seen.now
+    token = observation.token if observation.bound else None
+    if observation.need is Need.NONE:
+        return _leave(observation, token)
+    if observation.need is Need.FETCH:
+        return _fetch(observation, token, lives)
+    if not observation.token_id or (observation.token is not None and not observation.bound):
+        return BootstrapAct.NAME, observation.now
     if token is None:
-        return BootstrapAct.MAKE, seen.now + lives.life / 2
+        return BootstrapAct.MAKE, observation.now + lives.life / 2
     renew_at = token.expires_at - lives.life / 2
-    if renew_at <= seen.now:
-        return BootstrapAct.RENEW, seen.now + lives.life / 2
+    if renew_at <= observation.now:
+        return BootstrapAct.RENEW, observation.now + lives.life / 2
     return BootstrapAct.NONE, renew_at
 
 
 def _leave(
-    seen: BootstrapObservation, token: BootstrapToken | None
+    observation: BootstrapObservation, token: BootstrapToken | None
 ) -> tuple[BootstrapAct, datetime | None]:
     if token is not None:
-        return BootstrapAct.REVOKE, seen.now
-    return (BootstrapAct.FORGET, None) if seen.token_id else (BootstrapAct.NONE, None)
+        return BootstrapAct.REVOKE, observation.now
+    return (BootstrapAct.FORGET, None) if observation.token_id else (BootstrapAct.NONE, None)
 
 
 def _fetch(
-    seen: BootstrapObservation, token: BootstrapToken | None, lives: TokenLifetimes
+    observation: BootstrapObservation, token: BootstrapToken | None, lives: TokenLifetimes
 ) -> tuple[BootstrapAct, datetime | None]:
-    if token is None or token.expires_at <= seen.now:
-        return _leave(seen, token)
-    if token.expires_at > seen.now + lives.fetch:
-        return BootstrapAct.SHORTEN, seen.now + lives.fetch
+    if token is None or token.expires_at <= observation.now:
+        return _leave(observation, token)
+    if token.expires_at > observation.now + lives.fetch:
+        return BootstrapAct.SHORTEN, observation.now + lives.fetch
     return BootstrapAct.NONE, token.expires_at

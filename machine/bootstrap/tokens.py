@@ -69,10 +69,10 @@ class Tokens:
     async def read(self, token_id: str) -> StoredToken | None:
         """Return the token, None if there is no such Secret."""
         try:
-            found = await self._kube.get(_path(token_id), _decode)
+            stored_secret = await self._kube.get(_path(token_id), _decode)
         except NotFound:
             return None
-        annotations, data = found.metadata.annotations, found.data
+        annotations, data = stored_secret.metadata.annotations, stored_secret.data
         token = BootstrapToken(
             token_id,
             annotations.get(MACHINE, ""),
@@ -80,7 +80,9 @@ class Tokens:
             _time(data.get("expiration", b"")),
         )
         text = f"{token_id}.{data.get('token-secret', b'').decode(errors='replace')}"
-        return StoredToken(token, found.metadata.uid, found.metadata.resource_version, text)
+        return StoredToken(
+            token, stored_secret.metadata.uid, stored_secret.metadata.resource_version, text
+        )
 
     async def make(self, token_id: str, machine: Machine, until: datetime) -> bool:
         """Create the token. Return False if the Secret exists already, ours or not."""
@@ -90,20 +92,20 @@ class Tokens:
             return False
         return True
 
-    async def extend(self, kept: StoredToken, until: datetime) -> None:
+    async def extend(self, stored: StoredToken, until: datetime) -> None:
         """Change the expiry, to a later or earlier time. Raises Conflict if the Secret has
         changed.
         """
         body = {
-            "metadata": {"uid": kept.uid, "resourceVersion": kept.resource_version},
+            "metadata": {"uid": stored.uid, "resourceVersion": stored.resource_version},
             "data": {"expiration": _coded(_stamp(until))},
         }
-        await self._kube.patch(_path(kept.token.id), body)
+        await self._kube.patch(_path(stored.token.id), body)
 
-    async def revoke(self, kept: StoredToken) -> None:
+    async def revoke(self, stored: StoredToken) -> None:
         """Delete the token. One that is gone already is no error."""
         try:
-            await self._kube.delete(_path(kept.token.id), uid=kept.uid)
+            await self._kube.delete(_path(stored.token.id), uid=stored.uid)
         except NotFound:
             return
 
@@ -163,7 +165,7 @@ def _stamp(at: datetime) -> str:
 def _time(raw: bytes) -> datetime:
     """Return the time; one in the past if it is unreadable."""
     try:
-        found = datetime.fromisoformat(raw.decode())
+        parsed = datetime.fromisoformat(raw.decode())
     except ValueError:
         return LONG_AGO
-    return found if found.tzinfo is not None else LONG_AGO
+    return parsed if parsed.tzinfo is not None else LONG_AGO

@@ -81,13 +81,13 @@ class CertificateOwner:
 class CertificateCase:
     """All facts about a request.
 
-    asked: None if the PEM is unreadable.
+    requested: None if the PEM is unreadable.
     owner: None if there is no such Machine.
     token: None if there is no such token.
     """
 
     request: SigningRequest
-    asked: RequestedCertificate | None
+    requested: RequestedCertificate | None
     owner: CertificateOwner | None
     token: BootstrapToken | None
     now: datetime
@@ -99,4 +99,4 @@ class CertificateCase:
     @property
     def name(self) -> str:
         """Name of the Machine or node in the subject, "" for none."""
-        return named(self.asked, self.kind)
+        return named(self.requested, self.kind)

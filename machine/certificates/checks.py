@@ -33,7 +33,7 @@ def limit_requests(request: SigningRequest, same_user: Iterable[SigningRequest])
     """
     own = _order(request)
     begin = own[0] - REQUESTS_WINDOW
-    earlier = (one for one in same_user if begin < _order(one)[0] and _order(one) < own)
+    earlier = (peer for peer in same_user if begin < _order(peer)[0] and _order(peer) < own)
     if len(list(islice(earlier, MOST_REQUESTS))) < MOST_REQUESTS:
         return None
     minutes = REQUESTS_WINDOW.total_seconds() / 60
@@ -55,7 +55,7 @@ def judge(case: CertificateCase) -> Denial | None:
 
 def _signer(case: CertificateCase) -> Denial | None:
     """Deny a request with an agent's subject for another signer."""
-    if case.kind is AGENT or not machine_of(case.asked):
+    if case.kind is AGENT or not machine_of(case.requested):
         return None
     signer = case.request.spec.signer_name
     return Denial(
@@ -80,22 +80,22 @@ def _requester(case: CertificateCase) -> Denial | None:
 
 
 def _readable(case: CertificateCase) -> Denial | None:
-    if case.asked is not None:
+    if case.requested is not None:
         return None
     return Denial(DenialReason.REQUEST, "spec.request is not exactly one PEM CERTIFICATE REQUEST")
 
 
 def _signed(case: CertificateCase) -> Denial | None:
-    if case.asked is None or case.asked.signed:
+    if case.requested is None or case.requested.signed:
         return None
     return Denial(DenialReason.SIGNATURE, "the request is not signed by the key that it is about")
 
 
 def _key(case: CertificateCase) -> Denial | None:
-    if case.asked is None or not case.asked.key:
+    if case.requested is None or not case.requested.key:
         return None
     return Denial(
-        DenialReason.KEY, f"its key is {case.asked.key}: use P-256, Ed25519 or RSA of 2048 bits"
+        DenialReason.KEY, f"its key is {case.requested.key}: use P-256, Ed25519 or RSA of 2048 bits"
     )
 
 
@@ -106,18 +106,18 @@ def _common_name(case: CertificateCase) -> Denial | None:
 
 
 def _organization(case: CertificateCase) -> Denial | None:
-    if case.asked is None or case.asked.organizations == (case.kind.group,):
+    if case.requested is None or case.requested.organizations == (case.kind.group,):
         return None
     return Denial(DenialReason.ORGANIZATION, f"the subject's O is not {case.kind.group} alone")
 
 
 def _names(case: CertificateCase) -> Denial | None:
     """Deny further parts of the subject and unsuitable alternative names."""
-    asked = case.asked
-    if asked is None:
+    requested = case.requested
+    if requested is None:
         return None
     serves = case.kind is SERVING
-    if not asked.more_names and not (asked.other_names if serves else asked.san):
+    if not requested.more_names and not (requested.other_names if serves else requested.san):
         return None
     most = "only DNS names and IP addresses" if serves else "no alternative names"
     return Denial(
@@ -154,7 +154,7 @@ def _machine(case: CertificateCase) -> Denial | None:
     )
 
 
-def _one_machine(case: CertificateCase) -> Denial | None:
+def _deny_rivals(case: CertificateCase) -> Denial | None:
     """Deny a node that several Machines name."""
     owner = case.owner
     if owner is None or not owner.rivals:
@@ -170,9 +170,9 @@ def _addresses(case: CertificateCase) -> Denial | None:
     """Deny names that the Machine's spec lacks. The Node's status does not count, as the node
     writes it.
     """
-    if case.kind is not SERVING or case.asked is None or case.owner is None:
+    if case.kind is not SERVING or case.requested is None or case.owner is None:
         return None
-    wanted = (*case.asked.dns, *(str(ip_address(a)) for a in case.asked.addresses))
+    wanted = (*case.requested.dns, *(str(ip_address(a)) for a in case.requested.addresses))
     strange = [name for name in wanted if name not in case.owner.serves]
     if wanted and not strange:
         return None
@@ -259,7 +259,7 @@ def _renewal(case: CertificateCase) -> Denial | None:
     owner = case.owner
     if case.kind is not AGENT or token_id(case.request) or owner is None:
         return None
-    if owner.expires_at is not None and _asked_at(case) <= owner.expires_at:
+    if owner.expires_at is not None and _get_request_time(case) <= owner.expires_at:
         return None
     return Denial(
         DenialReason.UNKNOWN,
@@ -268,7 +268,7 @@ def _renewal(case: CertificateCase) -> Denial | None:
     )
 
 
-def _asked_at(case: CertificateCase) -> datetime:
+def _get_request_time(case: CertificateCase) -> datetime:
     return case.request.metadata.creation_timestamp or case.now
 
 
@@ -284,7 +284,7 @@ CHECKS: tuple[Check, ...] = (
     _usages,
     _life,
     _machine,
-    _one_machine,
+    _deny_rivals,
     _addresses,
     _token,
     _token_is_live,

@@ -25,7 +25,7 @@ from machine.certificates.case import CertificateCase, Denial
 from machine.certificates.checks import judge, limit_requests
 from machine.certificates.kinds import AGENT, BY_SIGNER, KUBELET, CertificateKind
 from machine.certificates.records import node_of, owner_of, remembered, reserved_for
-from machine.certificates.requester import look, named, nodes_of, ours, token_id
+from machine.certificates.requester import named, nodes_of, ours, parse_request, token_id
 from machine.certificates.wire import APPROVED, DENIED, SigningRequest
 from machine.certificates.wire import request as path_of
 from machine.metrics import MachineMetrics
@@ -83,16 +83,16 @@ class Approver:
         if (denial := limit_requests(request, of_user)) is not None:
             await self._deny(request, denial, None)
             return DONE
-        asked = look(request)
-        machine, rivals = await self._machine(named(asked, kind), kind)
+        requested = parse_request(request)
+        machine, rivals = await self._machine(named(requested, kind), kind)
         asking = token_id(request)
-        kept = await self.tokens.read(asking) if asking else None
+        stored = await self.tokens.read(asking) if asking else None
         older = bool(asking) and machine is not None and await self._older_node(machine, kind)
         case = CertificateCase(
             request,
-            asked,
+            requested,
             None if machine is None else owner_of(machine, kind, rivals, older_node=older),
-            None if kept is None else kept.token,
+            None if stored is None else stored.token,
             self.clock.now(),
         )
         denial = judge(case)
@@ -107,8 +107,8 @@ class Approver:
         change.
         """
         nodes = {node_of(machine) for machine in (old, new) if machine is not None} - {""}
-        found = (request for node in nodes for request in self.requests.by(OF_NODE, node))
-        return tuple({request.metadata.name for request in found})
+        matches = (request for node in nodes for request in self.requests.by(OF_NODE, node))
+        return tuple({request.metadata.name for request in matches})
 
     def _spoken_of(self, node: str) -> bool:
         return bool(self.known.by(OF_NODE, node))
@@ -188,7 +188,7 @@ class Approver:
         """Record the outcome of an approved request, whoever approved it."""
         if request.condition(APPROVED) is None:
             return
-        machine, _ = await self._machine(named(look(request), kind), kind)
+        machine, _ = await self._machine(named(parse_request(request), kind), kind)
         if machine is None:
             return
         change = remembered(machine, request, kind)

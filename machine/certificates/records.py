@@ -49,7 +49,7 @@ def node_of(machine: Machine) -> str:
 
 def reissue_wanted(machine: Machine, kind: CertificateKind = AGENT) -> bool:
     """Return whether a person permits another first certificate that has not been granted yet."""
-    wanted = _said(machine)
+    wanted = _read_permission(machine)
     return bool(wanted) and wanted != _record(machine, kind).reissued
 
 
@@ -67,7 +67,7 @@ def reserved_for(
     change = {
         "requestID": request.metadata.uid,
         "certificateExpiresAt": format_time(now + life),
-        "reissued": _said(machine),
+        "reissued": _read_permission(machine),
     }
     return _change(change, kind)
 
@@ -108,7 +108,7 @@ def _change(record: dict[str, Any], kind: CertificateKind) -> dict[str, Any]:
     return {"bootstrap": record if kind is AGENT else {"kubelet": record}}
 
 
-def _said(machine: Machine) -> str:
+def _read_permission(machine: Machine) -> str:
     """Return the person's permission to reissue, at most 64 characters."""
     return machine.metadata.annotations.get(REISSUE, "")[:64]
 
@@ -123,5 +123,7 @@ def _end_of(request: SigningRequest) -> datetime | None:
 
 def _older(request: SigningRequest, machine: Machine) -> bool:
     """Return whether the request was made before the Machine."""
-    asked, made = request.metadata.creation_timestamp, machine.metadata.creation_timestamp
-    return asked is not None and made is not None and asked < made.replace(microsecond=0)
+    requested_at, made = request.metadata.creation_timestamp, machine.metadata.creation_timestamp
+    return (
+        requested_at is not None and made is not None and requested_at < made.replace(microsecond=0)
+    )

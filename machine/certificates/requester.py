@@ -24,7 +24,7 @@ def ours(request: SigningRequest, speaks: Callable[[str], bool]) -> bool:
     return any(speaks(node) for node in nodes_of(request))
 
 
-def look(request: SigningRequest) -> RequestedCertificate | None:
+def parse_request(request: SigningRequest) -> RequestedCertificate | None:
     """Return the content of the request, None if it is unreadable."""
     try:
         return read(request.spec.request)
@@ -36,21 +36,21 @@ def nodes_of(request: SigningRequest) -> frozenset[str]:
     """Return the nodes that make the request or that it names."""
     if BY_SIGNER.get(request.spec.signer_name) in (None, AGENT):
         return frozenset()
-    asked = look(request)
-    users = (request.spec.username, *(asked.common_names if asked is not None else ()))
+    requested = parse_request(request)
+    users = (request.spec.username, *(requested.common_names if requested is not None else ()))
     return frozenset(u.removeprefix(NODE_USER) for u in users if u.startswith(NODE_USER))
 
 
-def machine_of(asked: RequestedCertificate | None) -> str:
+def machine_of(requested: RequestedCertificate | None) -> str:
     """Return the Machine whose agent the subject names, "" for none."""
-    return named(asked, AGENT)
+    return named(requested, AGENT)
 
 
-def named(asked: RequestedCertificate | None, kind: CertificateKind) -> str:
+def named(requested: RequestedCertificate | None, kind: CertificateKind) -> str:
     """Return the Machine or node that the subject names, "" for none."""
-    if asked is None or len(asked.common_names) != 1:
+    if requested is None or len(requested.common_names) != 1:
         return ""
-    (name,) = asked.common_names
+    (name,) = requested.common_names
     return name.removeprefix(kind.user) if name.startswith(kind.user) else ""
 
 

@@ -59,15 +59,15 @@ def read(pem: bytes) -> RequestedCertificate:
     if len(pem) > LARGEST or not BLOCK.fullmatch(pem):
         raise NoRequest("not exactly one PEM block CERTIFICATE REQUEST")
     try:
-        found = x509.load_pem_x509_csr(pem)
+        csr = x509.load_pem_x509_csr(pem)
         with warnings.catch_warnings():
             # It warns of names above 64 characters, as X.520; the API server has no limit.
             warnings.simplefilter("ignore", UserWarning)
-            subject = list(found.subject)
-        other_names, dns, addresses = _alternatives(found)
+            subject = list(csr.subject)
+        other_names, dns, addresses = _alternatives(csr)
         return RequestedCertificate(
-            signed=found.is_signature_valid,
-            key=_key(found),
+            signed=csr.is_signature_valid,
+            key=_key(csr),
             common_names=_texts(subject, NameOID.COMMON_NAME),
             organizations=_texts(subject, NameOID.ORGANIZATION_NAME),
             more_names=any(
@@ -84,11 +84,11 @@ def read(pem: bytes) -> RequestedCertificate:
 def claims_an_agent(pem: bytes) -> bool:
     """Return whether the subject is that of an agent, whoever made the request."""
     try:
-        asked = read(pem)
+        requested = read(pem)
     except NoRequest:
         return False
-    return AGENT_GROUP in asked.organizations or any(
-        name.startswith(AGENT_USER) for name in asked.common_names
+    return AGENT_GROUP in requested.organizations or any(
+        name.startswith(AGENT_USER) for name in requested.common_names
     )
 
 
@@ -102,9 +102,9 @@ def _texts(
     )
 
 
-def _key(found: x509.CertificateSigningRequest) -> str:
+def _key(csr: x509.CertificateSigningRequest) -> str:
     """Return "" if the key is acceptable, else its description."""
-    match found.public_key():
+    match csr.public_key():
         case ec.EllipticCurvePublicKey(curve=ec.SECP256R1()) | ed25519.Ed25519PublicKey():
             return ""
         case rsa.RSAPublicKey(key_size=size):
@@ -116,13 +116,13 @@ def _key(found: x509.CertificateSigningRequest) -> str:
 
 
 def _alternatives(
-    found: x509.CertificateSigningRequest,
+    csr: x509.CertificateSigningRequest,
 ) -> tuple[bool, tuple[str, ...], tuple[str, ...]]:
     """Return whether there are alternative names of other types, then DNS names and IP
     addresses.
     """
     try:
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return False, (), ()
     except ValueError:  # extensions that cannot be read, or a name twice

@@ -26,19 +26,19 @@ class Adoption:
 
     def __init__(self, ground: SharedCaches) -> None:
         self._ground, self._kube = ground, ground.kube
-        self._told = ""
+        self._last_trouble = ""
 
     async def run(self) -> None:
         await self._ground.machines.synced.wait()
         while True:
             try:
-                await self.look()
+                await self.reconcile_all()
                 self._tell("")
             except KubeError as error:
                 self._tell(str(error))
             await self._ground.clock.sleep(EVERY_SECONDS)
 
-    async def look(self) -> None:
+    async def reconcile_all(self) -> None:
         """Reconcile all Machines of Cluster API once. Raises KubeError; the next run continues."""
         theirs = await self._theirs()
         if theirs is None or not self._ground.machines.fresh():
@@ -56,7 +56,7 @@ class Adoption:
         except NotFound:
             return None
         path = f"/apis/{group['preferredVersion']['groupVersion']}/machines"
-        return [one async for one in items(self._kube, path, selector=f"{ADOPT}=true")]
+        return [machine async for machine in items(self._kube, path, selector=f"{ADOPT}=true")]
 
     async def _do(self, plan: ClusterApiPlan) -> None:
         for body in plan.create:
@@ -83,6 +83,6 @@ class Adoption:
                 continue
 
     def _tell(self, trouble: str) -> None:
-        if trouble and trouble != self._told:
+        if trouble and trouble != self._last_trouble:
             log.warning("Machines of Cluster API cannot be looked at", extra={"why": trouble})
-        self._told = trouble
+        self._last_trouble = trouble

@@ -40,15 +40,15 @@ class MachineComponents:
         machines = len(self._ground.machines.by(OF_COMPONENT, name))
         sets = sorted(s.metadata.name for s in self._ground.component_sets.by(OF_COMPONENT, name))
         meta = component.metadata
-        kept = finalizers(
+        remaining = finalizers(
             meta.finalizers,
             deleting=meta.deletion_timestamp is not None,
             used=bool(machines or sets),
         )
         versions = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        if kept != meta.finalizers:
+        if remaining != meta.finalizers:
             self._ground.fence.check()
-            body = {"metadata": {**versions, "finalizers": kept}}
+            body = {"metadata": {**versions, "finalizers": remaining}}
             await self._ground.kube.patch(custom(PLURAL, name), body)
             return DONE  # the write causes another reconcile
         new, before = self._status(component, machines, sets), component.status.to_dict()
@@ -59,15 +59,15 @@ class MachineComponents:
         return DONE
 
     def _status(self, component: MachineComponent, machines: int, sets: list[str]) -> Any:
-        said = valid(spec_of(component.spec.model_dump(mode="json", by_alias=True)))
+        update = valid(spec_of(component.spec.model_dump(mode="json", by_alias=True)))
         known = next((c for c in component.status.conditions if c.type == COMPONENT_VALID), None)
-        same = known is not None and known.status == said.status
+        same = known is not None and known.status == update.status
         since = known.last_transition_time if same and known is not None else None
         condition = Condition(
             type=COMPONENT_VALID,
-            status=said.status,
-            reason=said.reason,
-            message=said.message,
+            status=update.status,
+            reason=update.reason,
+            message=update.message,
             observed_generation=component.metadata.generation,
             last_transition_time=since or self._ground.clock.now(),
         )

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinecomponent import MachineComponentConditionReason as Reason
-from kubenode.runtime.components.render import TemplateError, asked
+from kubenode.runtime.components.render import TemplateError, list_placeholders
 from kubenode.runtime.components.wire import ComponentSource, ComponentSpec
 from machine.bootstrap.agentready import ConditionUpdate
 
@@ -17,7 +17,7 @@ def valid(spec: ComponentSpec) -> ConditionUpdate:
     if bad := bad_source(spec.source):
         return ConditionUpdate(ConditionStatus.FALSE, Reason.BAD_SOURCE, bad)
     try:
-        asked(spec)
+        list_placeholders(spec)
     except TemplateError as error:
         return ConditionUpdate(ConditionStatus.FALSE, Reason.BAD_TEMPLATE, str(error))
     return ConditionUpdate(ConditionStatus.TRUE, "Valid", "")

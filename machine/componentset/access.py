@@ -40,14 +40,17 @@ class SetAccess:
         self._kube, self._fence, self._decode = kube, fence, decode
 
     async def assign(
-        self, machine: Machine, components: Sequence[AssignedComponent], over: Sequence[str] = ()
+        self,
+        machine: Machine,
+        components: Sequence[AssignedComponent],
+        stale_annotations: Sequence[str] = (),
     ) -> Machine:
         """Replace the components of a Machine.
 
-        over: annotations to remove in the same write.
+        stale_annotations: annotations to remove in the same write.
         """
         spec = {"components": [c.to_dict() for c in components]}
-        return await self._machine(machine, spec, dict.fromkeys(over))
+        return await self._machine(machine, spec, dict.fromkeys(stale_annotations))
 
     async def permit(self, machine: Machine, permit: MachinePermit | None) -> Machine:
         """Write the permit of a Machine. None removes it."""
@@ -118,7 +121,7 @@ class ReferencedTexts:
 
     async def of(self, references: Iterable[TextRef]) -> dict[TextRef, KeyText]:
         """Return the referenced texts. References to missing objects or keys are left out."""
-        found = {}
+        resolved = {}
         for ref in references:
             texts = await self._read(ref.kind, ref.name)
             content = (texts.data or {}).get(ref.key) if texts is not None else None
@@ -126,8 +129,8 @@ class ReferencedTexts:
                 continue
             secret = ref.kind == "Secret"
             plain = b64decode(content).decode(errors="surrogateescape") if secret else content
-            found[ref] = KeyText(plain, texts.metadata.uid if secret else "")
-        return found
+            resolved[ref] = KeyText(plain, texts.metadata.uid if secret else "")
+        return resolved
 
     async def _read(self, kind: str, name: str) -> _TextSource | None:
         """Return the object, None if it does not exist."""
@@ -138,12 +141,12 @@ class ReferencedTexts:
         plural = "secrets" if kind == "Secret" else "configmaps"
         path = resource("/api/v1", plural, namespace=NAMESPACE, name=name)
         try:
-            found = await self._kube.get(path, _decode)
+            source = await self._kube.get(path, _decode)
         except NotFound:
-            found = None
+            source = None
         self._forget_old(now)
-        self._known[kind, name] = (now, found)
-        return found
+        self._known[kind, name] = (now, source)
+        return source
 
     def _forget_old(self, now: float) -> None:
         """Drop expired entries, so that secrets do not stay in memory longer than needed."""

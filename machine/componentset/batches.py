@@ -6,7 +6,7 @@ from dataclasses import replace
 from kubenode.api.v1alpha1.machinecomponentset import FailurePolicy
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
 from machine.componentset import messages
-from machine.componentset.budget import kept_of, part_of, size_of
+from machine.componentset.budget import count_staying, part_of, size_of
 from machine.componentset.member import MemberState, RolloutMember
 from machine.componentset.order import forward
 from machine.componentset.rollout import (
@@ -40,7 +40,7 @@ def advance(turn: Turn) -> Advanced:
 def _room(turn: Turn) -> int:
     """Return how many more machines may get the new revision before the partition is reached."""
     total = len(turn.counted)
-    return max(0, total - kept_of(turn.strategy.partition, total) - len(turn.new))
+    return max(0, total - count_staying(turn.strategy.partition, total) - len(turn.new))
 
 
 def _candidates(turn: Turn, index: int) -> list[RolloutMember]:
@@ -49,13 +49,13 @@ def _candidates(turn: Turn, index: int) -> list[RolloutMember]:
     Members without a revision get the current revision instead, if there is one. Only the first
     batch may include one of them, as the machine that never had the component.
     """
-    found = [m for m in turn.old if m.answers]
+    candidates = [m for m in turn.old if m.answers]
     joiners = [m for m in turn.joiners if m.answers]
     if not turn.rollout.current:
-        found += joiners
-    elif index == 1 and not any(m.fresh for m in found):
-        found += forward(joiners, turn.rollout.update, turn.counted, first=True)[:1]
-    return forward(found, turn.rollout.update, turn.counted, first=index == 1)
+        candidates += joiners
+    elif index == 1 and not any(m.fresh for m in candidates):
+        candidates += forward(joiners, turn.rollout.update, turn.counted, first=True)[:1]
+    return forward(candidates, turn.rollout.update, turn.counted, first=index == 1)
 
 
 def _open(turn: Turn) -> Advanced:
@@ -92,7 +92,7 @@ def _give(turn: Turn, picks: Sequence[RolloutMember], batch: BatchState) -> int:
     """Assign the new revision to the picks that may change now, and return how many did."""
     given = 0
     for member in picks:
-        if member.held or member.busy(turn.now) or not turn.budget.take(member):
+        if member.open_job or member.busy(turn.now) or not turn.budget.take(member):
             continue
         turn.moves.append(AssignmentMove(member.name, turn.rollout.update, batch.index))
         given += 1
@@ -106,7 +106,7 @@ def _ahead(turn: Turn, batch: BatchState) -> None:
     size = min(_room(turn), size_of(turn.strategy, batch.index + 1, len(turn.counted)))
     for member in _candidates(turn, batch.index + 1)[:size]:
         there = member.revision == turn.rollout.update and member.standing is MemberState.AHEAD
-        if member.standing in _CALM and not member.held and (member.stale or not there):
+        if member.standing in _CALM and not member.open_job and (member.stale or not there):
             turn.moves.append(
                 AssignmentMove(member.name, turn.rollout.update, batch.index + 1, ahead=True)
             )
@@ -123,7 +123,7 @@ def _go_on(turn: Turn) -> Advanced:
     picks = _candidates(turn, batch.index)[:slots] if slots else []
     late = batch.active(now) >= strategy.progress_deadline
     if batch.active_since is not None:
-        turn.look_at(batch.active_since + (strategy.progress_deadline - batch.active_before))
+        turn.schedule_step(batch.active_since + (strategy.progress_deadline - batch.active_before))
     failed = [m for m in mine if _failed(turn, m, late)]
     late = late and bool(picks or failed)
     if (stopped := _judge(turn, batch, failed, late=late)) is not None:
@@ -137,7 +137,7 @@ def _go_on(turn: Turn) -> Advanced:
     if not unfinished and not picks and not _resumed(turn, batch, tried):
         return _prove(turn, batch)
     turn.going = any(m.standing is not MemberState.WAITING for m in unfinished) or any(
-        not m.held for m in picks
+        not m.open_job for m in picks
     )
     batch = replace(batch, succeeded_at=None, bake_until=None, inspected_at=None)
     begun = any(m.standing not in (MemberState.PENDING, MemberState.WAITING) for m in mine)
@@ -156,7 +156,7 @@ def _failed(turn: Turn, member: RolloutMember, late: bool) -> bool:
     late: the batch has exceeded progressDeadline, so every member that has not succeeded has
         failed.
     """
-    if member in turn.returned or turn.final(member) or member.held or member.ill(turn.now):
+    if member in turn.returned or turn.final(member) or member.open_job or member.ill(turn.now):
         return True
     return late and member.standing is not MemberState.SUCCEEDED
 
@@ -165,7 +165,7 @@ def _names(members: Sequence[RolloutMember]) -> tuple[str, ...]:
     return tuple(m.name for m in members)[:FAILED_SHOWN]
 
 
-def _over(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember]) -> bool:
+def _exceeds_failures(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember]) -> bool:
     """Return whether the failures reach maxFailures of the strategy."""
     return len(failed) >= max(1, part_of(turn.strategy.auto_pause.max_failures, batch.size))
 
@@ -179,7 +179,7 @@ def _resumed(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember]) -> 
     known = batch.failed
     named = len(known) == FAILED_SHOWN or {m.name for m in failed} <= set(known)
     stops = turn.strategy.failure_policy is not FailurePolicy.CONTINUE
-    return stops and named and _over(turn, batch, failed) and turn.rollout.stop is None
+    return stops and named and _exceeds_failures(turn, batch, failed) and turn.rollout.stop is None
 
 
 def _judge(
@@ -191,18 +191,18 @@ def _judge(
     rollout, policy = turn.rollout, turn.strategy.failure_policy
     if rollout.stop is not None:
         return rollout, P.UPDATING, False, None
-    if not (late or _over(turn, batch, failed)) or policy is FailurePolicy.CONTINUE:
+    if not (late or _exceeds_failures(turn, batch, failed)) or policy is FailurePolicy.CONTINUE:
         return None
     if not late and _resumed(turn, batch, failed):
         return None
-    told = ConditionMessage(
+    message = ConditionMessage(
         RolloutReason.AUTO_PAUSED, messages.failures(turn, batch, failed, late=late)
     )
-    return fail(rollout, replace(batch, failed=_names(failed)), told, policy)
+    return fail(rollout, replace(batch, failed=_names(failed)), message, policy)
 
 
 def fail(
-    rollout: RolloutState, batch: BatchState, told: ConditionMessage, policy: FailurePolicy
+    rollout: RolloutState, batch: BatchState, message: ConditionMessage, policy: FailurePolicy
 ) -> Advanced:
     """Reject the revision if the policy is Rollback and there is a current one, else stop the
     rollout.
@@ -210,8 +210,8 @@ def fail(
     batch = replace(batch, succeeded_at=None, bake_until=None, inspected_at=None)
     if policy is FailurePolicy.ROLLBACK and rollout.current:
         after = replace(rollout, batch=batch, rejected=rollout.update, stop=None)
-        return after, P.ROLLING_BACK, False, told
-    return replace(rollout, batch=batch, stop=told), P.UPDATING, False, None
+        return after, P.ROLLING_BACK, False, message
+    return replace(rollout, batch=batch, stop=message), P.UPDATING, False, None
 
 
 def _prove(turn: Turn, batch: BatchState) -> Advanced:
@@ -238,7 +238,7 @@ def _prove(turn: Turn, batch: BatchState) -> Advanced:
     until = min(batch.bake_until or now, now + bake)
     batch = replace(batch, bake_until=until)
     if now < until:
-        turn.look_at(until)
+        turn.schedule_step(until)
         return replace(rollout, batch=batch), P.BAKING, False, messages.baking(batch)
     stopped, batch, due = _inspect(turn, batch)
     if stopped is not None:
@@ -262,7 +262,7 @@ def _passed(turn: Turn) -> bool:
     """
     if not turn.strategy.inspection.checks:
         return True
-    answer = turn.seen.inspected
+    answer = turn.observation.inspected
     if answer is None:
         return False
     on = (
@@ -279,14 +279,14 @@ def _inspect(turn: Turn, batch: BatchState) -> tuple[Advanced | None, BatchState
     inspection, now = turn.strategy.inspection, turn.now
     if not inspection.checks or not turn.may_start:
         return None, batch, False
-    answer = turn.seen.inspected
+    answer = turn.observation.inspected
     if answer is None:
-        asked = batch.inspected_at
-        due = asked is None or now >= min(asked, now) + inspection.interval
-        if asked is not None:
-            turn.look_at(asked + inspection.interval)
+        inspected_at = batch.inspected_at
+        due = inspected_at is None or now >= min(inspected_at, now) + inspection.interval
+        if inspected_at is not None:
+            turn.schedule_step(inspected_at + inspection.interval)
         return None, batch, due
-    turn.look_at(now + inspection.interval)
+    turn.schedule_step(now + inspection.interval)
     return _answered(turn, batch, answer)
 
 
@@ -301,17 +301,17 @@ def _answered(
         case InspectionResult.PASSED:
             return None, replace(batch, inconclusive=0), False
         case InspectionResult.FAILED if policy is not FailurePolicy.CONTINUE:
-            told = ConditionMessage(
+            message = ConditionMessage(
                 RolloutReason.INSPECTION_FAILED, f"batch {batch.index}: {answer.message}"
             )
-            return fail(rollout, batch, told, policy), batch, False
+            return fail(rollout, batch, message, policy), batch, False
         case InspectionResult.FAILED:
             return None, batch, False
         case InspectionResult.INCONCLUSIVE:
             batch = replace(batch, inconclusive=batch.inconclusive + 1, inspected_at=turn.now)
             if batch.inconclusive < turn.strategy.inspection.inconclusive_limit:
                 return None, batch, False
-            told = ConditionMessage(
+            message = ConditionMessage(
                 RolloutReason.INCONCLUSIVE, f"batch {batch.index}: {answer.message}"
             )
-            return fail(rollout, batch, told, FailurePolicy.PAUSE), batch, False
+            return fail(rollout, batch, message, FailurePolicy.PAUSE), batch, False

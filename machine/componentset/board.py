@@ -84,11 +84,11 @@ class Assignments:
 
     def of(self, machine: str) -> dict[str, SetIntent]:
         """Return the intents for a machine, by set."""
-        found = {}
+        intents = {}
         for set_, wishes in self._wishes.items():
             if (wish := wishes.get(machine)) is not None:
-                found[set_] = wish
-        return found
+                intents[set_] = wish
+        return intents
 
     def machines(self, set_: str) -> list[str]:
         """Return the machines for which the set has an intent."""

@@ -19,7 +19,7 @@ def size_of(strategy: UpdateStrategy, index: int, members: int) -> int:
     return max(1, part_of(sizes[min(index, len(sizes)) - 1], members))
 
 
-def kept_of(partition: int | str, members: int) -> int:
+def count_staying(partition: int | str, members: int) -> int:
     """Return the number of machines that stay on the old revision. A percentage is rounded up."""
     if isinstance(partition, int):
         return min(partition, members)

@@ -32,7 +32,7 @@ SOON = timedelta(seconds=1)
 KIND = MachineComponentSet.resource.kind
 
 
-class Held(Protocol):
+class HolderSource(Protocol):
     """Source of the component sets that hold a node."""
 
     def sets(self, node: str) -> list[Holder]:
@@ -53,7 +53,7 @@ class Carrier:
     sets: Informer[MachineComponentSet]
     access: SetAccess
     disruptions: DisruptionService
-    held: Held
+    holders: HolderSource
     board: Assignments
     clock: Clock
     job: Callable[[str], str]
@@ -86,8 +86,8 @@ class Carrier:
         name = machine.metadata.name
         self.board.writing[name] = frozenset(s for s, w in wishes.items() if w.entry or w.drop)
         try:
-            over = rollbacks_over(machine, components)
-            written = await self.access.assign(machine, components, over)
+            obsolete = find_obsolete_rollbacks(machine, components)
+            written = await self.access.assign(machine, components, obsolete)
             await self.machines.wait_for(name, written.metadata.resource_version)
         finally:
             del self.board.writing[name]
@@ -95,12 +95,12 @@ class Carrier:
     async def _leave(self, machine: Machine, wishes: Mapping[str, SetIntent]) -> Result:
         """Carry out what `leave_for` decides about the permit of the machine."""
         may = {set_ for set_, wish in wishes.items() if wish.leave}
-        held = self._held(machine)
-        names = [holder.name for holder in held]
+        holders = self._list_holders(machine)
+        names = [holder.name for holder in holders]
         leave = leave_for(machine, may, names, self.clock.now(), self.patience(machine))
         match leave.act:
             case PermitAct.END:
-                if not held:
+                if not holders:
                     self.board.waits.pop(machine.metadata.name, None)
                     return DONE
                 # Until all sets have reconciled after a start, it is unknown what is under way.
@@ -118,8 +118,8 @@ class Carrier:
     async def _prepare(self, machine: Machine, leave: PermitPlan) -> Result:
         """Prepare the node for disruption, then write the permit or renew it."""
         name = machine.metadata.name
-        if (asked := self._repaired(machine, leave)) is not None:
-            return await self._under_job(machine, leave, asked)
+        if (rollback := self._repaired(machine, leave)) is not None:
+            return await self._under_job(machine, leave, rollback)
         holder = self._holder(machine, leave.lead)
         if holder is None:
             if machine.spec.permit is not None and leave.act is PermitAct.PREPARE:
@@ -136,12 +136,12 @@ class Carrier:
                 await self._permit(machine, leave, prepared.permit)
             else:
                 await self._renew(machine)
-            return Result(_after(prepared.look_again))
+            return Result(_after(prepared.requeue_after))
         self.board.waits[name] = (leave.lead, f"{prepared.reason}: {prepared.message}")
         if prepared.state is DisruptionState.FAILED and machine.spec.permit is None:
             await self.disruptions.end(wish.node, holder)
             self._blocked[name] = self.clock.monotonic() + 10 * AGAIN.total_seconds()
-        return Result(_after(prepared.look_again))
+        return Result(_after(prepared.requeue_after))
 
     def _repaired(self, machine: Machine, leave: PermitPlan) -> Rollback | None:
         """Return the rollback request of the job that holds the node.
@@ -153,7 +153,7 @@ class Carrier:
         mine = [wish for wish in wishes if wish is not None and wish.job == job]
         return mine[-1] if mine and len(mine) == len(wishes) else None
 
-    async def _under_job(self, machine: Machine, leave: PermitPlan, asked: Rollback) -> Result:
+    async def _under_job(self, machine: Machine, leave: PermitPlan, rollback: Rollback) -> Result:
         """Write or renew the permit under the permit of the job, which has drained the node as it
         needs.
 
@@ -161,13 +161,15 @@ class Carrier:
         allows.
         """
         name = machine.metadata.name
-        if leave.class_.weight > ChangeClass(asked.up_to).weight:
-            why = f"it needs {leave.class_}, the permit of job {asked.job} is for {asked.up_to}"
+        if leave.class_.weight > ChangeClass(rollback.up_to).weight:
+            why = (
+                f"it needs {leave.class_}, the permit of job {rollback.job} is for {rollback.up_to}"
+            )
             self.board.waits[name] = (leave.lead, why)
             return Result(AGAIN)
         self.board.waits.pop(name, None)
         if leave.act is PermitAct.PREPARE:
-            await self._permit(machine, leave, asked.permit)
+            await self._permit(machine, leave, rollback.permit)
         else:
             await self._renew(machine)
         return Result(AGAIN)
@@ -199,13 +201,13 @@ class Carrier:
         """Release the node for all holders. Return DONE once all are released."""
         self.board.waits.pop(machine.metadata.name, None)
         done = True
-        for holder in self._held(machine):
+        for holder in self._list_holders(machine):
             done &= await self.disruptions.end(node_of(machine), holder)
         return DONE if done else Result(SOON)
 
-    def _held(self, machine: Machine) -> list[Holder]:
+    def _list_holders(self, machine: Machine) -> list[Holder]:
         node = node_of(machine)
-        return self.held.sets(node) if node is not None else []
+        return self.holders.sets(node) if node is not None else []
 
     def _holder(self, machine: Machine, name: str) -> Holder | None:
         """Return the set as a holder. If it is gone, return any set that holds the node; else
@@ -214,7 +216,7 @@ class Carrier:
         set_ = self.sets.get(name) if name else None
         if set_ is not None:
             return Holder(kind=KIND, name=name, uid=set_.metadata.uid)
-        return next(iter(self._held(machine)), None)
+        return next(iter(self._list_holders(machine)), None)
 
 
 def node_of(machine: Machine) -> str | None:
@@ -229,31 +231,31 @@ def merged(machine: Machine, wishes: Mapping[str, SetIntent]) -> list[AssignedCo
 
     A set changes only components that it owns; it may also take over one that no set owns.
     """
-    found = {c.name: c for c in machine.spec.components}
+    by_name = {c.name: c for c in machine.spec.components}
     for set_, wish in wishes.items():
-        if wish.drop and wish.drop in found and found[wish.drop].set == set_:
-            del found[wish.drop]
+        if wish.drop and wish.drop in by_name and by_name[wish.drop].set == set_:
+            del by_name[wish.drop]
         entry = wish.entry
         if entry is None:
             continue
-        there = found.get(entry.name)
+        there = by_name.get(entry.name)
         if there is None or there.set in (set_, ""):
-            found[entry.name] = entry if not _same(there, entry) else found[entry.name]
-    return list(found.values())
+            by_name[entry.name] = entry if not _same(there, entry) else by_name[entry.name]
+    return list(by_name.values())
 
 
-def rollbacks_over(machine: Machine, components: Sequence[AssignedComponent]) -> list[str]:
+def find_obsolete_rollbacks(machine: Machine, components: Sequence[AssignedComponent]) -> list[str]:
     """Return the rollback annotations that are obsolete because the component has another
     revision.
     """
     at = {c.name: c.revision for c in components}
-    found = []
+    obsolete = []
     for key in machine.metadata.annotations:
         family = key.removeprefix(PREFIX)
-        asked = rollback_in(machine.metadata.annotations, family) if family != key else None
-        if asked is not None and at.get(family, "") not in (asked.from_, asked.to):
-            found.append(key)
-    return found
+        rollback = rollback_in(machine.metadata.annotations, family) if family != key else None
+        if rollback is not None and at.get(family, "") not in (rollback.from_, rollback.to):
+            obsolete.append(key)
+    return obsolete
 
 
 def _same(there: AssignedComponent | None, wanted: AssignedComponent) -> bool:

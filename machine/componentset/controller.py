@@ -30,9 +30,9 @@ from machine.componentset.rollout import (
     RolloutState,
 )
 from machine.componentset.status import (
-    left_behind,
     only_counts,
     remembered,
+    report_deletion,
     status_after,
     unsure,
 )
@@ -47,7 +47,7 @@ AT_WORK = timedelta(seconds=30)
 """Interval of reconciles while assignments, permits or removals are pending."""
 UNSURE = timedelta(seconds=5)
 """Interval of reconciles while it is unknown which agents are alive."""
-SAID_AFTER = 20.0
+UNSURE_REPORT_SECONDS = 20.0
 """Seconds for which the unknown liveness of agents must last before the status reports it.
 
 Most agents renew their Lease earlier. A shorter time would make the status flap when the leader
@@ -78,8 +78,8 @@ class Steady:
     def now(self) -> datetime:
         """Return the time, truncated to milliseconds."""
         passed = timedelta(seconds=self._clock.monotonic() - self._began)
-        found = self._wall + passed
-        return found.replace(microsecond=found.microsecond // 1000 * 1000)
+        instant = self._wall + passed
+        return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
 @dataclass(slots=True)
@@ -118,29 +118,29 @@ class SetController:
             await self._finalizers(set_, [*set_.metadata.finalizers, FINALIZER])
             return Result(timedelta(0))
         aim = await self.aimer.aim(set_)
-        look = await self._look(set_, aim)
+        snapshot = await self._take_snapshot(set_, aim)
         if deleting:
-            return await self._deleted(set_, look)
-        if look.unsure:
+            return await self._deleted(set_, snapshot)
+        if snapshot.unsure:
             return await self._unsure(set_, aim)
         self._unsure_since.pop(name, None)
-        return await self._step(set_, aim, look)
+        return await self._step(set_, aim, snapshot)
 
     async def _unsure(self, set_: MachineComponentSet, aim: Aim) -> Result:
         """Report that nothing starts, because it is unknown which agents are alive."""
         name, now = set_.metadata.name, self.ground.clock.monotonic()
-        if now < self._unsure_since.setdefault(name, now) + SAID_AFTER:
+        if now < self._unsure_since.setdefault(name, now) + UNSURE_REPORT_SECONDS:
             return Result(UNSURE)
-        said = messages.unsure(self.ground.settings.stale)
+        message = messages.unsure(self.ground.settings.stale)
         target = aim.target.name if aim.target is not None else ""
-        status = unsure(set_, target, said, self.steady.now())
+        status = unsure(set_, target, message, self.steady.now())
         if status != set_.status:
             await self._write(set_, status)
         return Result(UNSURE)
 
     # -- looking ------------------------------------------------------------------------------
 
-    async def _look(self, set_: MachineComponentSet, aim: Aim) -> MembershipSnapshot:
+    async def _take_snapshot(self, set_: MachineComponentSet, aim: Aim) -> MembershipSnapshot:
         name, made = set_.metadata.name, [m for m in (aim.target, aim.current) if m is not None]
         sets = [(s, self.aimer.family_of(s)) for s in self.ground.component_sets.cache.values()]
         rivals = rivals_of(set_, aim.family, sets)
@@ -158,10 +158,10 @@ class SetController:
             looker = Looker(self.ground, self.board, set_, view, aim.target, aim.current, rivals)
             known = self._lookers[name] = (sign, looker)
         await known[1].prepare()
-        return known[1].look()
+        return known[1].take_snapshot()
 
-    def _seen(
-        self, set_: MachineComponentSet, aim: Aim, look: MembershipSnapshot
+    def _observe(
+        self, set_: MachineComponentSet, aim: Aim, snapshot: MembershipSnapshot
     ) -> tuple[RolloutObservation, datetime | None]:
         """Return the observation for `step`, and the time at which the window next opens or closes.
 
@@ -170,10 +170,10 @@ class SetController:
         spec, window = set_.spec, set_.spec.update_strategy.window
         open_, until = (True, None) if window is None else inside(window, self.ground.clock.now())
         problem = aim.problem
-        if problem is None and look.hole:
-            problem = ConditionMessage(RolloutReason.MISSING_COMPONENT, look.hole)
-        seen = RolloutObservation(
-            members=look.members,
+        if problem is None and snapshot.hole:
+            problem = ConditionMessage(RolloutReason.MISSING_COMPONENT, snapshot.hole)
+        observation = RolloutObservation(
+            members=snapshot.members,
             target=aim.target.name if aim.target is not None else "",
             now=self.steady.now(),
             returnable=aim.current is not None or not set_.status.current_revision,
@@ -182,44 +182,48 @@ class SetController:
             frozen=spec.frozen,
             meltdown=self.ground.meltdown.frozen(),
             window=open_,
-            conflicts=look.conflicts,
-            stuck=departures.stuck(look.leavers),
+            conflicts=snapshot.conflicts,
+            stuck=departures.stuck(snapshot.leavers),
             waits=self.board.waiting(set_.metadata.name),
             clock_since=self.steady.leads_since(),
         )
-        return seen, until
+        return observation, until
 
     # -- deciding and doing -------------------------------------------------------------------
 
-    async def _step(self, set_: MachineComponentSet, aim: Aim, look: MembershipSnapshot) -> Result:
+    async def _step(
+        self, set_: MachineComponentSet, aim: Aim, snapshot: MembershipSnapshot
+    ) -> Result:
         before, strategy = remembered(set_.status), set_.spec.update_strategy
-        if back := await self.aimer.of(set_, {m.back for m in look.members if m.back}):
-            look = await self._look(set_, aim)  # time has passed: plan on the current members
-        seen, turns = self._seen(set_, aim, look)
-        after, plan = step(before, strategy, seen)
+        if back := await self.aimer.of(set_, {m.back for m in snapshot.members if m.back}):
+            snapshot = await self._take_snapshot(
+                set_, aim
+            )  # time has passed: plan on the current members
+        observation, turns = self._observe(set_, aim, snapshot)
+        after, plan = step(before, strategy, observation)
         if plan.inspect:
-            what = self._inspected(set_, after, look)
+            what = self._inspected(set_, after, snapshot)
             answer = await self.inspector.inspect(strategy.inspection.checks, what)
-            look = await self._look(set_, aim)
-            seen = replace(self._seen(set_, aim, look)[0], inspected=answer)
-            after, plan = step(before, strategy, seen)
+            snapshot = await self._take_snapshot(set_, aim)
+            observation = replace(self._observe(set_, aim, snapshot)[0], inspected=answer)
+            after, plan = step(before, strategy, observation)
         name = set_.metadata.name
-        wishes = self._wishes(set_, aim, look, plan, back, may_remove=_may_remove(seen))
+        wishes = self._wishes(set_, aim, snapshot, plan, back, may_remove=_may_remove(observation))
         self.board.narrow(name, wishes)
-        status, waits = self._status(set_, aim, look, after, plan), False
+        status, waits = self._status(set_, aim, snapshot, after, plan), False
         if status != set_.status:
-            waits = only_counts(set_.status, status) and self._told_lately(name)
+            waits = only_counts(set_.status, status) and self._wrote_lately(name)
             if not waits:
                 await self._write(set_, status)
                 await events.tell(self.ground.recorder, set_, before, after, plan)
         self.board.put(name, wishes)
-        return Result(COUNTED) if waits else self._again(plan, aim, seen, turns)
+        return Result(COUNTED) if waits else self._again(plan, aim, observation, turns)
 
     def _wishes(
         self,
         set_: MachineComponentSet,
         aim: Aim,
-        look: MembershipSnapshot,
+        snapshot: MembershipSnapshot,
         plan: RolloutPlan,
         back: Mapping[str, AssignableRevision],
         *,
@@ -233,15 +237,15 @@ class SetController:
         may_remove: whether removals from machines that left the set may start.
         """
         name = set_.metadata.name
-        limit = max(1, part_of(set_.spec.update_strategy.max_unavailable, len(look.members)))
-        found = departures.wishes_for(
-            look.leavers,
+        limit = max(1, part_of(set_.spec.update_strategy.max_unavailable, len(snapshot.members)))
+        intents = departures.wishes_for(
+            snapshot.leavers,
             set_.spec.on_unselect,
             may_start=may_remove,
             limit=limit,
         )
         for machine in plan.allowed:
-            found[machine] = SetIntent(leave=True)
+            intents[machine] = SetIntent(leave=True)
         made = {**back, **{m.name: m for m in (aim.target, aim.current) if m is not None}}
         for move in plan.moves:
             machine_ = self.ground.machines.get(move.machine)
@@ -252,25 +256,29 @@ class SetController:
                 entry = revision.assigned(move, machine_, name, self.steady.now())
             except TemplateError:
                 continue
-            leave = found.get(move.machine, SetIntent()).leave
-            found[move.machine] = SetIntent(entry=entry, leave=leave)
-        return found
+            leave = intents.get(move.machine, SetIntent()).leave
+            intents[move.machine] = SetIntent(entry=entry, leave=leave)
+        return intents
 
     def _status(
         self,
         set_: MachineComponentSet,
         aim: Aim,
-        look: MembershipSnapshot,
+        snapshot: MembershipSnapshot,
         after: RolloutState,
         plan: RolloutPlan,
     ) -> MachineComponentSetStatus:
         now = self.steady.now()
-        in_use = {m.revision for m in look.members} | {after.current, after.update, after.rejected}
+        in_use = {m.revision for m in snapshot.members} | {
+            after.current,
+            after.update,
+            after.rejected,
+        }
         revisions = history(set_.status.revisions, aim.target, in_use, now)
-        return status_after(set_, after, plan, look.members, revisions, now)
+        return status_after(set_, after, plan, snapshot.members, revisions, now)
 
     def _inspected(
-        self, set_: MachineComponentSet, after: RolloutState, look: MembershipSnapshot
+        self, set_: MachineComponentSet, after: RolloutState, snapshot: MembershipSnapshot
     ) -> Inspected:
         """Return the subject of an inspection: the nodes of the open batch, and a name for this
         run.
@@ -282,7 +290,9 @@ class SetController:
         begun = batch.succeeded_at.timestamp() if batch.succeeded_at is not None else 0
         part = "after" if batch.bake_until is not None else "before"
         run = f"{after.update}-{batch.index}-{part}-{begun:.0f}-{batch.inconclusive}"
-        mine = [m for m in look.members if m.revision == after.update and m.batch == batch.index]
+        mine = [
+            m for m in snapshot.members if m.revision == after.update and m.batch == batch.index
+        ]
         nodes, unjoined = self._nodes_of(mine)
         return Inspected(name, set_.metadata.uid, run, nodes, unjoined)
 
@@ -299,30 +309,30 @@ class SetController:
                 unjoined.append(member.name)
         return nodes, unjoined
 
-    async def _deleted(self, set_: MachineComponentSet, look: MembershipSnapshot) -> Result:
+    async def _deleted(self, set_: MachineComponentSet, snapshot: MembershipSnapshot) -> Result:
         """Remove the component from the members of a deleted set, then remove the finalizer."""
         name = set_.metadata.name
-        if not look.leavers:
+        if not snapshot.leavers:
             self.board.put(name, {})
-            left = [f for f in set_.metadata.finalizers if f != FINALIZER]
-            await self._finalizers(set_, left)
+            remaining = [f for f in set_.metadata.finalizers if f != FINALIZER]
+            await self._finalizers(set_, remaining)
             return DONE
         frozen = self.ground.meltdown.frozen()
-        limit = part_of(set_.spec.update_strategy.max_unavailable, len(look.leavers))
+        limit = part_of(set_.spec.update_strategy.max_unavailable, len(snapshot.leavers))
         wishes = departures.wishes_for(
-            look.leavers,
+            snapshot.leavers,
             set_.spec.on_unselect,
             may_start=not frozen and not set_.spec.frozen,
             limit=max(1, limit),
         )
-        told = messages.not_removed(departures.stuck(look.leavers))
-        status = left_behind(set_, told, self.steady.now())
+        message = messages.not_removed(departures.stuck(snapshot.leavers))
+        status = report_deletion(set_, message, self.steady.now())
         if status != set_.status:
             await self._write(set_, status)
         self.board.put(name, wishes)
         return Result(AT_WORK)
 
-    def _told_lately(self, name: str) -> bool:
+    def _wrote_lately(self, name: str) -> bool:
         """Return whether the status was written less than COUNTED ago by this process."""
         since = self.ground.clock.monotonic() - self._written.get(name, float("-inf"))
         return since < COUNTED.total_seconds()
@@ -341,29 +351,34 @@ class SetController:
             await self.ground.component_sets.wait_for(meta.name, meta.resource_version)
 
     def _again(
-        self, plan: RolloutPlan, aim: Aim, seen: RolloutObservation, turns: datetime | None
+        self, plan: RolloutPlan, aim: Aim, observation: RolloutObservation, turns: datetime | None
     ) -> Result:
         """Return when to reconcile again: the earliest time at which something can change.
 
         Pending work is also polled, because a wake-up may be lost.
         """
         waits = []
-        if plan.look_again is not None:
-            waits.append(plan.look_again - seen.now)
+        if plan.requeue_at is not None:
+            waits.append(plan.requeue_at - observation.now)
         if turns is not None:
             waits.append(turns - self.ground.clock.now())
-        if plan.moves or plan.allowed or seen.waits:
+        if plan.moves or plan.allowed or observation.waits:
             waits.append(AT_WORK)
-        if seen.meltdown:
-            waits.append(timedelta(seconds=self.ground.meltdown.look_again))
+        if observation.meltdown:
+            waits.append(timedelta(seconds=self.ground.meltdown.requeue_after))
         if aim.texts or aim.problem is not None:
             waits.append(timedelta(seconds=FRESH_SECONDS))
         return Result(max(timedelta(seconds=1), min(waits))) if waits else DONE
 
 
-def _may_remove(seen: RolloutObservation) -> bool:
+def _may_remove(observation: RolloutObservation) -> bool:
     """Return whether a component may be removed from machines that left the set."""
-    return not seen.frozen and not seen.meltdown and seen.window and not seen.paused
+    return (
+        not observation.frozen
+        and not observation.meltdown
+        and observation.window
+        and not observation.paused
+    )
 
 
 def view_of(set_: MachineComponentSet, aim: Aim) -> SetView:

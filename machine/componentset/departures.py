@@ -24,22 +24,22 @@ def wishes_for(
     may_start: whether further removals may start.
     limit: the number of machines on which removal may be in progress at once.
     """
-    found = {}
+    intents = {}
     away = sum(e.desired_state is DesiredState.ABSENT and not _gone(m, e) for m, e in leavers)
     for machine, entry in sorted(leavers, key=lambda leaver: leaver[0].metadata.name):
         name = machine.metadata.name
         if entry.desired_state is DesiredState.ABSENT and policy is OnUnselect.UNINSTALL:
-            found[name] = _removing(machine, entry, may_start)
+            intents[name] = _removing(machine, entry, may_start)
         elif covered(machine, entry.name):
             # The agent may be acting under a permit; wait until the node is released.
             continue
         elif policy is OnUnselect.ORPHAN:
-            found[name] = SetIntent(entry=entry.model_copy(update={"set": ""}))
+            intents[name] = SetIntent(entry=entry.model_copy(update={"set": ""}))
         elif may_start and away < limit:
             away += 1
             update = {"desired_state": DesiredState.ABSENT, "attempt": entry.attempt + 1}
-            found[name] = SetIntent(entry=entry.model_copy(update={**update, "batch": 0}))
-    return found
+            intents[name] = SetIntent(entry=entry.model_copy(update={**update, "batch": 0}))
+    return intents
 
 
 def _removing(machine: Machine, entry: AssignedComponent, may_start: bool) -> SetIntent:
@@ -56,12 +56,12 @@ def _gone(machine: Machine, entry: AssignedComponent) -> bool:
 
 def stuck(leavers: Sequence[tuple[Machine, AssignedComponent]]) -> list[str]:
     """Return the machines on which the removal failed, sorted."""
-    found = []
+    failed = []
     for machine, entry in leavers:
         status = status_of(machine, entry.name)
         if status is not None and reported(entry, status) and status.state in _FAILED:
-            found.append(machine.metadata.name)
-    return sorted(found)
+            failed.append(machine.metadata.name)
+    return sorted(failed)
 
 
 _FAILED = (ComponentState.FAILED, ComponentState.ROLLED_BACK)

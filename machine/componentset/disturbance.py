@@ -69,8 +69,8 @@ def disturbance(
         return Disturbance(made.component)
     after = _form(target, machine)
     if form is not None and not ahead and made.stale(entry, machine):
-        found = _between(made.component, _unlike(form), after)
-        return Disturbance(found.before, found.class_, at_most=True)
+        bound = _between(made.component, _unlike(form), after)
+        return Disturbance(bound.before, bound.class_, at_most=True)
     return _between(made.component, form, after)
 
 

@@ -14,29 +14,29 @@ async def tell(
     plan: RolloutPlan,
 ) -> None:
     """Emit an Event for each difference between the two states."""
-    for warns, said in told(before, after, plan):
+    for warns, message in list_messages(before, after, plan):
         type_ = "Warning" if warns else "Normal"
-        await recorder.emit(_regarding(set_), type_, str(said.reason), said.message)
+        await recorder.emit(_regarding(set_), type_, str(message.reason), message.message)
 
 
-def told(
+def list_messages(
     before: RolloutState, after: RolloutState, plan: RolloutPlan
 ) -> list[tuple[bool, ConditionMessage]]:
     """Return the messages to emit, each with whether it is a warning."""
-    found: list[tuple[bool, ConditionMessage]] = []
+    entries: list[tuple[bool, ConditionMessage]] = []
     if after.stop is not None and after.stop != before.stop:
-        found.append((True, after.stop))
+        entries.append((True, after.stop))
     if after.rejected and after.rejected != before.rejected:
         what = f"revision {after.rejected} is rejected: machines return to {after.current}"
-        found.append(
+        entries.append(
             (True, ConditionMessage(P.ROLLING_BACK, f"{what}; {plan.progressing[1].message}"))
         )
     if after.batch.started_at is not None and after.batch.started_at != before.batch.started_at:
         what = f"batch {after.batch.index} of {after.batch.size} starts: {after.update}"
-        found.append((False, ConditionMessage("BatchStarted", what)))
+        entries.append((False, ConditionMessage("BatchStarted", what)))
     if after.current and after.current != before.current:
-        found.append((False, ConditionMessage(P.COMPLETED, f"revision {after.current}")))
-    return found
+        entries.append((False, ConditionMessage(P.COMPLETED, f"revision {after.current}")))
+    return entries
 
 
 def _regarding(set_: MachineComponentSet) -> dict[str, str]:

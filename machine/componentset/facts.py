@@ -52,12 +52,12 @@ class MachineSurroundings:
 
     node: the Node, None if there is none.
     answers: the agent's Lease is fresh.
-    held: the open job that holds the Node, "" for none.
+    open_job: the open job that holds the Node, "" for none.
     """
 
     node: Node | None = None
     answers: bool = False
-    held: str = ""
+    open_job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ def member_of(
     entry, status = entry_of(machine, view.set, view.family), status_of(machine, view.family)
     standing = standing_of(machine, around, view, entry, status)
     node = around.node
-    asked = rollback_in(meta.annotations, view.family)
+    rollback = rollback_in(meta.annotations, view.family)
     at = entry.revision if entry else ""
-    ours = asked is not None and asked.job == around.held
+    ours = rollback is not None and rollback.job == around.open_job
     takes_pods = node is not None and node.is_ready and not node.spec.unschedulable
     return RolloutMember(
         name=meta.name,
@@ -104,7 +104,7 @@ def member_of(
         newcomer=newcomer(machine),
         answers=around.answers,
         available=around.answers and (spec.node == "None" or takes_pods),
-        held=around.held,
+        open_job=around.open_job,
         revision=at,
         attempt=entry.attempt if entry else 0,
         batch=entry.batch if entry else 0,
@@ -116,8 +116,8 @@ def member_of(
         patience=_patience(machine, view),
         version=status.version if status else "",
         why=_why(status),
-        back=asked.to if asked is not None and ours and at == asked.from_ else "",
-        left=asked.from_ if asked is not None and at == asked.to else "",
+        back=rollback.to if rollback is not None and ours and at == rollback.from_ else "",
+        rolled_back_from=rollback.from_ if rollback is not None and at == rollback.to else "",
         repaired=ours,
     )
 
@@ -236,8 +236,8 @@ def _since(
 def _turned(machine: Machine) -> list[datetime]:
     """Return the transition times of the agent and Node conditions."""
     types = (MachineConditionType.AGENT_READY, MachineConditionType.NODE_READY)
-    found = (machine.status.condition(type_) for type_ in types)
-    return [condition.last_transition_time for condition in found if condition is not None]
+    matches = (machine.status.condition(type_) for type_ in types)
+    return [condition.last_transition_time for condition in matches if condition is not None]
 
 
 def _patience(machine: Machine, view: SetView) -> timedelta:

@@ -19,7 +19,7 @@ from machine.componentset.rollout import (
 )
 from machine.componentset.step import step
 
-LOOKS = 512
+MOST_STEPS = 512
 """Greatest number of steps to simulate."""
 _HELPED = IN_FLIGHT | {MemberState.DRIFTED, MemberState.UNWELL}
 """States that a change or correction without failure ends in success."""
@@ -58,34 +58,36 @@ class Forecast:
     whole: bool
 
 
-def forecast(before: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation) -> Forecast:
+def forecast(
+    before: RolloutState, strategy: UpdateStrategy, observation: RolloutObservation
+) -> Forecast:
     """Return the forecast of the rollout.
 
     strategy: the strategy of the spec, with defaults filled in.
     """
-    _, now = step(before, strategy, seen)
-    members = {m.name: _unhindered(m) for m in seen.members}
+    _, now = step(before, strategy, observation)
+    members = {m.name: _unhindered(m) for m in observation.members}
     easy = _eased(strategy)
     rollout, plan, whole = replace(before, stop=None), now, False
-    found: dict[tuple[int, str], dict[str, None]] = {}
-    for _ in range(LOOKS):
+    stages: dict[tuple[int, str], dict[str, None]] = {}
+    for _ in range(MOST_STEPS):
         all_ = tuple(members.values())
-        after, plan = step(rollout, easy, _unhampered(seen, all_))
+        after, plan = step(rollout, easy, _unhampered(observation, all_))
         for move in plan.moves:
-            found.setdefault((move.batch, move.revision), {})[move.machine] = None
+            stages.setdefault((move.batch, move.revision), {})[move.machine] = None
             members[move.machine] = _moved(members[move.machine], move)
         if after == rollout and not plan.moves:
             whole = True
             break
         rollout = after
-    given = {name for names in found.values() for name in names}
+    given = {name for names in stages.values() for name in names}
     stay = (n for n, m in members.items() if n not in given and m.revision != rollout.update)
     return Forecast(
         now,
         rollout.phase,
         tuple(
             ForecastStage(index, revision, tuple(names))
-            for (index, revision), names in found.items()
+            for (index, revision), names in stages.items()
         ),
         tuple(sorted(stay)),
         plan.paused.message if plan.paused is not None else plan.progressing[1].message,
@@ -113,10 +115,12 @@ def _eased(strategy: UpdateStrategy) -> UpdateStrategy:
     )
 
 
-def _unhampered(seen: RolloutObservation, members: tuple[RolloutMember, ...]) -> RolloutObservation:
+def _unhampered(
+    observation: RolloutObservation, members: tuple[RolloutMember, ...]
+) -> RolloutObservation:
     """Return the observation with these members and without obstacles."""
     return replace(
-        seen,
+        observation,
         members=members,
         problem=None,
         paused=False,
@@ -133,11 +137,11 @@ def _unhindered(member: RolloutMember) -> RolloutMember:
     A member that does not answer completes no change.
     """
     if not member.answers:
-        return replace(member, held="")
+        return replace(member, open_job="")
     well = member.standing in _HELPED
     return replace(
         member,
-        held="",
+        open_job="",
         available=True,
         broken=member.broken and not well,
         standing=MemberState.SUCCEEDED if well else member.standing,

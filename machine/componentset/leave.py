@@ -16,7 +16,7 @@ from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass, Ma
 from machine.componentset.facts import AT_WORK, REBOOT, START_WITHIN, needs_permit
 from machine.machine.success import BAD, UNDONE, applied, reported, status_of
 
-_OVER = BAD | UNDONE
+_FINISHED = BAD | UNDONE
 
 
 class PermitAct(StrEnum):
@@ -51,12 +51,16 @@ class PermitPlan:
 
 
 def leave_for(
-    machine: Machine, may: Collection[str], held: Sequence[str], now: datetime, patience: timedelta
+    machine: Machine,
+    may: Collection[str],
+    holders: Sequence[str],
+    now: datetime,
+    patience: timedelta,
 ) -> PermitPlan:
     """Return what to do about the permit of the machine.
 
     may: sets that allow disruption of this machine now.
-    held: sets that already hold the node.
+    holders: sets that already hold the node.
     patience: how long the agent may take after the permit's `startBefore`.
     """
     entries = [(e, status_of(machine, e.name)) for e in machine.spec.components]
@@ -65,16 +69,16 @@ def leave_for(
     if permit is None:
         if not waiting:
             return PermitPlan(PermitAct.END)
-        lead = _lead([e.set for e, _ in waiting], held)
-        if held and lead not in held:
+        lead = _lead([e.set for e, _ in waiting], holders)
+        if holders and lead not in holders:
             # Another set has finished but still holds the node: release it first.
             return PermitPlan(PermitAct.END, lead)
-        names, class_ = _asked(waiting)
+        names, class_ = _collect_demand(waiting)
         return PermitPlan(PermitAct.PREPARE, lead, names, class_)
     of = {e.name: (e, s) for e, s in entries}
     sets = [of[name][0].set for name in permit.components if name in of]
-    lead = min(sets, key=lambda name: name not in held, default="")
-    begun = any(_under_way(*of[n], permit.start_before, now) for n in permit.components if n in of)
+    lead = min(sets, key=lambda name: name not in holders, default="")
+    begun = any(_is_acting(*of[n], permit.start_before, now) for n in permit.components if n in of)
     if now >= permit.start_before + patience or not (begun or waiting):
         return PermitPlan(PermitAct.CLEAR, lead)
     expired = now >= permit.start_before
@@ -82,7 +86,7 @@ def leave_for(
     more = [(e, s) for e, s in waiting if expired or not _covers(names, class_, e, s)]
     if not more:
         return PermitPlan(PermitAct.KEEP, lead, names, class_)
-    others, wider = _asked(more)
+    others, wider = _collect_demand(more)
     together = tuple(dict.fromkeys([*names, *others]))
     return PermitPlan(PermitAct.PREPARE, lead, together, max(class_, wider, key=lambda c: c.weight))
 
@@ -133,7 +137,7 @@ def _covers(
     return entry.name in names and class_.weight >= needs.weight
 
 
-def _asked(
+def _collect_demand(
     waiting: Sequence[tuple[AssignedComponent, ComponentStatus]],
 ) -> tuple[tuple[str, ...], ChangeClass]:
     """Return the components that wait, and the highest change class that they need."""
@@ -141,9 +145,9 @@ def _asked(
     return tuple(sorted(e.name for e, _ in waiting)), max(classes, key=lambda c: c.weight)
 
 
-def _lead(sets: Sequence[str], held: Sequence[str]) -> str:
+def _lead(sets: Sequence[str], holders: Sequence[str]) -> str:
     """Return the set to be the holder, preferably one that already holds the node."""
-    return min(sets, key=lambda name: (name not in held, name))
+    return min(sets, key=lambda name: (name not in holders, name))
 
 
 def _waits(entry: AssignedComponent, status: ComponentStatus) -> bool:
@@ -151,17 +155,17 @@ def _waits(entry: AssignedComponent, status: ComponentStatus) -> bool:
     return (
         reported(entry, status)
         and needs_permit(status)
-        and status.state not in _OVER
+        and status.state not in _FINISHED
         and not applied(entry, status)
     )
 
 
-def _under_way(
+def _is_acting(
     entry: AssignedComponent, status: ComponentStatus | None, start_before: datetime, now: datetime
 ) -> bool:
     """Return whether the agent may be acting on the entry under the permit."""
     if status is None or not reported(entry, status):
         return now < start_before or (status is not None and status.state in AT_WORK)
-    if applied(entry, status) or status.state in _OVER:
+    if applied(entry, status) or status.state in _FINISHED:
         return False
     return status.state in AT_WORK or (now < start_before and needs_permit(status))

@@ -44,7 +44,7 @@ class RolloutMember:
     newcomer: provisioned by KubeNode and not initialized, so nothing that runs there is disturbed.
     answers: the agent's Lease is fresh. False if that is unknown.
     available: the agent answers, and the Node, if one is expected, is Ready and schedulable.
-    held: the open job that holds the Node, "" for none.
+    open_job: the open job that holds the Node, "" for none.
     revision: the revision that this set assigned, "" for none.
     stale: the assignment was rendered from properties of the machine that have changed since.
     standing: the progress of the machine with the assignment.
@@ -56,7 +56,7 @@ class RolloutMember:
     version: the installed version, "" if unknown.
     why: what the agent reports of the component's state, at most 200 characters.
     back: the revision to which a repair job wants the machine returned now, "" for none.
-    left: the revision from which a repair job returned the machine, "" for none.
+    rolled_back_from: the revision from which a repair job returned the machine, "" for none.
     repaired: the job that holds the Node is the one that asked for the return.
     """
 
@@ -69,7 +69,7 @@ class RolloutMember:
     newcomer: bool = False
     answers: bool = True
     available: bool = True
-    held: str = ""
+    open_job: str = ""
     revision: str = ""
     attempt: int = 0
     batch: int = 0
@@ -82,7 +82,7 @@ class RolloutMember:
     version: str = ""
     why: str = ""
     back: str = ""
-    left: str = ""
+    rolled_back_from: str = ""
     repaired: bool = False
 
     @property
@@ -96,15 +96,15 @@ class RolloutMember:
 
     def late(self, now: datetime) -> bool:
         """Return whether the timeout of the change has expired."""
-        return self.standing in (MemberState.PENDING, MemberState.ACTING) and self._over(now)
+        return self.standing in (MemberState.PENDING, MemberState.ACTING) and self._is_late(now)
 
     def ill(self, now: datetime) -> bool:
         """Return whether the change was applied, and the machine has been unwell for the whole
         timeout.
         """
-        return self.standing is MemberState.UNWELL and self._over(now)
+        return self.standing is MemberState.UNWELL and self._is_late(now)
 
-    def _over(self, now: datetime) -> bool:
+    def _is_late(self, now: datetime) -> bool:
         return self.since is not None and now >= self.since + self.patience
 
     def failed(self, now: datetime) -> bool:

@@ -35,33 +35,37 @@ def named(names: Iterable[str]) -> str:
     return ", ".join(all_[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def paused(rollout: RolloutState, seen: RolloutObservation) -> ConditionMessage | None:
+def paused(rollout: RolloutState, observation: RolloutObservation) -> ConditionMessage | None:
     """Return the message of the condition Paused, None if the set is not paused."""
-    if seen.paused:
+    if observation.paused:
         return ConditionMessage(RolloutReason.USER, "spec.paused: no batch starts")
     if rollout.stop is not None:
         return rollout.stop
-    if seen.frozen:
+    if observation.frozen:
         return ConditionMessage(RolloutReason.FROZEN, "spec.frozen: nothing is changed")
-    return ConditionMessage(RolloutReason.MELTDOWN, seen.meltdown) if seen.meltdown else None
+    return (
+        ConditionMessage(RolloutReason.MELTDOWN, observation.meltdown)
+        if observation.meltdown
+        else None
+    )
 
 
 def progressing(
-    rollout: RolloutState, seen: RolloutObservation, said: ConditionMessage | None
+    rollout: RolloutState, observation: RolloutObservation, message: ConditionMessage | None
 ) -> tuple[bool, ConditionMessage]:
     """Return whether the condition Progressing is True, and its message."""
     phase = rollout.phase or P.IDLE
     stop = rollout.stop
     if stop is not None and "progressDeadline" in stop.message:
         return False, ConditionMessage(RolloutReason.DEADLINE_EXCEEDED, stop.message)
-    if phase in _AT_WORK and not seen.window:
+    if phase in _AT_WORK and not observation.window:
         return False, ConditionMessage(
             RolloutReason.WINDOW_CLOSED, "nothing new starts before the window opens"
         )
-    if phase in _AT_WORK and seen.waits and (said is None or said.reason == phase):
-        return True, ConditionMessage(RolloutReason.WAITING_FOR_PERMIT, _permits(seen.waits))
-    if said is not None and phase is not P.PAUSED:
-        return said.reason not in _STILL, said
+    if phase in _AT_WORK and observation.waits and (message is None or message.reason == phase):
+        return True, ConditionMessage(RolloutReason.WAITING_FOR_PERMIT, _permits(observation.waits))
+    if message is not None and phase is not P.PAUSED:
+        return message.reason not in _STILL, message
     return phase in _AT_WORK, ConditionMessage(phase)
 
 
@@ -73,13 +77,13 @@ def _permits(waits: Sequence[tuple[str, str]]) -> str:
 
 def degraded(rollout: RolloutState, turn: Turn) -> ConditionMessage | None:
     """Return the message of the condition Degraded, None if the set is not degraded."""
-    seen = turn.seen
-    if seen.problem is not None:
-        return seen.problem
-    if seen.conflicts:
-        what = f"another set has this component on {named(seen.conflicts)}"
+    observation = turn.observation
+    if observation.problem is not None:
+        return observation.problem
+    if observation.conflicts:
+        what = f"another set has this component on {named(observation.conflicts)}"
         return ConditionMessage(RolloutReason.CONFLICT, what)
-    if not seen.returnable and rollout.current:
+    if not observation.returnable and rollout.current:
         return ConditionMessage(
             RolloutReason.MISSING_COMPONENT,
             f"the MachineComponent of revision {rollout.current} is gone: nothing can return to it",
@@ -93,7 +97,7 @@ def degraded(rollout: RolloutState, turn: Turn) -> ConditionMessage | None:
     failed = [m for m in turn.counted if turn.final(m)]
     if failed:
         return ConditionMessage(RolloutReason.MACHINES_FAILED, named(m.name for m in failed))
-    return not_removed(seen.stuck)
+    return not_removed(observation.stuck)
 
 
 def not_removed(stuck: Sequence[str]) -> ConditionMessage | None:
@@ -129,8 +133,8 @@ def _why(turn: Turn, member: RolloutMember) -> str:
     """Return why the machine has failed."""
     if member in turn.returned:
         return "a job took the component back"
-    if member.held:
-        return f"job {member.held} repairs its node"
+    if member.open_job:
+        return f"job {member.open_job} repairs its node"
     if not member.answers:
         return "its agent does not answer"
     if member.standing is MemberState.UNWELL:
@@ -152,13 +156,13 @@ def silent(members: Sequence[RolloutMember]) -> str:
 
 def not_opened(turn: Turn, picks: Sequence[RolloutMember]) -> ConditionMessage:
     """Return why the next batch does not start."""
-    if not turn.seen.window:
+    if not turn.observation.window:
         return ConditionMessage(
             RolloutReason.WINDOW_CLOSED, "no batch starts before the window opens"
         )
-    held = [m for m in picks if m.held]
-    if len(held) == len(picks):
-        return ConditionMessage(P.UPDATING, f"under repair: {named(m.name for m in held)}")
+    under_repair = [m for m in picks if m.open_job]
+    if len(under_repair) == len(picks):
+        return ConditionMessage(P.UPDATING, f"under repair: {named(m.name for m in under_repair)}")
     if turn.budget.short:
         return ConditionMessage(P.UPDATING, _short(turn))
     return ConditionMessage(P.UPDATING)
@@ -168,16 +172,16 @@ def batch_waits(
     turn: Turn, unfinished: Sequence[RolloutMember], picks: Sequence[RolloutMember]
 ) -> ConditionMessage | None:
     """Return what an open batch waits for besides its own work, None for nothing."""
-    held = [m for m in picks if m.held]
-    if held and len(held) == len(picks) and not unfinished:
-        return ConditionMessage(P.UPDATING, f"under repair: {named(m.name for m in held)}")
+    under_repair = [m for m in picks if m.open_job]
+    if under_repair and len(under_repair) == len(picks) and not unfinished:
+        return ConditionMessage(P.UPDATING, f"under repair: {named(m.name for m in under_repair)}")
     if turn.budget.short and not unfinished:
         return ConditionMessage(P.UPDATING, _short(turn))
     return None
 
 
 def _short(turn: Turn) -> str:
-    down = [m for m in turn.seen.members if m.down and not m.newcomer]
+    down = [m for m in turn.observation.members if m.down and not m.newcomer]
     names = named(m.name for m in down if m.name not in turn.excluded)
     return f"maxUnavailable or spread is used up by {names or 'the strategy itself'}"
 

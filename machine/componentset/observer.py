@@ -83,7 +83,7 @@ class FleetCaches(Protocol):
     def component_sets(self) -> CacheLookup[MachineComponentSet]: ...
     @property
     def lifesigns(self) -> LifesignSource: ...
-    def held(self, node: str, /) -> str: ...
+    def find_open_job(self, node: str, /) -> str: ...
 
 
 @dataclass(slots=True)
@@ -117,9 +117,9 @@ class Looker:
             if n % SLICE == 0:
                 await asyncio.sleep(0)
 
-    def look(self) -> MembershipSnapshot:
+    def take_snapshot(self) -> MembershipSnapshot:
         """Return the snapshot. Compute anew only machines whose inputs have changed."""
-        found, cache = MembershipSnapshot(), self.ground.machines.cache
+        snapshot, cache = MembershipSnapshot(), self.ground.machines.cache
         name = self.set_.metadata.name
         writing, sign_of = self.board.writing, self.ground.lifesigns.now()
         for gone in [key for key in self.known if key not in cache]:
@@ -131,21 +131,21 @@ class Looker:
                 continue
             member = part.member
             if member is not None:
-                found.unsure += stamp[-1] is Lifesign.UNKNOWN
+                snapshot.unsure += stamp[-1] is Lifesign.UNKNOWN
                 if name in writing.get(key, ()):
                     member = _written(member)
-                found.members.append(member)
-            found.leavers += part.leavers
-            found.hole = found.hole or part.hole
+                snapshot.members.append(member)
+            snapshot.leavers += part.leavers
+            snapshot.hole = snapshot.hole or part.hole
             if part.conflict:
-                found.conflicts.append(key)
-        return found
+                snapshot.conflicts.append(key)
+        return snapshot
 
     def _known(self, key: str, machine: Machine, stamp: _Key) -> _Part:
-        kept = self.known.get(key)
-        if kept is None or kept[0] != stamp:
-            kept = self.known[key] = (stamp, self._part(machine, stamp))
-        return kept[1]
+        entry = self.known.get(key)
+        if entry is None or entry[0] != stamp:
+            entry = self.known[key] = (stamp, self._part(machine, stamp))
+        return entry[1]
 
     def _stamp(self, machine: Machine, sign: Lifesign) -> _Key:
         """Return the inputs of a machine's result: if they are equal, the result is still valid."""
@@ -157,7 +157,7 @@ class Looker:
             node is not None and node.is_ready,
             checked,
             node is not None and node.spec.unschedulable,
-            self.ground.held(name),
+            self.ground.find_open_job(name),
             sign,
         )
 

@@ -15,9 +15,9 @@ def in_turn(members: Iterable[RolloutMember], revision: str) -> list[RolloutMemb
     Pass all members and filter the result. If members that have changed were left out, the order
     would begin with the first zone again.
     """
-    found = list(members)
-    turns = _turns(tuple((m.zone, m.uid, m.name) for m in found), revision)
-    return [found[place] for place in turns]
+    all_members = list(members)
+    turns = _turns(tuple((m.zone, m.uid, m.name) for m in all_members), revision)
+    return [all_members[place] for place in turns]
 
 
 @lru_cache(maxsize=32)
@@ -31,12 +31,12 @@ def _turns(members: tuple[tuple[str, str, str], ...], revision: str) -> tuple[in
     zones: dict[str, list[tuple[bytes, str, int]]] = {}
     for place, (zone, uid, name) in enumerate(members):
         zones.setdefault(zone, []).append((_dealt(uid, revision), name, place))
-    found: list[tuple[int, str, int]] = []
+    ranked: list[tuple[int, str, int]] = []
     for zone, entries in zones.items():
         entries.sort()
-        found += [(rank, zone, place) for rank, (_, _, place) in enumerate(entries)]
-    found.sort()
-    return tuple(place for _, _, place in found)
+        ranked += [(rank, zone, place) for rank, (_, _, place) in enumerate(entries)]
+    ranked.sort()
+    return tuple(place for _, _, place in ranked)
 
 
 def _dealt(uid: str, revision: str) -> bytes:
@@ -55,12 +55,12 @@ def forward(
         because a revision that works as an upgrade may fail as an installation (F36).
     """
     names = {m.name for m in members}
-    found = [member for member in in_turn(all_, revision) if member.name in names]
-    found.sort(key=lambda member: not member.canary)
-    if first and (fresh := next((m for m in found if m.fresh), None)) is not None:
-        found.remove(fresh)
-        found.insert(0, fresh)
-    return found
+    ordered = [member for member in in_turn(all_, revision) if member.name in names]
+    ordered.sort(key=lambda member: not member.canary)
+    if first and (fresh := next((m for m in ordered if m.fresh), None)) is not None:
+        ordered.remove(fresh)
+        ordered.insert(0, fresh)
+    return ordered
 
 
 def newest_first(members: Iterable[RolloutMember], revision: str) -> list[RolloutMember]:

@@ -7,7 +7,7 @@ other tasks, and one reconcile handles several changes.
 
 SOON = 0.2
 """Least delay in seconds."""
-PER_LOOK = 1 / 8000
+SECONDS_PER_MEMBER = 1 / 8000
 """Seconds of delay for each machine and each waiting set.
 
 Observing a machine and deciding about it takes about 30 us.
@@ -30,4 +30,6 @@ class ObservationPace:
         for name in [name for name, due in self._due.items() if due <= now]:
             del self._due[name]
         waiting = len(self._due.keys() - {set_}) + 1
-        return self._due.setdefault(set_, now + SOON + machines * PER_LOOK * waiting) - now
+        return (
+            self._due.setdefault(set_, now + SOON + machines * SECONDS_PER_MEMBER * waiting) - now
+        )

@@ -38,17 +38,17 @@ class NodeHolders:
         """Return the holders of the node, each once. A set found by its cordon mark may be
         deleted.
         """
-        found = {}
+        holders = {}
         for name, set_ in self._ground.component_sets.cache.items():
             holder = Holder(kind=KIND, name=name, uid=set_.metadata.uid)
-            if self._disruptions.leaves.held(node, holder):
-                found[holder.uid] = holder
+            if self._disruptions.leaves.find_permit(node, holder):
+                holders[holder.uid] = holder
         there = self._ground.nodes.get(node)
         for mark in cordoned(there).marks if there is not None else ():
             marked = holder_in(mark)
             if marked is not None and marked.kind == KIND:
-                found[marked.uid] = marked
-        return list(found.values())
+                holders[marked.uid] = marked
+        return list(holders.values())
 
 
 class ComponentSets:
@@ -81,7 +81,7 @@ class ComponentSets:
             NodeHolders(ground, disruptions),
             self.board,
             ground.clock,
-            ground.held,
+            ground.find_open_job,
             lambda m: patience_of(m, ground.component_sets.cache, ground.components.cache),
         )
         self.sets = ground.controller("component sets", self.controller.reconcile)
@@ -189,12 +189,12 @@ class ComponentSets:
         """Return the sets that assign something to the machine, and those whose selector matches
         it.
         """
-        found = {entry.set for entry in machine.spec.components if entry.set}
+        set_names = {entry.set for entry in machine.spec.components if entry.set}
         labels = machine.metadata.labels
         for name, set_ in self._ground.component_sets.cache.items():
-            if name not in found and set_.spec.selector.matches(labels):
-                found.add(name)
-        return found
+            if name not in set_names and set_.spec.selector.matches(labels):
+                set_names.add(name)
+        return set_names
 
     def _nudge(self, sets: Iterable[str]) -> None:
         """Enqueue the sets after the delay that `ObservationPace` gives them."""
@@ -216,7 +216,7 @@ def carried(key: str, old: Machine | None, new: Machine | None) -> tuple[str, ..
     return (key,) if changed else ()
 
 
-SEEN = (MachineConditionType.AGENT_READY, MachineConditionType.NODE_READY)
+OBSERVED_CONDITIONS = (MachineConditionType.AGENT_READY, MachineConditionType.NODE_READY)
 """Conditions from which a set judges a machine. The other conditions derive from its components."""
 
 
@@ -231,7 +231,7 @@ def _whole(machine: Machine) -> tuple[object, ...]:
         status.host is None,
         status.node_ref,
         status.initialized_at,
-        [status.condition(each) for each in SEEN],
+        [status.condition(each) for each in OBSERVED_CONDITIONS],
     )
 
 

@@ -21,7 +21,7 @@ from kubenode.runtime.components.render import (
 from machine.componentset.rollout import AssignmentMove
 from machine.machine.success import status_of
 
-KEPT = 10
+HISTORY_LIMIT = 10
 """Revisions to keep in the history besides those in use."""
 MOST = 64
 """Greatest number of revisions in a status, as the CRD allows."""
@@ -32,10 +32,10 @@ class _Recorded(dict[str, str]):
 
     def __init__(self, values: Mapping[str, str]) -> None:
         super().__init__(values)
-        self.asked: dict[str, None] = {}
+        self.requested: dict[str, None] = {}
 
     def __contains__(self, key: object) -> bool:
-        self.asked[str(key)] = None
+        self.requested[str(key)] = None
         return super().__contains__(key)
 
 
@@ -74,20 +74,20 @@ class AssignableRevision:
             if (known := self._hashes.get(key)) is not None:
                 return known
         recorded = _Recorded(has)
-        found = config_hash(rendered(self.spec, self.values, recorded, self.texts))
-        self._used = tuple(recorded.asked)
+        digest = config_hash(rendered(self.spec, self.values, recorded, self.texts))
+        self._used = tuple(recorded.requested)
         if len(self._hashes) >= 65536:
             self._hashes.clear()
-        self._hashes[tuple(has.get(name) for name in self._used)] = found
-        return found
+        self._hashes[tuple(has.get(name) for name in self._used)] = digest
+        return digest
 
     def form_on(self, machine: Machine) -> ComponentForm | None:
         """Return what of the revision is in force on the machine, None for nothing. Raises
         TemplateError.
         """
         has = machine_values(_wired(machine))
-        found = rendered(self.spec, self.values, has, self.texts)
-        return form_of(self.spec, found, self.desired.value)
+        rendering = rendered(self.spec, self.values, has, self.texts)
+        return form_of(self.spec, rendering, self.desired.value)
 
     def assigned(
         self, move: AssignmentMove, machine: Machine, set_: str, now: datetime
@@ -147,7 +147,7 @@ def named(
     return revision(spec, values, desired.value, text_digests(texts))
 
 
-def kept_name(computed: str, set_: MachineComponentSet, edited: Callable[[str], bool]) -> str:
+def choose_name(computed: str, set_: MachineComponentSet, edited: Callable[[str], bool]) -> str:
     """Return the name of the revision that the spec asks for.
 
     A new hash algorithm does not rename a revision with equal content, so that an upgrade of the
@@ -179,10 +179,10 @@ def history(
     known: the revisions in the status.
     made: the revision that the spec asks for, None if it is unknown.
     """
-    found = list(known)
-    if made is not None and all(r.name != made.name for r in found):
-        number = max((r.number for r in found), default=0) + 1
-        found.append(
+    revisions = list(known)
+    if made is not None and all(r.name != made.name for r in revisions):
+        number = max((r.number for r in revisions), default=0) + 1
+        revisions.append(
             SetRevision(
                 name=made.name,
                 number=number,
@@ -192,8 +192,8 @@ def history(
                 created_at=now,
             )
         )
-    last = {r.name for r in sorted(found, key=lambda r: r.number)[-KEPT:]}
-    wanted = [r for r in found if r.name in last or r.name in in_use]
+    last = {r.name for r in sorted(revisions, key=lambda r: r.number)[-HISTORY_LIMIT:]}
+    wanted = [r for r in revisions if r.name in last or r.name in in_use]
     return sorted(wanted, key=lambda r: r.number)[-MOST:]
 
 

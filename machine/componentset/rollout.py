@@ -150,7 +150,7 @@ class MachineCounts:
     updated: int = 0
     healthy: int = 0
     unavailable: int = 0
-    held: int = 0
+    under_repair: int = 0
     excluded: int = 0
 
 
@@ -163,7 +163,7 @@ class RolloutPlan:
     inspect: whether an inspection is due: run it, then step again with its answer.
     progressing: whether the condition Progressing is True, and its message.
     paused, degraded: the message of the condition; None means that it is False.
-    look_again: when to step again at the latest. None if time alone changes nothing.
+    requeue_at: when to step again at the latest. None if time alone changes nothing.
     """
 
     moves: tuple[AssignmentMove, ...] = ()
@@ -173,4 +173,4 @@ class RolloutPlan:
     progressing: tuple[bool, ConditionMessage] = (False, ConditionMessage(""))
     paused: ConditionMessage | None = None
     degraded: ConditionMessage | None = None
-    look_again: datetime | None = None
+    requeue_at: datetime | None = None

@@ -82,7 +82,7 @@ def status_after(
             updated=counts.updated,
             healthy=counts.healthy,
             unavailable=counts.unavailable,
-            held=counts.held,
+            held=counts.under_repair,
             excluded=counts.excluded,
         ),
         versions=_versions(members),
@@ -108,7 +108,7 @@ def _pressing(status: MachineComponentSetStatus) -> tuple[object, ...]:
 
 
 def unsure(
-    set_: MachineComponentSet, target: str, said: ConditionMessage, now: datetime
+    set_: MachineComponentSet, target: str, message: ConditionMessage, now: datetime
 ) -> MachineComponentSetStatus:
     """Return the status of a set that does not start work, because it is unknown which agents are
     alive.
@@ -116,7 +116,7 @@ def unsure(
     The status stays as it is if the set has nothing to do.
 
     target: the revision that the spec asks for, "" if it cannot be determined.
-    said: the message of the condition Progressing.
+    message: the message of the condition Progressing.
     """
     status = set_.status
     rests = status.phase in (RolloutPhase.COMPLETED, RolloutPhase.IDLE)
@@ -124,22 +124,24 @@ def unsure(
     if rests and not news and target in ("", status.update_revision):
         return status
     others = [c for c in status.conditions if c.type != Type.PROGRESSING]
-    mine = _said(set_, Type.PROGRESSING, False, said, now)
+    mine = _make_condition(set_, Type.PROGRESSING, False, message, now)
     return status.model_copy(update={"conditions": [mine, *others]})
 
 
-def left_behind(
-    set_: MachineComponentSet, said: ConditionMessage | None, now: datetime
+def report_deletion(
+    set_: MachineComponentSet, message: ConditionMessage | None, now: datetime
 ) -> MachineComponentSetStatus:
     """Return the status of a deleted set that is still there. Only the condition Degraded changes.
 
-    said: why the component cannot be removed, None if nothing hinders that.
+    message: why the component cannot be removed, None if nothing hinders that.
     """
     last = _condition(set_.status, Type.DEGRADED)
-    if said is None and (last is None or last.status != ConditionStatus.TRUE):
+    if message is None and (last is None or last.status != ConditionStatus.TRUE):
         return set_.status
     known = [c for c in set_.status.conditions if c.type != Type.DEGRADED]
-    mine = _said(set_, Type.DEGRADED, said is not None, said or ConditionMessage("AsExpected"), now)
+    mine = _make_condition(
+        set_, Type.DEGRADED, message is not None, message or ConditionMessage("AsExpected"), now
+    )
     return set_.status.model_copy(update={"conditions": [*known, mine]})
 
 
@@ -172,17 +174,19 @@ def _versions(members: Iterable[RolloutMember]) -> list[VersionCount]:
 
 
 def _conditions(set_: MachineComponentSet, plan: RolloutPlan, now: datetime) -> list[Condition]:
-    moves, said = plan.progressing
+    moves, message = plan.progressing
     wanted = {
-        Type.PROGRESSING: (moves, said),
+        Type.PROGRESSING: (moves, message),
         Type.PAUSED: (plan.paused is not None, plan.paused or ConditionMessage("NotPaused")),
         Type.DEGRADED: (plan.degraded is not None, plan.degraded or ConditionMessage("AsExpected")),
     }
-    return [_said(set_, type_, holds, what, now) for type_, (holds, what) in wanted.items()]
+    return [
+        _make_condition(set_, type_, holds, what, now) for type_, (holds, what) in wanted.items()
+    ]
 
 
-def _said(
-    set_: MachineComponentSet, type_: Type, holds: bool, said: ConditionMessage, now: datetime
+def _make_condition(
+    set_: MachineComponentSet, type_: Type, holds: bool, message: ConditionMessage, now: datetime
 ) -> Condition:
     """Return the condition. Its transition time changes only with its status."""
     known = _condition(set_.status, type_)
@@ -191,8 +195,8 @@ def _said(
     return Condition(
         type=type_,
         status=status,
-        reason=str(said.reason),
-        message=said.message[:1024],
+        reason=str(message.reason),
+        message=message.message[:1024],
         observed_generation=set_.metadata.generation,
         last_transition_time=known.last_transition_time if same and known is not None else now,
     )

@@ -19,7 +19,7 @@ from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.runtime.term import begin_by_our_clock
 from machine.componentset import messages
 from machine.componentset.batches import advance
-from machine.componentset.budget import kept_of
+from machine.componentset.budget import count_staying
 from machine.componentset.member import IN_FLIGHT
 from machine.componentset.order import newest_first
 from machine.componentset.rollout import (
@@ -34,34 +34,34 @@ from machine.componentset.turn import Turn
 
 
 def step(
-    before: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation
+    before: RolloutState, strategy: UpdateStrategy, observation: RolloutObservation
 ) -> tuple[RolloutState, RolloutPlan]:
     """Return the state to store and the plan to carry out.
 
     strategy: the strategy of the spec, with defaults filled in.
     """
-    rollout = released(aimed(before, seen), seen)
-    rollout, seen = by_our_clock(rollout, strategy, seen)
-    turn = Turn(rollout, strategy, seen)
+    rollout = released(aimed(before, observation), observation)
+    rollout, observation = by_our_clock(rollout, strategy, observation)
+    turn = Turn(rollout, strategy, observation)
     inspect, advancing = False, False
-    said: ConditionMessage | None = None
-    if not seen.members:
+    message: ConditionMessage | None = None
+    if not observation.members:
         phase = P.IDLE
     elif rollout.update in (rollout.current, rollout.rejected) and rollout.current:
         phase = _settle(turn)
-    elif over := _over(turn):
-        turn.back(newest_first(turn.new, rollout.update)[:over])
+    elif excess := _count_excess(turn):
+        turn.back(newest_first(turn.new, rollout.update)[:excess])
         phase = P.ROLLING_BACK
     else:
         advancing = True
-        rollout, phase, inspect, said = advance(turn)
+        rollout, phase, inspect, message = advance(turn)
         if rollout.stop is not None or rollout.rejected == rollout.update:
             turn.moves.clear()
     _serve_joiners(turn)
     turn.repair()
     rollout = replace(rollout, batch=_timed(rollout, turn))
     turn.rollout = rollout
-    paused = messages.paused(rollout, seen)
+    paused = messages.paused(rollout, observation)
     if paused is not None and phase is not P.COMPLETED:
         phase = P.PAUSED
     rollout = replace(rollout, phase=phase)
@@ -70,15 +70,15 @@ def step(
         allowed=turn.allowed(advancing),
         inspect=inspect,
         counts=turn.counts(),
-        progressing=messages.progressing(rollout, seen, said),
+        progressing=messages.progressing(rollout, observation, message),
         paused=paused,
         degraded=messages.degraded(rollout, turn),
-        look_again=turn.look_again,
+        requeue_at=turn.find_next_timer,
     )
 
 
 def by_our_clock(
-    rollout: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation
+    rollout: RolloutState, strategy: UpdateStrategy, observation: RolloutObservation
 ) -> tuple[RolloutState, RolloutObservation]:
     """Restart timers that an earlier leader's clock began, so that they run in full by this clock.
 
@@ -87,35 +87,36 @@ def by_our_clock(
     """
 
     def begin(at: datetime | None, length: timedelta) -> datetime | None:
-        return at and begin_by_our_clock(at, length, seen.now, seen.clock_since)
+        return at and begin_by_our_clock(at, length, observation.now, observation.clock_since)
 
     batch, bake = rollout.batch, strategy.bake_time
-    left = max(strategy.progress_deadline - batch.active_before, timedelta(0))
-    batch = replace(batch, active_since=begin(batch.active_since, left))
+    remaining = max(strategy.progress_deadline - batch.active_before, timedelta(0))
+    batch = replace(batch, active_since=begin(batch.active_since, remaining))
     if (succeeded := begin(batch.succeeded_at, bake)) is not None and batch.bake_until is not None:
         batch = replace(batch, bake_until=max(batch.bake_until, succeeded + bake))
     members = [
-        m if m.since is None else replace(m, since=begin(m.since, m.patience)) for m in seen.members
+        m if m.since is None else replace(m, since=begin(m.since, m.patience))
+        for m in observation.members
     ]
-    return replace(rollout, batch=batch), replace(seen, members=members)
+    return replace(rollout, batch=batch), replace(observation, members=members)
 
 
-def aimed(rollout: RolloutState, seen: RolloutObservation) -> RolloutState:
+def aimed(rollout: RolloutState, observation: RolloutObservation) -> RolloutState:
     """Set the update revision to what the spec asks for. A new revision clears the batch and the
     stop.
     """
-    if not seen.target or seen.target == rollout.update:
+    if not observation.target or observation.target == rollout.update:
         return rollout
-    return replace(rollout, update=seen.target, batch=BatchState(), stop=None)
+    return replace(rollout, update=observation.target, batch=BatchState(), stop=None)
 
 
-def released(rollout: RolloutState, seen: RolloutObservation) -> RolloutState:
+def released(rollout: RolloutState, observation: RolloutObservation) -> RolloutState:
     """Clear an automatic stop while a person pauses the set, so that it continues after the pause.
 
     The progress deadline of a stopped batch starts anew; the count of inconclusive inspections does
     so in any case.
     """
-    if not seen.paused:
+    if not observation.paused:
         return rollout
     batch = replace(rollout.batch, inconclusive=0, active_since=None, inspected_at=None)
     if rollout.stop is not None:
@@ -127,7 +128,7 @@ def _settle(turn: Turn) -> P:
     """Plan the return of machines to the current revision, and return the phase."""
     current = turn.rollout.current
     away = [m for m in turn.counted if m.revision and not turn.at(m, current)]
-    outside = [m for m in away if m.left != current]
+    outside = [m for m in away if m.rolled_back_from != current]
     inside = [m for m in turn.counted if turn.at(m, current)]
     turn.back(newest_first(outside, turn.rollout.update))
     if turn.may_start:
@@ -143,7 +144,7 @@ def _settle(turn: Turn) -> P:
     return P.IDLE if turn.rollout.update != current else P.COMPLETED
 
 
-def _over(turn: Turn) -> int:
+def _count_excess(turn: Turn) -> int:
     """Return the number of machines at the new revision that exceed the partition (F44).
 
     0 while there is no current revision to which they could return.
@@ -151,7 +152,7 @@ def _over(turn: Turn) -> int:
     if not turn.rollout.current:
         return 0
     total = len(turn.counted)
-    return max(0, len(turn.new) - (total - kept_of(turn.strategy.partition, total)))
+    return max(0, len(turn.new) - (total - count_staying(turn.strategy.partition, total)))
 
 
 def _serve_joiners(turn: Turn) -> None:
@@ -162,13 +163,13 @@ def _serve_joiners(turn: Turn) -> None:
     """
     if turn.barred:
         return
-    rollout, seen = turn.rollout, turn.seen
+    rollout, observation = turn.rollout, turn.observation
     planned = {move.machine for move in turn.moves}
     for member in turn.joiners:
-        if member.name in planned or member.held or not member.answers:
+        if member.name in planned or member.open_job or not member.answers:
             continue
         if rollout.current:
-            if not seen.returnable or not (seen.window or member.newcomer):
+            if not observation.returnable or not (observation.window or member.newcomer):
                 continue
             if turn.budget.take(member):
                 turn.moves.append(AssignmentMove(member.name, rollout.current))

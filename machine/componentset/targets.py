@@ -11,7 +11,7 @@ from kubenode.runtime.components import wire
 from kubenode.runtime.components.render import KeyText, TextRef, references
 from kubenode.runtime.components.versions import compare, satisfies
 from machine.componentset.access import NAMESPACE, ReferencedTexts, ServerVersion
-from machine.componentset.revisions import AssignableRevision, kept_name, named
+from machine.componentset.revisions import AssignableRevision, choose_name, named
 from machine.componentset.rollout import ConditionMessage, RolloutReason
 
 KUBELET = "kubelet"
@@ -72,12 +72,12 @@ class Aimer:
         texts, lacks = await self._read(wanted)
         refers = bool(references(wanted))
         if lacks:
-            said = ConditionMessage(
+            missing_message = ConditionMessage(
                 RolloutReason.MISSING_COMPONENT, f"{lacks} is not in namespace {NAMESPACE}"
             )
-            return Aim(None, current, said, refers)
+            return Aim(None, current, missing_message, refers)
         computed = named(wanted, spec.values, spec.desired_state, texts)
-        name = kept_name(computed, set_, lambda known: self._edited(set_, known, computed))
+        name = choose_name(computed, set_, lambda known: self._edited(set_, known, computed))
         target = AssignableRevision(
             name, spec.component, wanted, spec.values, spec.desired_state, texts
         )
@@ -91,8 +91,8 @@ class Aimer:
         """Return the component of the set, whatever its version; "" if its MachineComponent is
         missing.
         """
-        found = self.spec_of(set_.spec.component)
-        return found.component if found is not None else ""
+        spec = self.spec_of(set_.spec.component)
+        return spec.component if spec is not None else ""
 
     def spec_of(self, name: str) -> wire.ComponentSpec | None:
         """Return the spec of a MachineComponent, None if it does not exist. The spec is
@@ -113,8 +113,8 @@ class Aimer:
     ) -> dict[str, AssignableRevision]:
         """Return other revisions of the history, by name, except those whose component is gone."""
         wanted = [r for r in set_.status.revisions if r.name in names]
-        found = [made for r in wanted if (made := await self._made(r)) is not None]
-        return {made.name: made for made in found}
+        revisions = [made for r in wanted if (made := await self._made(r)) is not None]
+        return {made.name: made for made in revisions}
 
     async def _current(self, set_: MachineComponentSet) -> AssignableRevision | None:
         status = set_.status
@@ -145,8 +145,8 @@ class Aimer:
         none.
         """
         wanted = references(spec)
-        found = await self.texts.of(wanted)
-        return found, next((str(ref) for ref in wanted if ref not in found), "")
+        texts = await self.texts.of(wanted)
+        return texts, next((str(ref) for ref in wanted if ref not in texts), "")
 
     def _edited(self, set_: MachineComponentSet, known: str, computed: str) -> bool:
         """Return whether the content of the revision has changed since this process first saw

@@ -26,12 +26,17 @@ class Turn:
     """
 
     def __init__(
-        self, rollout: RolloutState, strategy: UpdateStrategy, seen: RolloutObservation
+        self, rollout: RolloutState, strategy: UpdateStrategy, observation: RolloutObservation
     ) -> None:
-        self.rollout, self.strategy, self.seen, self.now = rollout, strategy, seen, seen.now
-        self.excluded = excluded_of(seen.members, strategy.ignore_unresponsive)
-        self.budget = DisruptionBudget(seen.members, strategy, self.excluded)
-        self.counted = [m for m in seen.members if m.name not in self.excluded]
+        self.rollout, self.strategy, self.observation, self.now = (
+            rollout,
+            strategy,
+            observation,
+            observation.now,
+        )
+        self.excluded = excluded_of(observation.members, strategy.ignore_unresponsive)
+        self.budget = DisruptionBudget(observation.members, strategy, self.excluded)
+        self.counted = [m for m in observation.members if m.name not in self.excluded]
         self.new: list[RolloutMember] = []
         self.old: list[RolloutMember] = []
         self.returned: list[RolloutMember] = []
@@ -41,31 +46,31 @@ class Turn:
                 self.joiners.append(member)
             elif self.at(member, rollout.update):
                 self.new.append(member)
-            elif member.left and member.left == rollout.update:
+            elif member.rolled_back_from and member.rolled_back_from == rollout.update:
                 self.returned.append(member)
             else:
                 self.old.append(member)
         self.moves: list[AssignmentMove] = []
         self.going = False
         """Whether the batch can progress: it waits for nothing but its own machines."""
-        self._looks: list[datetime] = []
+        self._step_times: list[datetime] = []
 
     # -- what may start -----------------------------------------------------------------------
 
     @property
     def barred(self) -> bool:
         """Whether no change of any kind may start: the set is frozen or there is a meltdown."""
-        return self.seen.frozen or bool(self.seen.meltdown)
+        return self.observation.frozen or bool(self.observation.meltdown)
 
     @property
     def may_start(self) -> bool:
         """Whether changes to machines in service may start."""
-        return not self.barred and self.seen.window and not self.seen.paused
+        return not self.barred and self.observation.window and not self.observation.paused
 
     @property
     def may_advance(self) -> bool:
         """Whether machines may be assigned the new revision."""
-        return self.may_start and self.rollout.stop is None and self.seen.problem is None
+        return self.may_start and self.rollout.stop is None and self.observation.problem is None
 
     # -- what is so ---------------------------------------------------------------------------
 
@@ -87,28 +92,28 @@ class Turn:
 
     def counts(self) -> MachineCounts:
         return MachineCounts(
-            machines=len(self.seen.members),
+            machines=len(self.observation.members),
             updated=len(self.new),
             healthy=sum(m.standing is MemberState.SUCCEEDED for m in self.counted),
             unavailable=sum(not m.available and not m.newcomer for m in self.counted),
-            held=sum(bool(m.held) for m in self.counted),
+            under_repair=sum(bool(m.open_job) for m in self.counted),
             excluded=len(self.excluded),
         )
 
     # -- what is decided ----------------------------------------------------------------------
 
-    def look_at(self, when: datetime | None) -> None:
+    def schedule_step(self, when: datetime | None) -> None:
         """Ask for a step at that time, unless it is None or not in the future."""
         if when is not None and when > self.now:
-            self._looks.append(when)
+            self._step_times.append(when)
 
     @property
-    def look_again(self) -> datetime | None:
+    def find_next_timer(self) -> datetime | None:
         """Return the earliest time at which a timer expires, None if no timer runs."""
         for member in self.counted:
             if member.since is not None:
-                self.look_at(member.since + member.patience)
-        return min(self._looks, default=None)
+                self.schedule_step(member.since + member.patience)
+        return min(self._step_times, default=None)
 
     def back(self, members: Iterable[RolloutMember]) -> None:
         """Plan the return of members to the current revision, in this order, within the budget.
@@ -117,10 +122,10 @@ class Turn:
         return.
         """
         current = self.rollout.current
-        if not (current and self.seen.returnable and self.may_start):
+        if not (current and self.observation.returnable and self.may_start):
             return
         for member in members:
-            if member.held or member.busy(self.now):
+            if member.open_job or member.busy(self.now):
                 continue
             if member.standing is MemberState.AHEAD or self.budget.take(member):
                 self.moves.append(AssignmentMove(member.name, current))
@@ -131,11 +136,11 @@ class Turn:
         Machines that are acting are left alone. The job holds the node, so neither window, pause
         nor budget applies; a freeze or meltdown does.
         """
-        asked = {m.name: m for m in self.seen.members if m.back and not m.busy(self.now)}
-        if self.barred or not asked:
+        rollbacks = {m.name: m for m in self.observation.members if m.back and not m.busy(self.now)}
+        if self.barred or not rollbacks:
             return
-        others = [move for move in self.moves if move.machine not in asked]
-        back = [AssignmentMove(m.name, m.back, m.batch) for m in asked.values()]
+        others = [move for move in self.moves if move.machine not in rollbacks]
+        back = [AssignmentMove(m.name, m.back, m.batch) for m in rollbacks.values()]
         self.moves = [*others, *back]
 
     def again(self, members: Iterable[RolloutMember], *, also_final: bool = False) -> None:
@@ -144,7 +149,7 @@ class Turn:
         also_final: also retry members whose attempts are used up.
         """
         for member in members:
-            if not member.failed(self.now) or member.held or not member.answers:
+            if not member.failed(self.now) or member.open_job or not member.answers:
                 continue
             if (also_final or not self.final(member)) and self.budget.take(member):
                 attempt = member.attempt + 1
@@ -161,22 +166,22 @@ class Turn:
         advancing: whether the rollout is in forward mode; if it must not advance now, members of
             its batches get no permit.
         """
-        found = {m.name for m in self.seen.members if m.standing is MemberState.ACTING}
+        machines = {m.name for m in self.observation.members if m.standing is MemberState.ACTING}
         if self.barred:
-            return frozenset(found)
-        waiting = [m for m in self.seen.members if m.standing is MemberState.WAITING]
-        found |= {m.name for m in waiting if m.held and m.left and m.repaired}
-        if not self.seen.window:
-            return frozenset(found)
+            return frozenset(machines)
+        waiting = [m for m in self.observation.members if m.standing is MemberState.WAITING]
+        machines |= {m.name for m in waiting if m.open_job and m.rolled_back_from and m.repaired}
+        if not self.observation.window:
+            return frozenset(machines)
         for member in waiting:
-            if member.held:
+            if member.open_job:
                 continue
             if member.drift:
                 if self.budget.take(member):
-                    found.add(member.name)
+                    machines.add(member.name)
             elif self.may_advance or not (advancing and self._of_batch(member)):
-                found.add(member.name)
-        return frozenset(found)
+                machines.add(member.name)
+        return frozenset(machines)
 
     def _of_batch(self, member: RolloutMember) -> bool:
         return bool(member.batch) and self.at(member, self.rollout.update)

@@ -36,8 +36,8 @@ class Cordoned:
     @property
     def marks(self) -> tuple[str, ...]:
         """The marks of holders; empty if the annotation is a job's."""
-        found = self.annotations.get(CORDONED_BY, "").split(",")
-        return tuple(mark for mark in found if "/" in mark)
+        entries = self.annotations.get(CORDONED_BY, "").split(",")
+        return tuple(mark for mark in entries if "/" in mark)
 
     def has(self, holder: Holder) -> bool:
         """Return whether the holder has a mark."""
@@ -59,32 +59,32 @@ def _is_mark(parts: list[str]) -> bool:
     return len(parts) == 3 and all(parts)
 
 
-def joined(seen: Cordoned, holder: Holder) -> CordonChange | None:
+def joined(state: Cordoned, holder: Holder) -> CordonChange | None:
     """Return the change that cordons the node for this holder, None if nothing is to be written.
 
     Marks on a node that a person uncordoned are obsolete and are replaced.
     """
-    if not seen.unschedulable:
+    if not state.unschedulable:
         return CordonChange(mark_of(holder), True)
-    if not seen.marks or seen.has(holder):
+    if not state.marks or state.has(holder):
         return None
-    return CordonChange(",".join([*seen.marks, mark_of(holder)]), True)
+    return CordonChange(",".join([*state.marks, mark_of(holder)]), True)
 
 
-def left(seen: Cordoned, holder: Holder) -> CordonChange | None:
+def remove_mark(state: Cordoned, holder: Holder) -> CordonChange | None:
     """Return the change that removes the holder's mark, None if it has none.
 
     Removing the last mark uncordons the node, unless a person has set the annotation
     `kubenode.io/keep-cordoned`.
     """
-    if not seen.has(holder):
+    if not state.has(holder):
         return None
-    rest = [mark for mark in seen.marks if mark != mark_of(holder)]
+    rest = [mark for mark in state.marks if mark != mark_of(holder)]
     if rest:
-        return CordonChange(",".join(rest), seen.unschedulable)
-    return CordonChange(None, seen.unschedulable and keeps_cordon(seen.annotations))
+        return CordonChange(",".join(rest), state.unschedulable)
+    return CordonChange(None, state.unschedulable and keeps_cordon(state.annotations))
 
 
-def uncordoned(seen: Cordoned, holder: Holder) -> bool:
+def uncordoned(state: Cordoned, holder: Holder) -> bool:
     """Return whether a person uncordoned the node while this holder needed the cordon."""
-    return seen.has(holder) and not seen.unschedulable
+    return state.has(holder) and not state.unschedulable

@@ -8,7 +8,7 @@ from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.drain.drainer import Drainer
 from kubenode.runtime.drain.observation import Pods
-from machine.disruption.cordon import Cordoned, joined, left, mark_of, uncordoned
+from machine.disruption.cordon import Cordoned, joined, mark_of, remove_mark, uncordoned
 from machine.disruption.leaves import Leaves, permits_informer
 from machine.disruption.nodes import CordonAccess, cordoned
 from machine.disruption.port import DisruptionHold, DisruptionRequest, DisruptionState, Prepared
@@ -33,79 +33,89 @@ class NodeDisruptions:
         self._fence, self._clock, self._audit = ground.fence, ground.clock, ground.audit
         self._nodes = CordonAccess(ground.kube, ground.fence, ground.nodes)
         self._drainer = Drainer(ground.kube, ground.clock)
-        self._held, self._frozen = ground.held, ground.meltdown.frozen
+        self._find_open_job, self._frozen = ground.find_open_job, ground.meltdown.frozen
         self.permits = permits_informer(ground.kube, ground.clock, ground.informer)
         self.leaves = Leaves(permits, self.permits, ground.clock)
         self.wakes = HolderWakes(permits, self.leaves.wake)
 
     async def prepare(self, wish: DisruptionRequest) -> Prepared:
         node, holder = wish.node or "", wish.holder
-        seen = DisruptionObservation(
+        observation = DisruptionObservation(
             now=self._clock.now(),
-            node=await self._nodes.seen(node) if node else None,
-            job=self._held(node) if node else "",
+            node=await self._nodes.observe(node) if node else None,
+            job=self._find_open_job(node) if node else "",
             frozen=self._frozen(),
-            owned=bool(node and self.leaves.held(node, holder)),
+            owned=bool(node and self.leaves.find_permit(node, holder)),
         )
         for _ in range(ROUNDS):
-            match step(wish, seen):
+            match step(wish, observation):
                 case Prepared() as prepared:
                     return prepared
                 case act:
-                    seen = await self._do(act, wish, node, seen)
+                    observation = await self._do(act, wish, node, observation)
         message, soon = "others write to the node all the time", SOON.total_seconds()
         return Prepared(
             DisruptionState.WAITING,
             reason=DisruptionHold.CONTENDED,
             message=message,
-            look_again=soon,
+            requeue_after=soon,
         )
 
     async def end(self, node: str | None, holder: Holder) -> bool:
         if node is None:
             return True
-        seen = await self._nodes.seen(node)
-        if seen is not None and seen.has(holder):
+        cordon_state = await self._nodes.observe(node)
+        if cordon_state is not None and cordon_state.has(holder):
             await self._unmark(node, holder)
         return await self.leaves.give_back(node, holder)
 
     async def _do(
-        self, act: DisruptionAct, wish: DisruptionRequest, node: str, seen: DisruptionObservation
+        self,
+        act: DisruptionAct,
+        wish: DisruptionRequest,
+        node: str,
+        observation: DisruptionObservation,
     ) -> DisruptionObservation:
         self._fence.check()
         holder = wish.holder
         match act:
             case DisruptionAct.GIVE_BACK:
                 await self.end(node, holder)
-                return replace(seen, owned=False, node=await self._nodes.live(node))
+                return replace(observation, owned=False, node=await self._nodes.live(node))
             case DisruptionAct.ASK:
                 verdict = await self.leaves.of(wish, node)
-                return replace(seen, verdict=verdict, renew=self.leaves.renew_at(node, holder))
+                return replace(
+                    observation, verdict=verdict, renew=self.leaves.renew_at(node, holder)
+                )
             case DisruptionAct.CORDON:
-                return replace(seen, node=await self._mark(node, holder))
-            case DisruptionAct.LOOK:
-                return replace(seen, pods=await self._left(wish, node, seen))
+                return replace(observation, node=await self._mark(node, holder))
+            case DisruptionAct.LIST_PODS:
+                return replace(observation, pods=await self._plan_drain(wish, node, observation))
             case DisruptionAct.EVICT:
-                assert seen.pods is not None
-                asked = await self._drainer.evict(_drain(node, holder), seen.pods.due)
-                for pod in asked.told:
+                assert observation.pods is not None
+                evictions = await self._drainer.evict(_drain(node, holder), observation.pods.due)
+                for pod in evictions.accepted:
                     self._tell("Evict", node, holder, pod.metadata.key)
-                pods = await self._left(wish, node, seen)
-                return replace(seen, pods=pods, evicted=True, error=asked.error)
+                pods = await self._plan_drain(wish, node, observation)
+                return replace(observation, pods=pods, evicted=True, error=evictions.error)
 
-    async def _left(self, wish: DisruptionRequest, node: str, seen: DisruptionObservation) -> Pods:
-        verdict = seen.verdict
+    async def _plan_drain(
+        self, wish: DisruptionRequest, node: str, observation: DisruptionObservation
+    ) -> Pods:
+        verdict = observation.verdict
         granted = verdict.granted_at if isinstance(verdict, Verdict) else None
-        return await self._drainer.left(_drain(node, wish.holder), node, granted or seen.now)
+        return await self._drainer.plan_next(
+            _drain(node, wish.holder), node, granted or observation.now
+        )
 
     async def _mark(self, name: str, holder: Holder) -> Cordoned | None:
         """Cordon the node with the holder's mark. Return None if there is no Node."""
         node = await self._nodes.read(name)
         if node is None:
             return None
-        seen = cordoned(node)
-        if uncordoned(seen, holder) or (change := joined(seen, holder)) is None:
-            return seen
+        cordon_state = cordoned(node)
+        if uncordoned(cordon_state, holder) or (change := joined(cordon_state, holder)) is None:
+            return cordon_state
         written = await self._nodes.write(node, change)
         self._tell("Cordon", name, holder)
         return written
@@ -113,7 +123,7 @@ class NodeDisruptions:
     async def _unmark(self, name: str, holder: Holder) -> None:
         """Remove the holder's mark, and the cordon with the last mark."""
         node = await self._nodes.read(name)
-        if node is None or (change := left(cordoned(node), holder)) is None:
+        if node is None or (change := remove_mark(cordoned(node), holder)) is None:
             return
         await self._nodes.write(node, change)
         if change.mark is None:

@@ -32,7 +32,7 @@ RENEW_BEFORE = timedelta(minutes=5)
 """Time before its expiry at which a permit is renewed; half of its life if that is shorter."""
 MOST_KNOWN = 16384
 """Greatest number of verdicts, and of released permits, to remember."""
-OVER = frozenset({"Released", "Revoked"})
+ENDED_STATES = frozenset({"Released", "Revoked"})
 """States of a Permit that is no longer held."""
 
 
@@ -102,21 +102,21 @@ class Leaves:
         self, permits: Permits | None, informer: Informer[NodePermit], clock: Clock
     ) -> None:
         self._permits, self._informer, self._clock = permits, informer, clock
-        self._heard: dict[Key, _LastVerdict] = {}
+        self._last_verdicts: dict[Key, _LastVerdict] = {}
         self._given_back: dict[str, None] = {}
 
-    def held(self, node: str, holder: Holder) -> str:
+    def find_permit(self, node: str, holder: Holder) -> str:
         """Return the name of the permit that the holder has on the node, "" for none."""
-        heard = self._heard.get(_key(node, holder))
-        if heard is not None and heard.verdict.permit:
-            return heard.verdict.permit
-        found = self._shown(node, holder)
-        return found.metadata.name if found is not None else ""
+        last = self._last_verdicts.get(_key(node, holder))
+        if last is not None and last.verdict.permit:
+            return last.verdict.permit
+        permit = self._shown(node, holder)
+        return permit.metadata.name if permit is not None else ""
 
     def renew_at(self, node: str, holder: Holder) -> datetime | None:
         """Return the time at which the permit is to be renewed, None if unknown."""
-        heard = self._heard.get(_key(node, holder))
-        return heard.renew if heard is not None else None
+        last = self._last_verdicts.get(_key(node, holder))
+        return last.renew if last is not None else None
 
     async def of(self, wish: DisruptionRequest, node: str) -> Verdict | str:
         """Return Kube Defender's verdict, or the error as text if there is none. An error
@@ -132,14 +132,14 @@ class Leaves:
     async def _of(self, wish: DisruptionRequest, node: str, permits: Permits) -> Verdict:
         """Return the verdict: a held permit is checked or renewed; a recent refusal is repeated."""
         now, key, class_ = self._clock.now(), _key(node, wish.holder), DISRUPTION[wish.class_]
-        heard = self._heard.get(key)
-        enough = heard is not None and heard.weight >= class_.weight
-        if heard is not None and enough and heard.verdict.allowed:
-            verdict = await self._still(permits, heard, wish, now)
+        last = self._last_verdicts.get(key)
+        enough = last is not None and last.weight >= class_.weight
+        if last is not None and enough and last.verdict.allowed:
+            verdict = await self._still(permits, last, wish, now)
             if verdict.allowed or verdict.reason is Reason.STORE_UNAVAILABLE:
                 return self._remember(key, verdict, class_) if verdict.allowed else verdict
-        elif heard is not None and not heard.verdict.allowed and not _due(heard.verdict, now):
-            return heard.verdict
+        elif last is not None and not last.verdict.allowed and not _due(last.verdict, now):
+            return last.verdict
         ask = Ask(
             operation=wish.operation,
             class_=class_,
@@ -150,31 +150,31 @@ class Leaves:
         return self._remember(key, await permits.ask(ask), class_)
 
     async def _still(
-        self, permits: Permits, heard: _LastVerdict, wish: DisruptionRequest, now: datetime
+        self, permits: Permits, last: _LastVerdict, wish: DisruptionRequest, now: datetime
     ) -> Verdict:
         """Check the permit before an act begins, and renew it when it is time."""
-        permit = heard.verdict.permit
-        if heard.renew is None or now >= heard.renew:
+        permit = last.verdict.permit
+        if last.renew is None or now >= last.renew:
             return await permits.renew(permit, NEEDED_SECONDS)
-        return heard.verdict if wish.begun else await permits.check(permit, NEEDED_SECONDS)
+        return last.verdict if wish.begun else await permits.check(permit, NEEDED_SECONDS)
 
     async def give_back(self, node: str, holder: Holder) -> bool:
         """Release the permit. Return whether the holder has none on the node any more."""
-        name, key = self.held(node, holder), _key(node, holder)
+        name, key = self.find_permit(node, holder), _key(node, holder)
         if name and self._permits is not None:
             try:
                 await self._permits.release(name)
             except DefenderUnreachable:
                 return False
             _bounded(self._given_back, name, None)
-        self._heard.pop(key, None)
+        self._last_verdicts.pop(key, None)
         return not name or self._permits is not None
 
     def wake(self, holder: Holder) -> None:
         """Drop the refusals of a holder that is next in line, so that it asks again at once."""
-        for key, heard in list(self._heard.items()):
-            if key[1:] == (holder.kind, holder.uid) and not heard.verdict.allowed:
-                del self._heard[key]
+        for key, last in list(self._last_verdicts.items()):
+            if key[1:] == (holder.kind, holder.uid) and not last.verdict.allowed:
+                del self._last_verdicts[key]
 
     def _remember(self, key: Key, verdict: Verdict, class_: Disruption) -> Verdict:
         """Keep the verdict, with the time at which its permit is to be renewed."""
@@ -183,7 +183,7 @@ class Leaves:
             life = verdict.expires_at - self._clock.now()
             renew = verdict.expires_at - max(min(RENEW_BEFORE, life / 2), timedelta(0))
         weight = (verdict.class_ or class_).weight
-        _bounded(self._heard, key, _LastVerdict(verdict, weight, renew))
+        _bounded(self._last_verdicts, key, _LastVerdict(verdict, weight, renew))
         return verdict
 
     def _shown(self, node: str, holder: Holder) -> NodePermit | None:
@@ -193,7 +193,7 @@ class Leaves:
                 permit
                 for permit in self._informer.by(ON_NODE, node)
                 if permit.key == _key(node, holder)
-                and permit.status.state not in OVER
+                and permit.status.state not in ENDED_STATES
                 and permit.metadata.name not in self._given_back
             ),
             None,
@@ -209,9 +209,9 @@ def _due(verdict: Verdict, now: datetime) -> bool:
     return verdict.look_again_at is None or now >= verdict.look_again_at
 
 
-def _bounded(kept: dict[K, V], key: K, value: V) -> None:
+def _bounded(entries: dict[K, V], key: K, value: V) -> None:
     """Store the value as the newest one, and drop the oldest beyond MOST_KNOWN."""
-    kept.pop(key, None)
-    kept[key] = value
-    while len(kept) > MOST_KNOWN:
-        del kept[next(iter(kept))]
+    entries.pop(key, None)
+    entries[key] = value
+    while len(entries) > MOST_KNOWN:
+        del entries[next(iter(entries))]

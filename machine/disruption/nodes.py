@@ -28,7 +28,7 @@ class CordonAccess:
     def __init__(self, kube: Kube, fence: Fence, informer: Informer[Node]) -> None:
         self._kube, self._fence, self._informer = kube, fence, informer
 
-    async def seen(self, name: str) -> Cordoned | None:
+    async def observe(self, name: str) -> Cordoned | None:
         """Return the cordon state from the cache, None if there is no Node.
 
         A Node that is missing in the cache is read from the API server.

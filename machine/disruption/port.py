@@ -87,7 +87,7 @@ class Prepared:
     expires_at: expiry of the permit, None without one.
     reason: a DisruptionHold, or the reason of Kube Defender's refusal.
     message: one sentence without values that change with time.
-    look_again: seconds until the next call; None if the caller will be woken.
+    requeue_after: seconds until the next call; None if the caller will be woken.
     """
 
     state: DisruptionState
@@ -95,7 +95,7 @@ class Prepared:
     expires_at: datetime | None = None
     reason: str = DisruptionHold.PREPARED
     message: str = ""
-    look_again: float | None = None
+    requeue_after: float | None = None
 
 
 class DisruptionService(Protocol):

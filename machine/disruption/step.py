@@ -34,14 +34,14 @@ class DisruptionAct(StrEnum):
     GIVE_BACK: remove the mark and release the permit, as `end` does.
     ASK: request the permit, or check that it is still held.
     CORDON: cordon the node with the holder's mark.
-    LOOK: list the pods that are left.
+    LIST_PODS: list the pods that are left.
     EVICT: evict the pods that are due.
     """
 
     GIVE_BACK = "GiveBack"
     ASK = "Ask"
     CORDON = "Cordon"
-    LOOK = "Look"
+    LIST_PODS = "Look"
     EVICT = "Evict"
 
 
@@ -72,75 +72,82 @@ class DisruptionObservation:
     error: str = ""
 
 
-def step(wish: DisruptionRequest, seen: DisruptionObservation) -> Prepared | DisruptionAct:
+def step(wish: DisruptionRequest, observation: DisruptionObservation) -> Prepared | DisruptionAct:
     """Return what to do next in this run, or its result."""
     if DISRUPTION[wish.class_] is Disruption.NONE:
         return Prepared(DisruptionState.READY, UNNEEDED)
-    if wish.node is None or seen.node is None:
-        stopped = seen.frozen and not wish.begun
-        return _frozen(seen) if stopped else Prepared(DisruptionState.READY, UNNEEDED)
-    if uncordoned(seen.node, wish.holder):
-        if seen.frozen:  # after a restore of etcd the Node may come from the backup
-            return _frozen(seen)
+    if wish.node is None or observation.node is None:
+        stopped = observation.frozen and not wish.begun
+        return _frozen(observation) if stopped else Prepared(DisruptionState.READY, UNNEEDED)
+    if uncordoned(observation.node, wish.holder):
+        if observation.frozen:  # after a restore of etcd the Node may come from the backup
+            return _frozen(observation)
         why = "somebody made the node schedulable, which cancels what it was cordoned for"
         return Prepared(
             DisruptionState.FAILED, reason=DisruptionHold.PERSON_UNCORDONED, message=why
         )
-    if not wish.begun and (held := _held_up(wish, seen, seen.node)) is not None:
-        return held
-    match seen.verdict:
+    if (
+        not wish.begun
+        and (barrier := _find_barrier(wish, observation, observation.node)) is not None
+    ):
+        return barrier
+    match observation.verdict:
         case None:
             return DisruptionAct.ASK
         case str(why):
-            return _waiting(seen, DisruptionHold.DEFENDER_UNREACHABLE, why, seen.now + SOON)
+            return _waiting(
+                observation, DisruptionHold.DEFENDER_UNREACHABLE, why, observation.now + SOON
+            )
         case Verdict(allowed=False) as no:
-            return _refused(wish, seen, seen.node, no)
+            return _refused(wish, observation, observation.node, no)
         case Verdict() as leave:
-            return _allowed(wish, seen, seen.node, leave)
+            return _allowed(wish, observation, observation.node, leave)
 
 
-def _held_up(
-    wish: DisruptionRequest, seen: DisruptionObservation, node: Cordoned
+def _find_barrier(
+    wish: DisruptionRequest, observation: DisruptionObservation, node: Cordoned
 ) -> Prepared | DisruptionAct | None:
     """Return what holds back an act that has not begun: an open job or a meltdown. None for
     nothing.
     """
-    if seen.job:
-        if seen.owned or node.has(wish.holder):
+    if observation.job:
+        if observation.owned or node.has(wish.holder):
             return DisruptionAct.GIVE_BACK
-        return _waiting(seen, DisruptionHold.REMEDY_JOB_OPEN, f"{seen.job} repairs the node", None)
-    return _frozen(seen) if seen.frozen else None
+        return _waiting(
+            observation, DisruptionHold.REMEDY_JOB_OPEN, f"{observation.job} repairs the node", None
+        )
+    return _frozen(observation) if observation.frozen else None
 
 
-def _frozen(seen: DisruptionObservation) -> Prepared:
-    return _waiting(seen, DisruptionHold.MELTDOWN, seen.frozen, None)
+def _frozen(observation: DisruptionObservation) -> Prepared:
+    return _waiting(observation, DisruptionHold.MELTDOWN, observation.frozen, None)
 
 
 def _refused(
-    wish: DisruptionRequest, seen: DisruptionObservation, node: Cordoned, no: Verdict
+    wish: DisruptionRequest, observation: DisruptionObservation, node: Cordoned, no: Verdict
 ) -> Prepared | DisruptionAct:
     """Handle a refusal. A clear one also removes the holder's cordon, if the act has not begun."""
     if node.has(wish.holder) and not wish.begun and no.reason not in UNCLEAR:
         return DisruptionAct.GIVE_BACK
     message = no.message or f"Kube Defender refuses: {no.reason}"
-    return _waiting(seen, no.reason, message, no.look_again_at)
+    return _waiting(observation, no.reason, message, no.look_again_at)
 
 
 def _allowed(
-    wish: DisruptionRequest, seen: DisruptionObservation, node: Cordoned, leave: Verdict
+    wish: DisruptionRequest, observation: DisruptionObservation, node: Cordoned, leave: Verdict
 ) -> Prepared | DisruptionAct:
     """Return the next act under a granted permit: cordon, list pods, evict, wait, or ready."""
     if wish.begun or wish.class_.weight < ChangeClass.DRAIN.weight:
-        return _ready(seen, leave)
+        return _ready(observation, leave)
     if not node.unschedulable:
         return DisruptionAct.CORDON
-    if seen.pods is None:
-        return DisruptionAct.LOOK
-    if seen.pods.left == 0:
-        return _ready(seen, leave)
-    if leave.granted_at is not None and seen.now >= leave.granted_at + wish.drain_timeout:
+    if observation.pods is None:
+        return DisruptionAct.LIST_PODS
+    if observation.pods.remaining == 0:
+        return _ready(observation, leave)
+    if leave.granted_at is not None and observation.now >= leave.granted_at + wish.drain_timeout:
         after = format_duration(wish.drain_timeout)
-        why = f"pods are still on the node after {after}: {_why(seen.pods)[1]}"
+        why = f"pods are still on the node after {after}: {_why(observation.pods)[1]}"
         return Prepared(
             DisruptionState.FAILED,
             leave.permit,
@@ -148,21 +155,23 @@ def _allowed(
             DisruptionHold.DRAIN_TIMEOUT,
             why,
         )
-    if seen.pods.due and not seen.evicted:
+    if observation.pods.due and not observation.evicted:
         return DisruptionAct.EVICT
-    return _draining(wish, seen, seen.pods, leave)
+    return _draining(wish, observation, observation.pods, leave)
 
 
 def _draining(
-    wish: DisruptionRequest, seen: DisruptionObservation, pods: Pods, leave: Verdict
+    wish: DisruptionRequest, observation: DisruptionObservation, pods: Pods, leave: Verdict
 ) -> Prepared:
     reason, why = _why(pods)
     times = [pods.at, pods.blocked.until if pods.blocked is not None else None]
     times += [leave.granted_at + wish.drain_timeout if leave.granted_at is not None else None]
-    at = min([time for time in times if time is not None], default=seen.now + SOON)
-    look = _seconds(seen, min(at, seen.now + SOON))
-    message = seen.error or why
-    return Prepared(DisruptionState.DRAINING, leave.permit, leave.expires_at, reason, message, look)
+    at = min([time for time in times if time is not None], default=observation.now + SOON)
+    requeue_after = _seconds(observation, min(at, observation.now + SOON))
+    message = observation.error or why
+    return Prepared(
+        DisruptionState.DRAINING, leave.permit, leave.expires_at, reason, message, requeue_after
+    )
 
 
 def _why(pods: Pods) -> tuple[DisruptionHold, str]:
@@ -172,17 +181,21 @@ def _why(pods: Pods) -> tuple[DisruptionHold, str]:
     return DisruptionHold.DRAINING, pods.waiting or "pods are leaving"
 
 
-def _ready(seen: DisruptionObservation, leave: Verdict) -> Prepared:
-    look = _seconds(seen, seen.renew or seen.now + LATE)
-    return Prepared(DisruptionState.READY, leave.permit, leave.expires_at, look_again=look)
+def _ready(observation: DisruptionObservation, leave: Verdict) -> Prepared:
+    requeue_after = _seconds(observation, observation.renew or observation.now + LATE)
+    return Prepared(
+        DisruptionState.READY, leave.permit, leave.expires_at, requeue_after=requeue_after
+    )
 
 
 def _waiting(
-    seen: DisruptionObservation, reason: str, message: str, at: datetime | None
+    observation: DisruptionObservation, reason: str, message: str, at: datetime | None
 ) -> Prepared:
-    look = _seconds(seen, at or seen.now + LATE)
-    return Prepared(DisruptionState.WAITING, reason=str(reason), message=message, look_again=look)
+    requeue_after = _seconds(observation, at or observation.now + LATE)
+    return Prepared(
+        DisruptionState.WAITING, reason=str(reason), message=message, requeue_after=requeue_after
+    )
 
 
-def _seconds(seen: DisruptionObservation, at: datetime) -> float:
-    return max((at - seen.now).total_seconds(), 1.0)
+def _seconds(observation: DisruptionObservation, at: datetime) -> float:
+    return max((at - observation.now).total_seconds(), 1.0)

@@ -37,8 +37,8 @@ _object = structs(_Object)
 
 def holders(node: Node) -> list[Holder]:
     """Return the holders in the node's cordon marks."""
-    found = (holder_in(mark) for mark in cordoned(node).marks)
-    return [holder for holder in found if holder is not None]
+    marked = (holder_in(mark) for mark in cordoned(node).marks)
+    return [holder for holder in marked if holder is not None]
 
 
 class Sweeper:
@@ -56,7 +56,7 @@ class Sweeper:
         self.controller = ground.controller("cordons", self.reconcile)
         self.controller.watch(self._nodes, _marked)
         for informer in self._known.values():
-            self.controller.watch(informer, self._left_behind)
+            self.controller.watch(informer, self._list_marked)
 
     async def reconcile(self, name: str) -> Result:
         node = self._nodes.get(name)
@@ -75,8 +75,8 @@ class Sweeper:
         informer = self._known.get(holder.kind)
         if informer is None:
             return True
-        found = informer.get(holder.name)
-        if found is not None and found.metadata.uid == holder.uid:
+        cached = informer.get(holder.name)
+        if cached is not None and cached.metadata.uid == holder.uid:
             return True
         path = custom(KINDS[holder.kind].resource.plural, holder.name)
         try:
@@ -85,7 +85,7 @@ class Sweeper:
             return False
         return live.metadata.uid == holder.uid
 
-    def _left_behind(self, key: str, old: Any, new: Any) -> Iterable[str]:
+    def _list_marked(self, key: str, old: Any, new: Any) -> Iterable[str]:
         """Return the nodes that a deleted holder has marked."""
         if old is None or (new is not None and new.metadata.uid == old.metadata.uid):
             return ()

@@ -42,7 +42,7 @@ def program(state: str = STATE) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOf:
+class ComponentRemains:
     """What remains of a component, or was changed for good.
 
     name: the component.
@@ -57,7 +57,7 @@ class LeftOf:
     missed: tuple[str, ...] = ()
 
     @property
-    def as_found(self) -> bool:
+    def is_restored(self) -> bool:
         """Whether the host is as it was before the component."""
         return not (self.version or self.stays or self.missed)
 
@@ -69,16 +69,16 @@ class LeftOf:
         return f"component {self.name} {self.version}, with its packages, files and units"
 
 
-def left_of(answer: str) -> tuple[LeftOf, ...]:
+def parse_remains(answer: str) -> tuple[ComponentRemains, ...]:
     """Return the components in the program's output that did not leave the host as it was."""
     lines = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
-    found = (
-        LeftOf(
-            said["name"],
-            said.get("version", ""),
-            said.get("stays", ""),
-            tuple(said.get("missed", ())),
+    remains = (
+        ComponentRemains(
+            record["name"],
+            record.get("version", ""),
+            record.get("stays", ""),
+            tuple(record.get("missed", ())),
         )
-        for said in lines
+        for record in lines
     )
-    return tuple(one for one in found if not one.as_found)
+    return tuple(entry for entry in remains if not entry.is_restored)

@@ -82,9 +82,9 @@ def findings(facts: HostFacts, wanted: ImportTarget, clock: ClockOffset) -> list
     if not facts.complete:
         how = "the host did not finish its answer"
         return [_no("preflight", how, "can its shell run `sh -s`? See what it says by hand")]
-    found = [one for check in CHECKS for one in check(facts, wanted)]
-    found += _clock(facts, clock)
-    return sorted(found, key=lambda one: one.level is Level.WARNING)
+    results = [finding for check in CHECKS for finding in check(facts, wanted)]
+    results += _clock(facts, clock)
+    return sorted(results, key=lambda finding: finding.level is Level.WARNING)
 
 
 def _no(what: str, value: str, remedy: str) -> PreflightFinding:
@@ -119,13 +119,13 @@ def _platform(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFindi
 def _python(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     if not facts.dpkg or wanted.pythons is None:
         return
-    (low, high), told = wanted.pythons, facts.python
+    (low, high), version = wanted.pythons, facts.python
     name = f"{low[0]}.{low[1]}"
-    if not told:
+    if not version:
         yield _warn("python3", "not installed", "apt-get is asked for it with the agent's package")
-    elif not low <= _minor(told) < high:
-        how = f"build the package for it: `python -m agent.deb dist --python {told}`"
-        yield _no("python3", f"{told}, the package is for {name}", how)
+    elif not low <= _minor(version) < high:
+        how = f"build the package for it: `python -m agent.deb dist --python {version}`"
+        yield _no("python3", f"{version}, the package is for {name}", how)
 
 
 def _minor(text: str) -> tuple[int, int]:

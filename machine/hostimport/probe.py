@@ -87,39 +87,39 @@ class HostFacts:
 
 def parse(answer: str) -> HostFacts:
     """Return the facts. Other lines, such as a login's greeting, are ignored."""
-    said: dict[str, list[str]] = defaultdict(list)
+    fields: dict[str, list[str]] = defaultdict(list)
     for line in answer.splitlines():
         word, _, value = line.partition(" ")
-        said[word].append(value.strip())
+        fields[word].append(value.strip())
 
-    def one(word: str) -> str:
-        return said[word][0] if word in said else ""
+    def get_first(word: str) -> str:
+        return fields[word][0] if word in fields else ""
 
-    installed = one("package")
+    installed = get_first("package")
     return HostFacts(
-        complete="end" in said,
-        root=one("uid") == "0",
-        os=one("os"),
-        arch=one("dpkg") or one("machine"),
-        dpkg="dpkg" in said,
-        systemd=one("systemd"),
-        synchronised=one("synchronised"),
-        python=one("python"),
+        complete="end" in fields,
+        root=get_first("uid") == "0",
+        os=get_first("os"),
+        arch=get_first("dpkg") or get_first("machine"),
+        dpkg="dpkg" in fields,
+        systemd=get_first("systemd"),
+        synchronised=get_first("synchronised"),
+        python=get_first("python"),
         package=installed.removeprefix("ii").strip() if installed.startswith("ii") else "",
-        agent=one("agent"),
-        audit=tuple(one("audit").split()),
-        free=dict(_room(said["free"])),
-        units=tuple(said["unit"]),
-        kubelet="kubelet" in said,
-        node_name=one("kubelet") or one("hostname").lower(),
-        kubeconfig=one("kubeconfig"),
-        credential=one("credential"),
-        certificate=one("certificate"),
-        rotates="rotates" in said,
-        reach=one("reach"),
+        agent=get_first("agent"),
+        audit=tuple(get_first("audit").split()),
+        free=dict(_room(fields["free"])),
+        units=tuple(fields["unit"]),
+        kubelet="kubelet" in fields,
+        node_name=get_first("kubelet") or get_first("hostname").lower(),
+        kubeconfig=get_first("kubeconfig"),
+        credential=get_first("credential"),
+        certificate=get_first("certificate"),
+        rotates="rotates" in fields,
+        reach=get_first("reach"),
     )
 
 
 def _room(lines: list[str]) -> list[tuple[str, int]]:
-    words = [line.split() for line in lines]
-    return [(w[0], int(w[1])) for w in words if len(w) == 2 and w[1].isdigit()]
+    columns = [line.split() for line in lines]
+    return [(w[0], int(w[1])) for w in columns if len(w) == 2 and w[1].isdigit()]

@@ -47,7 +47,7 @@ class ImportStep:
     why: str = ""
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the step needs nothing more."""
         return self.mark in (StepMark.DONE, StepMark.SKIPPED)
 
@@ -58,23 +58,23 @@ def steps(machine: Machine, now: datetime, *, installed: bool = False) -> list[I
     installed: whether the caller has just installed the agent on the host.
     """
     rest = (_token, _certificate, _lease, _node, _synced, _components, _running)
-    found = {step.name: step for step in (look(machine, now) for look in rest)}
-    found[Name.AGENT] = _agent(machine, found[Name.CERTIFICATE], installed)
-    found[Name.MACHINE] = ImportStep(Name.MACHINE, StepMark.DONE, machine.metadata.name)
-    return [found[name] for name in Name]
+    by_name = {step.name: step for step in (check(machine, now) for check in rest)}
+    by_name[Name.AGENT] = _agent(machine, by_name[Name.CERTIFICATE], installed)
+    by_name[Name.MACHINE] = ImportStep(Name.MACHINE, StepMark.DONE, machine.metadata.name)
+    return [by_name[name] for name in Name]
 
 
-def missing(found: list[ImportStep]) -> ImportStep | None:
+def missing(progress: list[ImportStep]) -> ImportStep | None:
     """Return the first step that failed, else the first that waits. None if the Machine is
     running.
     """
-    if found[-1].mark is StepMark.DONE:
+    if progress[-1].mark is StepMark.DONE:
         return None
-    failed = next((step for step in found if step.mark is StepMark.FAILED), None)
-    return failed or next((step for step in found if not step.over), None)
+    failed = next((step for step in progress if step.mark is StepMark.FAILED), None)
+    return failed or next((step for step in progress if not step.is_finished), None)
 
 
-Look = Callable[[Machine, datetime], ImportStep]
+StepCheck = Callable[[Machine, datetime], ImportStep]
 
 
 def _ends(machine: Machine) -> datetime | None:
@@ -91,16 +91,16 @@ def _token(machine: Machine, now: datetime) -> ImportStep:
 
 
 def _agent(machine: Machine, certificate: ImportStep, installed: bool) -> ImportStep:
-    asked = certificate.mark in (StepMark.DONE, StepMark.FAILED)
-    if installed or asked or machine.status.host is not None:
+    requested = certificate.mark in (StepMark.DONE, StepMark.FAILED)
+    if installed or requested or machine.status.host is not None:
         return ImportStep(Name.AGENT, StepMark.DONE)
     return ImportStep(Name.AGENT, StepMark.WAITING, "it is not installed, or was not heard of yet")
 
 
 def _certificate(machine: Machine, now: datetime) -> ImportStep:
-    said, ends = _condition(machine, MachineConditionType.AGENT_READY), _ends(machine)
-    if said is not None and said.reason in ("CertificateDenied", "CertificateExpired"):
-        return ImportStep(Name.CERTIFICATE, StepMark.FAILED, said.message)
+    condition, ends = _condition(machine, MachineConditionType.AGENT_READY), _ends(machine)
+    if condition is not None and condition.reason in ("CertificateDenied", "CertificateExpired"):
+        return ImportStep(Name.CERTIFICATE, StepMark.FAILED, condition.message)
     if ends is not None and ends > now:
         return ImportStep(Name.CERTIFICATE, StepMark.DONE, f"until {format_time(ends)}")
     why = "not asked for yet: `journalctl -u kubenode-agent` on the host says why"
@@ -108,8 +108,8 @@ def _certificate(machine: Machine, now: datetime) -> ImportStep:
 
 
 def _lease(machine: Machine, now: datetime) -> ImportStep:
-    said = _condition(machine, MachineConditionType.AGENT_READY)
-    if said is not None and said.status == "True":
+    condition = _condition(machine, MachineConditionType.AGENT_READY)
+    if condition is not None and condition.status == "True":
         return ImportStep(Name.LEASE, StepMark.DONE)
     why = "the agent has not renewed it: `journalctl -u kubenode-agent` on the host says why"
     return ImportStep(Name.LEASE, StepMark.WAITING, why)
@@ -143,21 +143,23 @@ def _synced(machine: Machine, now: datetime) -> ImportStep:
 
 def _components(machine: Machine, now: datetime) -> ImportStep:
     behind = [
-        f"{one.name} {reported.state} {reported.reason}".rstrip() if reported else f"{one.name} new"
-        for one in machine.spec.components
-        if not applied(one, reported := status_of(machine, one.name))
+        f"{component.name} {reported.state} {reported.reason}".rstrip()
+        if reported
+        else f"{component.name} new"
+        for component in machine.spec.components
+        if not applied(component, reported := status_of(machine, component.name))
     ]
-    seen = ", ".join(behind) or "what the sets choose for it is not on the host yet"
-    return _from(machine, Name.COMPONENTS, MachineConditionType.COMPONENTS_READY, seen)
+    pending = ", ".join(behind) or "what the sets choose for it is not on the host yet"
+    return _from(machine, Name.COMPONENTS, MachineConditionType.COMPONENTS_READY, pending)
 
 
 def _running(machine: Machine, now: datetime) -> ImportStep:
     phase = machine.status.phase
     if phase in (MachinePhase.RUNNING, MachinePhase.UPDATING):
         return ImportStep(Name.RUNNING, StepMark.DONE)
-    said = _condition(machine, MachineConditionType.HEALTHY)
-    told = "" if said is None or said.status == "True" else said.message
-    why = f"phase {phase or 'unknown'}" + (f": {told}" if told else "")
+    condition = _condition(machine, MachineConditionType.HEALTHY)
+    message = "" if condition is None or condition.status == "True" else condition.message
+    why = f"phase {phase or 'unknown'}" + (f": {message}" if message else "")
     bad = phase in (MachinePhase.FAILED, MachinePhase.DELETING)
     return ImportStep(Name.RUNNING, StepMark.FAILED if bad else StepMark.WAITING, why)
 
@@ -178,10 +180,10 @@ def _from(
     otherwise: what is missing, if the condition has no message.
     failed: reasons of the condition that need a person.
     """
-    said = machine.status.condition(type_)
-    if said is not None and said.status == "True":
+    condition = machine.status.condition(type_)
+    if condition is not None and condition.status == "True":
         return ImportStep(name, StepMark.DONE)
-    if said is None or not said.message:
+    if condition is None or not condition.message:
         return ImportStep(name, StepMark.WAITING, otherwise)
-    mark = StepMark.FAILED if said.reason in failed else StepMark.WAITING
-    return ImportStep(name, mark, f"{said.reason}: {said.message}")
+    mark = StepMark.FAILED if condition.reason in failed else StepMark.WAITING
+    return ImportStep(name, mark, f"{condition.reason}: {condition.message}")

@@ -56,26 +56,26 @@ class Family:
 def families(machines: Iterable[Machine]) -> list[Family]:
     """Return every component that is assigned to some machine, by name."""
     fleet = list(machines)
-    found: dict[str, Family] = {}
+    by_name: dict[str, Family] = {}
     for machine in fleet:
         for assigned in machine.spec.components:
-            family = found.setdefault(assigned.name, Family(assigned.name))
+            family = by_name.setdefault(assigned.name, Family(assigned.name))
             _count(family, machine, assigned, status_of(machine, assigned.name))
-    for family, machine in _lacking(found, fleet):
+    for family, machine in _lacking(by_name, fleet):
         family.lacking.append(machine.metadata.name)
-    for family in found.values():
+    for family in by_name.values():
         for names in (family.lacking, family.drifting, family.bad):
             names.sort()
-    return [found[name] for name in sorted(found)]
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _lacking(
-    found: dict[str, Family], fleet: Iterable[Machine]
+    by_name: dict[str, Family], fleet: Iterable[Machine]
 ) -> Iterator[tuple[Family, Machine]]:
     for machine in fleet:
         has = {assigned.name for assigned in machine.spec.components}
-        for name in found.keys() - has:
-            yield found[name], machine
+        for name in by_name.keys() - has:
+            yield by_name[name], machine
 
 
 def _count(

@@ -46,8 +46,10 @@ class InsightCollector(Collector):
             "Machines on which something of a component is not as it was written.",
             labels=["component"],
         )
-        found = families(list(self._machines()))
-        for family in sorted(found, key=lambda one: (-one.assigned, one.name))[:MOST_FAMILIES]:
+        all_families = families(list(self._machines()))
+        for family in sorted(all_families, key=lambda entry: (-entry.assigned, entry.name))[
+            :MOST_FAMILIES
+        ]:
             for state, count in family.states.items():
                 states.add_metric([family.name, state.value], count)
             shown = family.versions.most_common(MOST_VERSIONS)

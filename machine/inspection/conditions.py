@@ -51,5 +51,5 @@ def of_the_whole_batch(
 
 
 def _status(node: Node | None, type_: str) -> str:
-    found = node.status.conditions if node is not None else ()
-    return next((c.status for c in found if c.type == type_), UNKNOWN)
+    node_conditions = node.status.conditions if node is not None else ()
+    return next((c.status for c in node_conditions if c.type == type_), UNKNOWN)

@@ -50,12 +50,12 @@ class ClusterInspector:
         self._nodes, self._prometheus = nodes, prometheus
 
     async def inspect(self, checks: Sequence[InspectionCheck], what: Inspected) -> InspectionAnswer:
-        answers = [(check, await self._one(check, what)) for check in checks]
+        answers = [(check, await self._inspect_check(check, what)) for check in checks]
         return together(
             [(c.name, of_the_whole_batch(answer, c, what.unjoined)) for c, answer in answers]
         )
 
-    async def _one(self, check: InspectionCheck, what: Inspected) -> InspectionAnswer:
+    async def _inspect_check(self, check: InspectionCheck, what: Inspected) -> InspectionAnswer:
         match check.type:
             case InspectionType.NODE_CONDITION:
                 assert check.node_condition is not None
@@ -63,16 +63,16 @@ class ClusterInspector:
                     return InspectionAnswer(
                         InspectionResult.INCONCLUSIVE, "the cache of nodes is not current"
                     )
-                seen = {name: self._nodes.get(name) for name in what.nodes}
-                return conditions(check.node_condition, what.nodes, seen)
+                nodes = {name: self._nodes.get(name) for name in what.nodes}
+                return conditions(check.node_condition, what.nodes, nodes)
             case InspectionType.PROMQL:
                 assert check.prom_ql is not None
-                return await self._asked(check.prom_ql, what)
+                return await self._run_query(check.prom_ql, what)
             case InspectionType.JOB:
                 assert check.job is not None
                 return await self._run(check.name, check.job, what)
 
-    async def _asked(self, check: PromQLCheck, what: Inspected) -> InspectionAnswer:
+    async def _run_query(self, check: PromQLCheck, what: Inspected) -> InspectionAnswer:
         query = question(check.query, what.nodes)
         if isinstance(query, InspectionAnswer):
             return query
@@ -83,10 +83,10 @@ class ClusterInspector:
 
     async def _run(self, name: str, check: JobCheck, what: Inspected) -> InspectionAnswer:
         try:
-            found = await self._job(name, check, what)
+            job = await self._job(name, check, what)
         except (KubeError, BadJob) as error:
             return InspectionAnswer(InspectionResult.INCONCLUSIVE, str(error))
-        return ended(found, check.timeout, self._clock.now())
+        return ended(job, check.timeout, self._clock.now())
 
     async def _job(self, name: str, check: JobCheck, what: Inspected) -> InspectionJob:
         """Return the Job of this inspection, created if there is none. Raises KubeError and
@@ -107,9 +107,9 @@ class ClusterInspector:
     async def _text(self, ref: str) -> str:
         path = paths.resource("/api/v1", "configmaps", namespace=COMPONENTS, name=ref)
         try:
-            found = await self._kube.get(path, _config_map)
+            config_map = await self._kube.get(path, _config_map)
         except NotFound:
             raise BadJob(f"there is no ConfigMap {COMPONENTS}/{ref}") from None
-        if KEY not in found.data:
+        if KEY not in config_map.data:
             raise BadJob(f"ConfigMap {COMPONENTS}/{ref} has no key {KEY}")
-        return found.data[KEY]
+        return config_map.data[KEY]

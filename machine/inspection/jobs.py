@@ -21,7 +21,7 @@ from machine.names import COMPONENTS
 KEY = "job.yaml"
 SET = "kubenode.io/component-set"
 """Label of a Job: the uid of its MachineComponentSet."""
-KEPT_SECONDS = 3600
+RETENTION_SECONDS = 3600
 """Seconds after its end for which the cluster keeps a Job."""
 STARTS = timedelta(minutes=1)
 """Time past its timeout in which a Job must report its failure."""
@@ -58,17 +58,17 @@ def job_name(check: str, what: Inspected) -> str:
 def job_of(text: str, check: str, what: Inspected, timeout: timedelta) -> dict[str, Any]:
     """Return the Job to create. Raises BadJob."""
     try:
-        found = yaml.safe_load(text)
+        manifest = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise BadJob(f"{KEY} is no YAML: {error}") from error
-    if not isinstance(found, dict) or not isinstance(found.get("spec"), dict):
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("spec"), dict):
         raise BadJob(f"{KEY} is no object with a spec: write a batch/v1 Job")
-    if (found.get("apiVersion"), found.get("kind")) != ("batch/v1", "Job"):
-        raise BadJob(f"{KEY} is {found.get('kind')}, not a batch/v1 Job")
+    if (manifest.get("apiVersion"), manifest.get("kind")) != ("batch/v1", "Job"):
+        raise BadJob(f"{KEY} is {manifest.get('kind')}, not a batch/v1 Job")
     spec = {
-        **found["spec"],
+        **manifest["spec"],
         "activeDeadlineSeconds": max(int(timeout.total_seconds()), 1),
-        "ttlSecondsAfterFinished": KEPT_SECONDS,
+        "ttlSecondsAfterFinished": RETENTION_SECONDS,
     }
     return {
         "apiVersion": "batch/v1",

@@ -34,7 +34,7 @@ class Prometheus:
             raise PrometheusUnanswered("no Prometheus is known: give --prometheus-url")
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._asked(query)
+                return await self._send_query(query)
         except TimeoutError:
             raise PrometheusUnanswered(
                 f"Prometheus gave no answer within {self._timeout:g} s"
@@ -42,7 +42,7 @@ class Prometheus:
         except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
             raise PrometheusUnanswered(f"Prometheus cannot be reached: {error}") from error
 
-    async def _asked(self, query: str) -> bytes:
+    async def _send_query(self, query: str) -> bytes:
         async with (
             aiohttp.ClientSession() as session,
             session.post(f"{self._url}/api/v1/query", data={"query": query}) as response,

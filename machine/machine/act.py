@@ -55,56 +55,60 @@ class MachineActs:
     decode: Decode[Machine] = Machine.from_server
 
     async def do(
-        self, act: MachineAct, seen: MachineObservation
+        self, act: MachineAct, observation: MachineObservation
     ) -> tuple[Machine | None, ActResult]:
         """Carry out the act. Return the Machine after it, None if its finalizer is removed, and the
         result.
         """
-        machine = seen.machine
-        heard = ActResult(act, prepared=seen.heard.prepared)
+        machine = observation.machine
+        result = ActResult(act, prepared=observation.act_result.prepared)
         match act:
             case MachineAct.ADD_FINALIZER:
-                return await self._finalizer(machine, on=True), heard
+                return await self._finalizer(machine, on=True), result
             case MachineAct.REMOVE_FINALIZER:
-                if seen.provision:  # no agent renews the Lease any more, and names are not reused
+                if (
+                    observation.provision
+                ):  # no agent renews the Lease any more, and names are not reused
                     await self._delete(paths.lease(LEASES, machine.metadata.name))
                 await self._finalizer(machine, on=False)
-                return None, heard
+                return None, result
             case MachineAct.ADOPT:
-                return await self._spec(machine, _adopted(seen)), heard
+                return await self._spec(machine, _adopted(observation)), result
             case MachineAct.UNINSTALL:
-                return await self._uninstall(seen), heard
+                return await self._uninstall(observation), result
             case MachineAct.SYNC:
-                planned = plan_of(seen)
-                assert planned is not None and seen.node is not None
-                await self._node(seen.node, planned.body)
+                planned = plan_of(observation)
+                assert planned is not None and observation.node is not None
+                await self._node(observation.node, planned.body)
             case MachineAct.RELEASE:
-                assert seen.node is not None
-                body = nodesync.release(seen.node, machine.metadata.name)
-                await self._node(seen.node, body)
+                assert observation.node is not None
+                body = nodesync.release(observation.node, machine.metadata.name)
+                await self._node(observation.node, body)
             case MachineAct.DELETE_NODE:
-                assert seen.node is not None
-                await self._delete(paths.node(seen.node.metadata.name), seen.node.metadata.uid)
+                assert observation.node is not None
+                await self._delete(
+                    paths.node(observation.node.metadata.name), observation.node.metadata.uid
+                )
             case MachineAct.REPLACE:
-                return machine, await self._replace(seen)
+                return machine, await self._replace(observation)
             case MachineAct.PREPARE:
-                prepared = await self.disruptions.prepare(wish_of(seen))
+                prepared = await self.disruptions.prepare(wish_of(observation))
                 return machine, ActResult(act, prepared=prepared)
             case MachineAct.END:
-                node = machine.node_name if seen.expects_node else None
+                node = machine.node_name if observation.expects_node else None
                 done = await self.disruptions.end(node, holder_of(machine))
-                return machine, replace(heard, done=done)
+                return machine, replace(result, done=done)
             case MachineAct.CREATE:
                 return machine, await self.instances.create(machine)
             case MachineAct.TERMINATE:
-                gone = await self.instances.terminate(seen)
-                return machine, replace(gone, prepared=heard.prepared)
+                gone = await self.instances.terminate(observation)
+                return machine, replace(gone, prepared=result.prepared)
             case MachineAct.OPERATE:
                 assert machine.spec.operation is not None
-                return machine, await self.instances.operate(seen, machine.spec.operation)
+                return machine, await self.instances.operate(observation, machine.spec.operation)
             case MachineAct.NONE:
                 pass
-        return machine, heard
+        return machine, result
 
     async def _finalizer(self, machine: Machine, *, on: bool) -> Machine | None:
         """Add or remove our finalizer; other finalizers stay."""
@@ -146,14 +150,14 @@ class MachineActs:
         except NotFound:
             return
 
-    async def _replace(self, seen: MachineObservation) -> ActResult:
+    async def _replace(self, observation: MachineObservation) -> ActResult:
         """Delete the Machine for a job that asked for a replacement."""
-        meta, request = seen.machine.metadata, replacement_request(seen)
+        meta, request = observation.machine.metadata, replacement_request(observation)
         try:
             await self.guard.perform(
                 request,
                 intent=stored,  # `lastOperation` says Running
-                target=lambda: live_target(self.kube, seen, request),
+                target=lambda: live_target(self.kube, observation, request),
                 act=lambda: self._delete(paths.custom(PLURAL, meta.name), meta.uid),
             )
         except ActRefused as refused:
@@ -161,20 +165,20 @@ class MachineActs:
             return ActResult(again=SOON)
         return ActResult(MachineAct.REPLACE)
 
-    async def _uninstall(self, seen: MachineObservation) -> Machine:
+    async def _uninstall(self, observation: MachineObservation) -> Machine:
         """Set all components to Absent and permit the removal. Do nothing if that is in force
         already.
         """
-        machine, now = seen.machine, self.clock.now()
+        machine, now = observation.machine, self.clock.now()
         spec = machine.spec
         lasts = spec.permit is not None and spec.permit.start_before > now
-        if lasts and all(one.desired_state == "Absent" for one in spec.components):
+        if lasts and all(component.desired_state == "Absent" for component in spec.components):
             return machine
         change = {
-            "components": [_absent(one.to_dict()) for one in spec.components],
+            "components": [_absent(component.to_dict()) for component in spec.components],
             "permit": {
-                "name": _permit(seen),
-                "components": [one.name for one in spec.components],
+                "name": _permit(observation),
+                "components": [component.name for component in spec.components],
                 "maxDisruption": str(ChangeClass.REBOOT),
                 "startBefore": format_time(now + UNINSTALL_WITHIN),
             },
@@ -186,37 +190,37 @@ def holder_of(machine: Machine) -> Holder:
     return Holder(kind=machine.kind, name=machine.metadata.name, uid=machine.metadata.uid)
 
 
-def wish_of(seen: MachineObservation) -> DisruptionRequest:
+def wish_of(observation: MachineObservation) -> DisruptionRequest:
     """Return the disruption request for the deletion.
 
     It has the operation that the set recorded in its annotation, so that the permit stays the same.
     """
-    machine = seen.machine
+    machine = observation.machine
     begun = machine.metadata.annotations.get(LEAVING, "")
     operation = Operation(begun) if begun in set(Operation) else Operation.DELETE
     return DisruptionRequest(
-        node=machine.node_name if seen.expects_node and not seen.conflict else None,
+        node=machine.node_name if observation.expects_node and not observation.conflict else None,
         holder=holder_of(machine),
         operation=operation,
-        class_=ChangeClass.REBOOT if seen.provision else ChangeClass.DRAIN,
-        begun=keeps_permit(seen, stage_of(seen)),
+        class_=ChangeClass.REBOOT if observation.provision else ChangeClass.DRAIN,
+        begun=keeps_permit(observation, stage_of(observation)),
         drain_timeout=machine.spec.deletion.drain_timeout,
     )
 
 
-def _adopted(seen: MachineObservation) -> dict[str, Any]:
-    found, spec = seen.instance.instance, seen.machine.spec
-    assert found is not None
+def _adopted(observation: MachineObservation) -> dict[str, Any]:
+    instance, spec = observation.instance.instance, observation.machine.spec
+    assert instance is not None
     change: dict[str, Any] = {}
     if not spec.provider_id:
-        change["providerID"] = found.provider_id
-    if found.addresses and not spec.addresses:
-        change["addresses"] = list(found.addresses[:16])
+        change["providerID"] = instance.provider_id
+    if instance.addresses and not spec.addresses:
+        change["addresses"] = list(instance.addresses[:16])
     return change
 
 
-def _permit(seen: MachineObservation) -> str:
-    prepared = seen.heard.prepared
+def _permit(observation: MachineObservation) -> str:
+    prepared = observation.act_result.prepared
     return prepared.permit if prepared is not None and prepared.permit else UNNEEDED
 
 

@@ -42,7 +42,7 @@ class Attachments:
 
     async def _count(self, node: str, *, anew: bool) -> int:
         try:
-            found = await self._recent.get(ATTACHMENTS, anew=anew)
+            attachments = await self._recent.get(ATTACHMENTS, anew=anew)
         except NotFound:
             return 0
-        return sum(one.spec.node_name == node for one in found)
+        return sum(attachment.spec.node_name == node for attachment in attachments)

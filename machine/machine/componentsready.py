@@ -12,74 +12,97 @@ STUCK = frozenset({"DependencyCycle", "FileConflict"})
 """Reasons of an agent that become reasons of ComponentsReady, because waiting does not help."""
 
 
-def components_of(seen: MachineObservation) -> ComponentProgress:
+def components_of(observation: MachineObservation) -> ComponentProgress:
     """Return the progress of the components."""
-    machine = seen.machine
+    machine = observation.machine
     if any(status.state in BAD for status in machine.status.components):
         return ComponentProgress.BAD
-    pairs = [(one, status_of(machine, one.name)) for one in machine.spec.components]
-    if not all(applied(one, status) or undone(one, status) for one, status in pairs):
+    pairs = [
+        (component, status_of(machine, component.name)) for component in machine.spec.components
+    ]
+    if not all(
+        applied(component, status) or undone(component, status) for component, status in pairs
+    ):
         return ComponentProgress.CHANGING
-    if seen.missing or any(undone(one, status) for one, status in pairs):
+    if observation.missing or any(undone(component, status) for component, status in pairs):
         return ComponentProgress.UNDONE
     return ComponentProgress.DONE
 
 
-def components_ready(seen: MachineObservation) -> ConditionUpdate | None:
+def components_ready(observation: MachineObservation) -> ConditionUpdate | None:
     """Return condition ComponentsReady, None to leave it as it is."""
-    if seen.deleting:
+    if observation.deleting:
         return None
-    machine = seen.machine
+    machine = observation.machine
     for status in machine.status.components:
         if status.state is ComponentState.DRIFT_FIGHT:
-            return ConditionUpdate(FALSE, "DriftFight", _told(status.name, status.message))
+            return ConditionUpdate(
+                FALSE, "DriftFight", _format_message(status.name, status.message)
+            )
         if status.state in BAD:
-            return ConditionUpdate(FALSE, "Unhealthy", _told(status.name, status.message))
+            return ConditionUpdate(FALSE, "Unhealthy", _format_message(status.name, status.message))
     missing = [
-        (one, status_of(machine, one.name))
-        for one in machine.spec.components
-        if not applied(one, status_of(machine, one.name))
+        (component, status_of(machine, component.name))
+        for component in machine.spec.components
+        if not applied(component, status_of(machine, component.name))
     ]
-    for one, found in missing:
-        if found is not None and reported(one, found) and found.reason in STUCK:
-            return ConditionUpdate(FALSE, found.reason, _told(one.name, found.message))
-    for one, _ in missing:
+    for component, component_status in missing:
+        if (
+            component_status is not None
+            and reported(component, component_status)
+            and component_status.reason in STUCK
+        ):
+            return ConditionUpdate(
+                FALSE,
+                component_status.reason,
+                _format_message(component.name, component_status.message),
+            )
+    for component, _ in missing:
         return ConditionUpdate(
-            FALSE, "Installing", f"{one.name} is not at revision {one.revision} yet"
+            FALSE, "Installing", f"{component.name} is not at revision {component.revision} yet"
         )
-    if seen.missing:
+    if observation.missing:
         return ConditionUpdate(
-            FALSE, "Missing", f"no component of {', '.join(seen.missing)} yet"[:1024]
+            FALSE, "Missing", f"no component of {', '.join(observation.missing)} yet"[:1024]
         )
     return ConditionUpdate(TRUE, "Ready", "all components are as assigned")
 
 
-def up_to_date(seen: MachineObservation) -> ConditionUpdate | None:
+def up_to_date(observation: MachineObservation) -> ConditionUpdate | None:
     """Return condition UpToDate, None to leave it as it is."""
-    if seen.deleting:
+    if observation.deleting:
         return None
-    machine = seen.machine
-    for one in machine.spec.components:
-        status = status_of(machine, one.name)
-        if undone(one, status) and status is not None:
-            return ConditionUpdate(FALSE, "RolledBack", _told(one.name, status.message))
-        if applied(one, status):
+    machine = observation.machine
+    for component in machine.spec.components:
+        status = status_of(machine, component.name)
+        if undone(component, status) and status is not None:
+            return ConditionUpdate(
+                FALSE, "RolledBack", _format_message(component.name, status.message)
+            )
+        if applied(component, status):
             continue
-        if seen.held:
-            return ConditionUpdate(FALSE, "RemedyJobOpen", f"job {seen.held} has its node")
+        if observation.open_job:
+            return ConditionUpdate(
+                FALSE, "RemedyJobOpen", f"job {observation.open_job} has its node"
+            )
         if status is not None and status.needs is not None:
-            told = f"{one.name} needs {status.needs}"
-            return ConditionUpdate(FALSE, "WaitingForPermit", told)
+            message = f"{component.name} needs {status.needs}"
+            return ConditionUpdate(FALSE, "WaitingForPermit", message)
         return ConditionUpdate(
-            FALSE, "Updating", f"{one.name} is not at revision {one.revision} yet"
+            FALSE, "Updating", f"{component.name} is not at revision {component.revision} yet"
         )
     provisioning = machine.status.provisioning
     made = "" if provisioning is None else provisioning.class_hash
-    if seen.class_ is not None and seen.class_.hash and made and made != seen.class_.hash:
-        told = f"made as {made}, its class is {seen.class_.hash} by now"
-        return ConditionUpdate(FALSE, "ClassChanged", told)
+    if (
+        observation.class_ is not None
+        and observation.class_.hash
+        and made
+        and made != observation.class_.hash
+    ):
+        message = f"made as {made}, its class is {observation.class_.hash} by now"
+        return ConditionUpdate(FALSE, "ClassChanged", message)
     return ConditionUpdate(TRUE, "UpToDate", "as its class and its component sets want it")
 
 
-def _told(name: str, message: str) -> str:
+def _format_message(name: str, message: str) -> str:
     return f"{name}: {message}"[:1024] if message else name

@@ -66,7 +66,7 @@ Between an assignment and its success there are about six writes within seconds.
 AGENT_READY = MachineConditionType.AGENT_READY
 BY_SETS = frozenset({"components", "permit"})
 """Fields of a Machine's spec that component sets write."""
-TOLD = frozenset(
+AUDITED_ACTS = frozenset(
     {
         MachineAct.CREATE,
         MachineAct.OPERATE,
@@ -104,46 +104,46 @@ class MachineController:
             self.fights.forget(name)
             self._written.pop(name, None)
             return DONE
-        machine, heard = known, ActResult()
+        machine, result = known, ActResult()
         for _ in range(ROUNDS):
-            seen = await self.observer.observe(machine, heard)
-            after = step(seen)
+            observation = await self.observer.observe(machine, result)
+            after = step(observation)
             if after.status:
-                machine = await self._write(seen, after.status)
+                machine = await self._write(observation, after.status)
                 continue
             if after.act is MachineAct.NONE:
                 return _later(after)
             self.ground.fence.check()
-            left, heard = await self.acts.do(after.act, seen)
-            self._audit(after.act, seen, heard)
-            if left is None:
+            updated, result = await self.acts.do(after.act, observation)
+            self._audit(after.act, observation, result)
+            if updated is None:
                 return DONE
-            if heard.again is not None and heard.act is not MachineAct.OPERATE:
-                return Result(max(heard.again, SHORTEST))
+            if result.again is not None and result.act is not MachineAct.OPERATE:
+                return Result(max(result.again, SHORTEST))
             if after.act in SHOWN_BY_A_WATCH:
                 return _later(after)
-            machine = left
+            machine = updated
         return AGAIN
 
-    async def _write(self, seen: MachineObservation, status: Mapping[str, Any]) -> Machine:
+    async def _write(self, observation: MachineObservation, status: Mapping[str, Any]) -> Machine:
         self.ground.fence.check()
-        before = seen.machine.status.phase
-        machine = await self.access.write(seen.machine, status)
+        before = observation.machine.status.phase
+        machine = await self.access.write(observation.machine, status)
         self._written[machine.metadata.name] = machine.metadata.resource_version
         phase = machine.status.phase
         if phase is not None and phase is not before and {before, phase} != ORDINARY:
             type_ = "Warning" if phase in WARN else "Normal"
-            told = f"from {before} to {phase}" if before is not None else f"begins as {phase}"
-            await self.ground.recorder.emit(regarding(machine), type_, str(phase), told)
+            message = f"from {before} to {phase}" if before is not None else f"begins as {phase}"
+            await self.ground.recorder.emit(regarding(machine), type_, str(phase), message)
         return machine
 
-    def _audit(self, act: MachineAct, seen: MachineObservation, heard: ActResult) -> None:
-        if act not in TOLD or heard.act is not act:
+    def _audit(self, act: MachineAct, observation: MachineObservation, result: ActResult) -> None:
+        if act not in AUDITED_ACTS or result.act is not act:
             return
-        who, now = f"Machine {seen.machine.metadata.name}", self.ground.clock.now()
-        node = seen.machine.node_name if seen.expects_node else ""
-        outcome = "Done" if heard.code is ErrorCode.OK else "Failed"
-        why = f"{heard.code}: {heard.told}" if heard.told else ""
+        who, now = f"Machine {observation.machine.metadata.name}", self.ground.clock.now()
+        node = observation.machine.node_name if observation.expects_node else ""
+        outcome = "Done" if result.code is ErrorCode.OK else "Failed"
+        why = f"{result.code}: {result.message}" if result.message else ""
         self.ground.audit.write(AuditLine(now, BY, who, str(act), outcome, why=why, node=node))
 
     # -- whom a change concerns -------------------------------------------------------------------
@@ -164,7 +164,12 @@ class MachineController:
         """Return the Machines of the Node, except after a mere heartbeat. A resync passes the same
         object.
         """
-        if old is not None and new is not None and old is not new and _said(old) == _said(new):
+        if (
+            old is not None
+            and new is not None
+            and old is not new
+            and _read_inputs(old) == _read_inputs(new)
+        ):
             return ()
         return tuple(m.metadata.name for m in self.ground.machines.by(OF_NODE, key))
 
@@ -187,7 +192,9 @@ class MachineController:
         """
         if old and new and old.metadata.generation == new.metadata.generation:
             return ()
-        selectors = [one.spec.selector for one in (old, new) if one is not None]
+        selectors = [
+            component_set.spec.selector for component_set in (old, new) if component_set is not None
+        ]
         return tuple(
             machine.metadata.name
             for machine in self.ground.machines.cache.values()
@@ -213,7 +220,7 @@ def _marks(machine: Machine) -> tuple[object, ...]:
     return (meta.uid, meta.labels, meta.annotations, meta.finalizers, meta.owner_references)
 
 
-def _said(node: Node) -> tuple[object, ...]:
+def _read_inputs(node: Node) -> tuple[object, ...]:
     """Return the properties of a Node whose change its Machine must observe."""
     meta, spec, ready = node.metadata, node.spec, node.ready_condition
     status = ready.status if ready is not None else ""

@@ -63,144 +63,152 @@ class DeletionHold:
     again: timedelta | None = None
 
     @property
-    def said(self) -> ConditionUpdate:
+    def condition(self) -> ConditionUpdate:
         """The condition Deletable for this stage."""
         return ConditionUpdate(ConditionStatus.FALSE, self.stage, self.message)
 
 
-def deletion(seen: MachineObservation) -> DeletionHold:
+def deletion(observation: MachineObservation) -> DeletionHold:
     """Return the stage of the deletion and the next act."""
-    stage = stage_of(seen)
-    if seen.provision and not seen.manages:
-        told = "mode Observe: nothing is deleted; set mode Manage to give its instance up"
-        return DeletionHold(stage, told)
-    if _disrupts(seen) and stage.rank <= DeletionStage.DRAINING.rank:
-        return _drain(seen)
-    if keeps_permit(seen, stage) and seen.heard.prepared is None:
-        return DeletionHold(stage, _message(seen), MachineAct.PREPARE)
-    if (held := _emptied(seen, stage)) is not None:
-        return held
-    if stage.rank < DeletionStage.RELEASING.rank and (hooks := seen.hooks(PRE_TERMINATE)):
+    stage = stage_of(observation)
+    if observation.provision and not observation.manages:
+        message = "mode Observe: nothing is deleted; set mode Manage to give its instance up"
+        return DeletionHold(stage, message)
+    if _disrupts(observation) and stage.rank <= DeletionStage.DRAINING.rank:
+        return _drain(observation)
+    if keeps_permit(observation, stage) and observation.act_result.prepared is None:
+        return DeletionHold(stage, _message(observation), MachineAct.PREPARE)
+    if (hold := _emptied(observation, stage)) is not None:
+        return hold
+    if stage.rank < DeletionStage.RELEASING.rank and (hooks := observation.hooks(PRE_TERMINATE)):
         return DeletionHold(DeletionStage.TERMINATION_HOOK, _waits_for(hooks))
-    if seen.provision and stage is not DeletionStage.RELEASING:
-        return _terminate(seen, stage)
-    return _release(seen, stage)
+    if observation.provision and stage is not DeletionStage.RELEASING:
+        return _terminate(observation, stage)
+    return _release(observation, stage)
 
 
-def stage_of(seen: MachineObservation) -> DeletionStage:
+def stage_of(observation: MachineObservation) -> DeletionStage:
     """Return the stage that condition Deletable records, HOOK for none."""
-    reason = seen.reason(MachineConditionType.DELETABLE)
+    reason = observation.reason(MachineConditionType.DELETABLE)
     return DeletionStage(reason) if reason in set(DeletionStage) else DeletionStage.HOOK
 
 
-def keeps_permit(seen: MachineObservation, stage: DeletionStage) -> bool:
+def keeps_permit(observation: MachineObservation, stage: DeletionStage) -> bool:
     """Return whether the act for which the node was drained is under way and needs its permit."""
-    under_way = DeletionStage.DRAINING.rank < stage.rank < DeletionStage.RELEASING.rank
-    return _disrupts(seen) and under_way and not replaces(seen)
+    acting = DeletionStage.DRAINING.rank < stage.rank < DeletionStage.RELEASING.rank
+    return _disrupts(observation) and acting and not replaces(observation)
 
 
-def _disrupts(seen: MachineObservation) -> bool:
+def _disrupts(observation: MachineObservation) -> bool:
     """Return whether the deletion disturbs what runs on the host. Releasing an imported host does
     not.
     """
-    spec = seen.machine.spec
-    if seen.provision:
-        return bool(seen.token or spec.provider_id)
-    return seen.manages and spec.deletion.imported == "Uninstall" and bool(spec.components)
+    spec = observation.machine.spec
+    if observation.provision:
+        return bool(observation.token or spec.provider_id)
+    return observation.manages and spec.deletion.imported == "Uninstall" and bool(spec.components)
 
 
-def _drain(seen: MachineObservation) -> DeletionHold:
+def _drain(observation: MachineObservation) -> DeletionHold:
     """Return the hold for hooks and drain. A drain timeout does not stop the deletion."""
-    after = DeletionStage.DETACHING if seen.provision else DeletionStage.UNINSTALLING
-    if hooks := seen.hooks(PRE_DRAIN):
+    after = DeletionStage.DETACHING if observation.provision else DeletionStage.UNINSTALLING
+    if hooks := observation.hooks(PRE_DRAIN):
         return DeletionHold(DeletionStage.HOOK, _waits_for(hooks))
-    if replaces(seen):
+    if replaces(observation):
         return DeletionHold(after, "drained by the job that replaces it", again=NOW)
-    prepared = seen.heard.prepared
+    prepared = observation.act_result.prepared
     if prepared is None:
         return DeletionHold(
             DeletionStage.DRAINING,
-            _message(seen) or "its node is to be drained",
+            _message(observation) or "its node is to be drained",
             MachineAct.PREPARE,
         )
     if prepared.state is DisruptionState.READY:
         return DeletionHold(after, "drained", again=NOW)
-    told = f"{prepared.reason}: {prepared.message}" if prepared.message else prepared.reason
+    message = f"{prepared.reason}: {prepared.message}" if prepared.message else prepared.reason
     if prepared.state is DisruptionState.FAILED:
         if prepared.reason == DisruptionHold.DRAIN_TIMEOUT:
-            return DeletionHold(after, f"not drained in time: {told}"[:1024], again=NOW)
-        act = MachineAct.NONE if seen.heard.act is MachineAct.END else MachineAct.END
-        return DeletionHold(DeletionStage.DRAINING, told, act, AFTER_A_PERSON)
-    again = None if prepared.look_again is None else timedelta(seconds=prepared.look_again)
-    return DeletionHold(DeletionStage.DRAINING, told, again=FROZEN if seen.frozen else again)
-
-
-def _emptied(seen: MachineObservation, stage: DeletionStage) -> DeletionHold | None:
-    """Return what the host must still be rid of, volumes or components; None for nothing."""
-    if not _disrupts(seen) or stage.rank >= DeletionStage.TERMINATION_HOOK.rank:
-        return None
-    return _detach(seen, stage) if seen.provision else _uninstall(seen)
-
-
-def _detach(seen: MachineObservation, stage: DeletionStage) -> DeletionHold | None:
-    """Return the hold for attached volumes, None if none is left or their timeout has expired."""
-    if stage is not DeletionStage.DETACHING or seen.volumes is None:
-        return DeletionHold(DeletionStage.DETACHING, "volumes are looked for", again=NOW)
-    since = seen.known(MachineConditionType.DELETABLE)
-    assert since is not None  # its reason is the stage
-    limit = since.last_transition_time + seen.machine.spec.deletion.volume_detach_timeout
-    if not seen.volumes or seen.now >= limit:
-        return None
+            return DeletionHold(after, f"not drained in time: {message}"[:1024], again=NOW)
+        act = MachineAct.NONE if observation.act_result.act is MachineAct.END else MachineAct.END
+        return DeletionHold(DeletionStage.DRAINING, message, act, AFTER_A_PERSON)
+    again = None if prepared.requeue_after is None else timedelta(seconds=prepared.requeue_after)
     return DeletionHold(
-        stage, f"{seen.volumes} volumes are still attached", again=min(SOON, limit - seen.now)
+        DeletionStage.DRAINING, message, again=FROZEN if observation.frozen else again
     )
 
 
-def _uninstall(seen: MachineObservation) -> DeletionHold | None:
+def _emptied(observation: MachineObservation, stage: DeletionStage) -> DeletionHold | None:
+    """Return what the host must still be rid of, volumes or components; None for nothing."""
+    if not _disrupts(observation) or stage.rank >= DeletionStage.TERMINATION_HOOK.rank:
+        return None
+    return _detach(observation, stage) if observation.provision else _uninstall(observation)
+
+
+def _detach(observation: MachineObservation, stage: DeletionStage) -> DeletionHold | None:
+    """Return the hold for attached volumes, None if none is left or their timeout has expired."""
+    if stage is not DeletionStage.DETACHING or observation.volumes is None:
+        return DeletionHold(DeletionStage.DETACHING, "volumes are looked for", again=NOW)
+    since = observation.known(MachineConditionType.DELETABLE)
+    assert since is not None  # its reason is the stage
+    limit = since.last_transition_time + observation.machine.spec.deletion.volume_detach_timeout
+    if not observation.volumes or observation.now >= limit:
+        return None
+    return DeletionHold(
+        stage,
+        f"{observation.volumes} volumes are still attached",
+        again=min(SOON, limit - observation.now),
+    )
+
+
+def _uninstall(observation: MachineObservation) -> DeletionHold | None:
     """Return the hold for installed components, None if none is left.
 
     A host that does not answer is waited for, because only its agent knows the state.
     """
-    spec = seen.machine.spec
-    left = [
-        one.name for one in spec.components if not applied(one, status_of(seen.machine, one.name))
+    spec = observation.machine.spec
+    remaining = [
+        component.name
+        for component in spec.components
+        if not applied(component, status_of(observation.machine, component.name))
     ]
-    if all(one.desired_state == "Absent" for one in spec.components) and not left:
+    if all(component.desired_state == "Absent" for component in spec.components) and not remaining:
         return None
-    told = f"{', '.join(left)} to be taken off; imported: Release would leave them"
-    return DeletionHold(DeletionStage.UNINSTALLING, told[:1024], MachineAct.UNINSTALL, SOON)
+    message = f"{', '.join(remaining)} to be taken off; imported: Release would leave them"
+    return DeletionHold(DeletionStage.UNINSTALLING, message[:1024], MachineAct.UNINSTALL, SOON)
 
 
-def _terminate(seen: MachineObservation, stage: DeletionStage) -> DeletionHold:
+def _terminate(observation: MachineObservation, stage: DeletionStage) -> DeletionHold:
     if stage is not DeletionStage.TERMINATING:
         return DeletionHold(DeletionStage.TERMINATING, "its instance is to be deleted", again=NOW)
-    asked, named = seen.instance, bool(seen.machine.spec.provider_id)
-    if not named and not seen.token:
+    answer, named = observation.instance, bool(observation.machine.spec.provider_id)
+    if not named and not observation.token:
         return DeletionHold(DeletionStage.RELEASING, "no instance was asked for", again=NOW)
-    if seen.frozen:
-        return DeletionHold(stage, seen.frozen, again=FROZEN)
-    prepared = seen.heard.prepared
+    if observation.frozen:
+        return DeletionHold(stage, observation.frozen, again=FROZEN)
+    prepared = observation.act_result.prepared
     if prepared is not None and prepared.state is DisruptionState.WAITING:
         return DeletionHold(stage, f"{prepared.reason}: {prepared.message}", again=SOON)
     if prepared is not None and prepared.state is DisruptionState.FAILED and not prepared.permit:
-        act = MachineAct.NONE if seen.heard.act is MachineAct.END else MachineAct.END
+        act = MachineAct.NONE if observation.act_result.act is MachineAct.END else MachineAct.END
         return DeletionHold(stage, f"{prepared.reason}: {prepared.message}", act, AFTER_A_PERSON)
-    match asked.asked:
-        case InstanceRequestState.FOUND if not named:
+    match answer.state:
+        case InstanceRequestState.PRESENT if not named:
             return DeletionHold(stage, "an instance was made for it", MachineAct.ADOPT)
-        case InstanceRequestState.FOUND:
+        case InstanceRequestState.PRESENT:
             return DeletionHold(
-                stage, "its instance is being deleted", MachineAct.TERMINATE, asked.again or SOON
+                stage, "its instance is being deleted", MachineAct.TERMINATE, answer.again or SOON
             )
         case InstanceRequestState.ERROR:
             return DeletionHold(
-                stage, f"{asked.code}: {asked.told}"[:1024], again=asked.again or SOON
+                stage, f"{answer.code}: {answer.message}"[:1024], again=answer.again or SOON
             )
         case InstanceRequestState.NOT:
-            return DeletionHold(stage, _message(seen), again=asked.again or SOON)
-        case InstanceRequestState.ABSENT if not named and (left := _unanswered(seen)) > NOW:
+            return DeletionHold(stage, _message(observation), again=answer.again or SOON)
+        case InstanceRequestState.ABSENT if (
+            not named and (remaining := _unanswered(observation)) > NOW
+        ):
             return DeletionHold(
-                stage, "an instance may still come of what was asked", again=min(left, SOON)
+                stage, "an instance may still come of what was asked", again=min(remaining, SOON)
             )
         case InstanceRequestState.ABSENT:
             return DeletionHold(
@@ -208,34 +216,38 @@ def _terminate(seen: MachineObservation, stage: DeletionStage) -> DeletionHold:
             )
 
 
-def _unanswered(seen: MachineObservation) -> timedelta:
+def _unanswered(observation: MachineObservation) -> timedelta:
     """Return how long an instance may still appear whose creation was requested without an
     answer.
     """
-    known = seen.known(MachineConditionType.DELETABLE)
-    return LOST_ANSWER if known is None else known.last_transition_time + LOST_ANSWER - seen.now
+    known = observation.known(MachineConditionType.DELETABLE)
+    return (
+        LOST_ANSWER if known is None else known.last_transition_time + LOST_ANSWER - observation.now
+    )
 
 
-def _release(seen: MachineObservation, stage: DeletionStage) -> DeletionHold:
+def _release(observation: MachineObservation, stage: DeletionStage) -> DeletionHold:
     if stage is not DeletionStage.RELEASING:
         return DeletionHold(DeletionStage.RELEASING, "what is ours is taken off", again=NOW)
-    told = "what is ours is taken off"
-    if seen.node is not None and seen.provision and _ours(seen):
-        return DeletionHold(stage, told, MachineAct.DELETE_NODE)
-    if seen.node is not None and nodesync.release(seen.node, seen.machine.metadata.name):
-        return DeletionHold(stage, told, MachineAct.RELEASE)
-    if seen.heard.act is not MachineAct.END:
-        return DeletionHold(stage, told, MachineAct.END)
-    if not seen.heard.done:
-        return DeletionHold(stage, told, again=SOON)
-    return DeletionHold(stage, told, MachineAct.REMOVE_FINALIZER)
+    message = "what is ours is taken off"
+    if observation.node is not None and observation.provision and _ours(observation):
+        return DeletionHold(stage, message, MachineAct.DELETE_NODE)
+    if observation.node is not None and nodesync.release(
+        observation.node, observation.machine.metadata.name
+    ):
+        return DeletionHold(stage, message, MachineAct.RELEASE)
+    if observation.act_result.act is not MachineAct.END:
+        return DeletionHold(stage, message, MachineAct.END)
+    if not observation.act_result.done:
+        return DeletionHold(stage, message, again=SOON)
+    return DeletionHold(stage, message, MachineAct.REMOVE_FINALIZER)
 
 
-def _ours(seen: MachineObservation) -> bool:
+def _ours(observation: MachineObservation) -> bool:
     """Return whether the Node stood for the deleted instance, and not for another one by now."""
-    assert seen.node is not None
-    ref, meta = seen.machine.status.node_ref, seen.node.metadata
-    synced = meta.annotations.get(MACHINE) == seen.machine.metadata.name
+    assert observation.node is not None
+    ref, meta = observation.machine.status.node_ref, observation.node.metadata
+    synced = meta.annotations.get(MACHINE) == observation.machine.metadata.name
     return synced or (ref is not None and ref.uid == meta.uid)
 
 
@@ -243,6 +255,6 @@ def _waits_for(hooks: tuple[str, ...]) -> str:
     return f"held by annotation {', '.join(hooks)}"[:1024]
 
 
-def _message(seen: MachineObservation) -> str:
-    known = seen.known(MachineConditionType.DELETABLE)
+def _message(observation: MachineObservation) -> str:
+    known = observation.known(MachineConditionType.DELETABLE)
     return "" if known is None else known.message

@@ -25,24 +25,26 @@ class NodeFights:
         self._now = now
         self._rounds: dict[str, dict[str, _Round]] = {}
 
-    def told(self, machine: str, version: str, keys: Iterable[str]) -> tuple[str, ...]:
+    def record_overwrites(self, machine: str, version: str, keys: Iterable[str]) -> tuple[str, ...]:
         """Record keys that were overwritten in this version of the Node. Return all keys in a
         fight.
         """
         rounds = self._rounds.setdefault(machine, {})
         now = self._now()
         for key in keys:
-            found = rounds.setdefault(key, _Round())
-            if version not in found.versions:
-                found.versions.add(version)
-                found.at.append(now)
-        for key, found in list(rounds.items()):
-            found.at = [at for at in found.at if at > now - WITHIN_SECONDS]
-            if not found.at:
+            overwrites = rounds.setdefault(key, _Round())
+            if version not in overwrites.versions:
+                overwrites.versions.add(version)
+                overwrites.at.append(now)
+        for key, overwrites in list(rounds.items()):
+            overwrites.at = [at for at in overwrites.at if at > now - WITHIN_SECONDS]
+            if not overwrites.at:
                 del rounds[key]
         if not rounds:
             del self._rounds[machine]
-        return tuple(sorted(key for key, found in rounds.items() if len(found.at) >= TIMES))
+        return tuple(
+            sorted(key for key, overwrites in rounds.items() if len(overwrites.at) >= TIMES)
+        )
 
     def forget(self, machine: str) -> None:
         """Forget a Machine that is gone, or whose desired state has changed."""

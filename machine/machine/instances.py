@@ -40,8 +40,8 @@ from machine.machine.model import (
     RESYNC,
     SOON,
     ActResult,
+    InstanceObservation,
     InstanceRequestState,
-    InstanceSeen,
     MachineAct,
     MachineObservation,
 )
@@ -75,7 +75,7 @@ class _InstanceRecord:
     """
 
     uid: str
-    seen: InstanceSeen
+    observation: InstanceObservation
     due: float
     failures: int = 0
 
@@ -112,47 +112,52 @@ class InstanceAccess:
         self._guard = guard
         self._provisioning, self._kube, self._clock = provisioning, kube, clock
         self._classes, self._frozen, self._tokens = classes, frozen, Tokens(kube)
-        self._kept: dict[str, _InstanceRecord] = {}
+        self._records: dict[str, _InstanceRecord] = {}
         self._tried: dict[str, _Tried] = {}
         self._paces: dict[str, TokenBucket] = {}
 
     def forget(self, name: str) -> None:
-        self._kept.pop(name, None)
+        self._records.pop(name, None)
         self._tried.pop(name, None)
 
-    async def look(self, machine: Machine) -> InstanceSeen:
+    async def observe(self, machine: Machine) -> InstanceObservation:
         """Return the provider's answer, requested again when it is time."""
         name, spec = machine.metadata.name, machine.spec
         token = _token(machine)
         if not token and not spec.provider_id:
-            return InstanceSeen()
-        kept = self._kept.get(name)
-        if kept is not None and kept.uid == machine.metadata.uid:
-            left = kept.due - self._clock.monotonic()
-            if left > 0:
-                return replace(kept.seen, again=timedelta(seconds=left))
+            return InstanceObservation()
+        record = self._records.get(name)
+        if record is not None and record.uid == machine.metadata.uid:
+            remaining = record.due - self._clock.monotonic()
+            if remaining > 0:
+                return replace(record.observation, again=timedelta(seconds=remaining))
         try:
             provider = self._provider(machine)
-            found = (
+            instance = (
                 await provider.get(spec.provider_id)
                 if spec.provider_id
                 else await provider.find(self._provisioning.cluster, token)
             )
         except InstanceError as error:
             return self._failed(machine, error, mine=False)
-        return self._keep(machine, _seen(found), _next_look(machine, found))
+        return self._keep(
+            machine, _to_observation(instance), _compute_query_delay(machine, instance)
+        )
 
     async def create(self, machine: Machine) -> ActResult:
         """Request the instance of the Machine's client token. `look` then returns the outcome.
 
         Act NONE in the result, here and below, means that nothing was requested yet.
         """
-        found = self._classes(machine.spec.class_ref)
-        if found is None or (wait := self._paced(machine.spec.class_ref, found.spec)) is not None:
-            again = SOON if found is None else wait
+        machine_class = self._classes(machine.spec.class_ref)
+        if (
+            machine_class is None
+            or (wait := self._paced(machine.spec.class_ref, machine_class.spec)) is not None
+        ):
+            again = SOON if machine_class is None else wait
             return ActResult(again=again)
         try:
-            data = await self._user_data(machine, found.spec)
+            data = await self._user_data(machine, machine_class.spec)
             if data is None:
                 return ActResult(again=TOKEN)
             order = InstanceOrder(
@@ -160,62 +165,64 @@ class InstanceAccess:
                 self._provisioning.cluster,
                 machine.metadata.name,
                 machine.node_name,
-                found.spec.config,
+                machine_class.spec.config,
                 data,
             )
             made = await self._provider(machine).create(order)
         except InstanceError as error:
             self._failed(machine, error, mine=True)
-            return ActResult(MachineAct.CREATE, code=error.code, told=error.told)
-        self._keep(machine, _seen(made), SOON)
+            return ActResult(MachineAct.CREATE, code=error.code, message=error.message)
+        self._keep(machine, _to_observation(made), SOON)
         return ActResult(MachineAct.CREATE)
 
-    async def terminate(self, seen: MachineObservation) -> ActResult:
+    async def terminate(self, observation: MachineObservation) -> ActResult:
         """Request the deletion of the instance. The next `look` tells whether it is gone."""
-        machine = seen.machine
+        machine = observation.machine
         if self._frozen():
             return ActResult(again=ENDING)
-        request = deletion_request(seen)
+        request = deletion_request(observation)
         try:
             provider = self._provider(machine)
             await self._guard.perform(
                 request,
                 intent=stored,  # the deletion itself, and the stage in its status
-                target=lambda: live_target(self._kube, seen, request),
+                target=lambda: live_target(self._kube, observation, request),
                 act=lambda: provider.delete(machine.spec.provider_id, self._provisioning.cluster),
             )
         except ActRefused as refused:
-            why = InstanceSeen(
+            why = InstanceObservation(
                 InstanceRequestState.ERROR,
                 code=ErrorCode.FAILED_PRECONDITION,
-                told=str(refused)[:800],
+                message=str(refused)[:800],
             )
             self._keep(machine, why, 2 * ENDING)  # so that the next `look` reports it
             return ActResult(again=ENDING)
         except InstanceError as error:
             again = self._failed(machine, error, mine=False).again
-            return ActResult(MachineAct.TERMINATE, code=error.code, told=error.told, again=again)
-        self._keep(machine, InstanceSeen(), ENDING)
+            return ActResult(
+                MachineAct.TERMINATE, code=error.code, message=error.message, again=again
+            )
+        self._keep(machine, InstanceObservation(), ENDING)
         return ActResult(MachineAct.TERMINATE, again=ENDING)
 
-    async def operate(self, seen: MachineObservation, wanted: MachineOperation) -> ActResult:
+    async def operate(self, observation: MachineObservation, wanted: MachineOperation) -> ActResult:
         """Request the operation under its own ID, so that a retry is idempotent."""
-        machine, name = seen.machine, seen.machine.metadata.name
+        machine, name = observation.machine, observation.machine.metadata.name
         tried = self._tried.get(name)
         if tried is None or tried.id != wanted.id:
             tried = self._tried[name] = _Tried(wanted.id)
-        if (left := tried.due - self._clock.monotonic()) > 0:
-            return ActResult(again=timedelta(seconds=left))
+        if (remaining := tried.due - self._clock.monotonic()) > 0:
+            return ActResult(again=timedelta(seconds=remaining))
         try:
             provider = self._provider(machine)
             if wanted.type not in provider.operations:
-                told = f"it has no {wanted.type}"
-                raise InstanceError(provider.name, ErrorCode.UNIMPLEMENTED, told)
-            cluster, request = self._provisioning.cluster, operation_request(seen)
+                message = f"it has no {wanted.type}"
+                raise InstanceError(provider.name, ErrorCode.UNIMPLEMENTED, message)
+            cluster, request = self._provisioning.cluster, operation_request(observation)
             await self._guard.perform(
                 request,
                 intent=stored,  # `lastOperation` says Running
-                target=lambda: live_target(self._kube, seen, request),
+                target=lambda: live_target(self._kube, observation, request),
                 act=lambda: provider.operate(
                     machine.spec.provider_id, cluster, wanted.type, wanted.id
                 ),
@@ -230,7 +237,7 @@ class InstanceAccess:
             if again is not None:
                 tried.due = self._clock.monotonic() + again.total_seconds()
             return ActResult(
-                MachineAct.OPERATE, code=error.code, told=error.told, final=final, again=again
+                MachineAct.OPERATE, code=error.code, message=error.message, final=final, again=again
             )
         self.forget(name)
         return ActResult(MachineAct.OPERATE)
@@ -240,37 +247,41 @@ class InstanceAccess:
 
         Raises InstanceError.
         """
-        found, provider_id = self._classes(machine.spec.class_ref), machine.spec.provider_id
-        if found is not None:
-            return self._provisioning.instances.of(found.spec.provider, found.spec.credentials_ref)
+        machine_class, provider_id = self._classes(machine.spec.class_ref), machine.spec.provider_id
+        if machine_class is not None:
+            return self._provisioning.instances.of(
+                machine_class.spec.provider, machine_class.spec.credentials_ref
+            )
         owner = self._provisioning.instances.owner(provider_id) if provider_id else None
         if owner is None:
-            told = f"MachineClass {machine.spec.class_ref} is not there to say whose machine it is"
-            raise InstanceError("provider", ErrorCode.UNAUTHENTICATED, told)
+            message = (
+                f"MachineClass {machine.spec.class_ref} is not there to say whose machine it is"
+            )
+            raise InstanceError("provider", ErrorCode.UNAUTHENTICATED, message)
         return owner
 
-    def _failed(self, machine: Machine, error: InstanceError, *, mine: bool) -> InstanceSeen:
+    def _failed(self, machine: Machine, error: InstanceError, *, mine: bool) -> InstanceObservation:
         """Record a failure and return it with the time of the next request.
 
         mine: the failure of a creation and not of a query. Only that can be final.
         """
-        kept = self._kept.get(machine.metadata.name)
-        failures = 1 + (kept.failures if kept and kept.uid == machine.metadata.uid else 0)
+        record = self._records.get(machine.metadata.name)
+        failures = 1 + (record.failures if record and record.uid == machine.metadata.uid else 0)
         following = next_try(error.code, failures, error.after)
         final = mine and following.on is On.NOTHING
-        seen = InstanceSeen(
-            InstanceRequestState.ERROR, code=error.code, told=error.told[:800], final=final
+        observation = InstanceObservation(
+            InstanceRequestState.ERROR, code=error.code, message=error.message[:800], final=final
         )
-        return self._keep(machine, seen, following.after or RESYNC, failures)
+        return self._keep(machine, observation, following.after or RESYNC, failures)
 
     def _keep(
-        self, machine: Machine, seen: InstanceSeen, wait: timedelta, failures: int = 0
-    ) -> InstanceSeen:
+        self, machine: Machine, observation: InstanceObservation, wait: timedelta, failures: int = 0
+    ) -> InstanceObservation:
         due = self._clock.monotonic() + wait.total_seconds()
-        self._kept[machine.metadata.name] = _InstanceRecord(
-            machine.metadata.uid, seen, due, failures
+        self._records[machine.metadata.name] = _InstanceRecord(
+            machine.metadata.uid, observation, due, failures
         )
-        return replace(seen, again=wait)
+        return replace(observation, again=wait)
 
     def _paced(self, name: str, spec: MachineClassSpec) -> timedelta | None:
         """Return the time to wait before the class may create another instance, None for now."""
@@ -287,13 +298,13 @@ class InstanceAccess:
         final.
         """
         bootstrap = machine.status.bootstrap
-        kept = await self._tokens.read(bootstrap.token_id) if bootstrap else None
-        if kept is None:
+        token = await self._tokens.read(bootstrap.token_id) if bootstrap else None
+        if token is None:
             return None
         site, own = self._provisioning, await self._own(spec.user_data_ref)
         joining = Joining(machine.metadata.name, machine.node_name, site.server, site.ca)
         try:
-            return user_data(joining, kept.text, site.download, own)
+            return user_data(joining, token.text, site.download, own)
         except ValueError as error:
             raise InstanceError("user data", ErrorCode.UNAUTHENTICATED, str(error)) from error
 
@@ -307,8 +318,8 @@ class InstanceAccess:
         try:
             secret = await self._kube.get(path, _decode)
         except NotFound as error:
-            told = f"Secret {OWN_NAMESPACE}/{ref}, which its class names, is not there: make it"
-            raise InstanceError("user data", ErrorCode.UNAUTHENTICATED, told) from error
+            message = f"Secret {OWN_NAMESPACE}/{ref}, which its class names, is not there: make it"
+            raise InstanceError("user data", ErrorCode.UNAUTHENTICATED, message) from error
         return secret.data.get(USER_DATA, b"").decode(errors="replace")
 
 
@@ -317,15 +328,15 @@ def _token(machine: Machine) -> str:
     return "" if provisioning is None else provisioning.client_token
 
 
-def _seen(found: Instance | None) -> InstanceSeen:
-    return InstanceSeen(
-        InstanceRequestState.ABSENT if found is None else InstanceRequestState.FOUND, found
+def _to_observation(instance: Instance | None) -> InstanceObservation:
+    return InstanceObservation(
+        InstanceRequestState.ABSENT if instance is None else InstanceRequestState.PRESENT, instance
     )
 
 
-def _next_look(machine: Machine, found: Instance | None) -> timedelta:
+def _compute_query_delay(machine: Machine, instance: Instance | None) -> timedelta:
     """Return the time until the next request: long for a running instance, short otherwise."""
     if machine.metadata.deletion_timestamp is not None:
         return ENDING
-    runs = found is not None and found.state is InstanceState.RUNNING
+    runs = instance is not None and instance.state is InstanceState.RUNNING
     return RESYNC if runs and machine.spec.provider_id else SOON

@@ -14,19 +14,19 @@ from machine.machine.operation import replaces
 _node = structs(Node)
 
 
-def deletion_request(seen: MachineObservation) -> ActRequest:
+def deletion_request(observation: MachineObservation) -> ActRequest:
     """Return the request to delete the instance, under the permit of the Machine or of the job.
 
     The job's permit applies if the Machine is replaced for a job.
     """
-    machine = seen.machine
-    node = machine.node_name if _has_node(seen) else ""
+    machine = observation.machine
+    node = machine.node_name if _has_node(observation) else ""
     permit, holder = UNNEEDED, ""
-    if node and replaces(seen):
+    if node and replaces(observation):
         assert machine.spec.operation is not None
         permit = machine.spec.operation.permit
     elif node:
-        prepared = seen.heard.prepared
+        prepared = observation.act_result.prepared
         permit, holder = ("" if prepared is None else prepared.permit), machine.metadata.uid
     if permit == UNNEEDED:
         node = ""  # no permit was requested, as the API server has no such Node
@@ -42,20 +42,20 @@ def deletion_request(seen: MachineObservation) -> ActRequest:
     )
 
 
-def operation_request(seen: MachineObservation) -> ActRequest:
+def operation_request(observation: MachineObservation) -> ActRequest:
     """Return the request for the operation that a job wrote to `spec.operation`."""
-    return _of_operation(seen, DisruptiveAct.RESET)
+    return _of_operation(observation, DisruptiveAct.RESET)
 
 
-def replacement_request(seen: MachineObservation) -> ActRequest:
+def replacement_request(observation: MachineObservation) -> ActRequest:
     """Return the request to delete the Machine for a job that asked for a replacement."""
-    return _of_operation(seen, DisruptiveAct.REPLACE)
+    return _of_operation(observation, DisruptiveAct.REPLACE)
 
 
-def _of_operation(seen: MachineObservation, act: DisruptiveAct) -> ActRequest:
-    machine, wanted = seen.machine, seen.machine.spec.operation
+def _of_operation(observation: MachineObservation, act: DisruptiveAct) -> ActRequest:
+    machine, wanted = observation.machine, observation.machine.spec.operation
     assert wanted is not None
-    has_node = _has_node(seen)
+    has_node = _has_node(observation)
     return ActRequest(
         act,
         target=machine.spec.provider_id,
@@ -67,16 +67,18 @@ def _of_operation(seen: MachineObservation, act: DisruptiveAct) -> ActRequest:
     )
 
 
-def _has_node(seen: MachineObservation) -> bool:
-    return seen.expects_node and not seen.conflict and seen.node is not None
+def _has_node(observation: MachineObservation) -> bool:
+    return observation.expects_node and not observation.conflict and observation.node is not None
 
 
-async def live_target(kube: Kube, seen: MachineObservation, request: ActRequest) -> LiveTarget:
+async def live_target(
+    kube: Kube, observation: MachineObservation, request: ActRequest
+) -> LiveTarget:
     """Return whether the live Machine is still the one on which the decision is based.
 
     If the request names no Node, there must still be none. Raises KubeError.
     """
-    machine = seen.machine
+    machine = observation.machine
     name, live = machine.metadata.name, await MachineAccess(kube).read(machine.metadata.name)
     if live is None or live.metadata.uid != machine.metadata.uid:
         return LiveTarget(f"Machine {name} is gone, or another one by now")
@@ -84,7 +86,7 @@ async def live_target(kube: Kube, seen: MachineObservation, request: ActRequest)
         return LiveTarget(f"the instance of Machine {name} is another one by now")
     if live.spec.mode is not machine.spec.mode:
         return LiveTarget(f"Machine {name} is in mode {live.spec.mode} by now")
-    if not request.node and seen.expects_node and not seen.conflict:
+    if not request.node and observation.expects_node and not observation.conflict:
         return LiveTarget(await _came(kube, machine))
     return LiveTarget()
 

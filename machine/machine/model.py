@@ -50,19 +50,19 @@ class InstanceRequestState(StrEnum):
     """The provider's answer about an instance.
 
     NOT: the provider was not asked: it is not time, or there is nothing to ask about.
-    FOUND: the instance exists.
+    PRESENT: the instance exists.
     ABSENT: the provider does not know the instance.
     ERROR: the provider did not answer, or refused the request.
     """
 
     NOT = "Not"
-    FOUND = "Found"
+    PRESENT = "Found"
     ABSENT = "Absent"
     ERROR = "Error"
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceSeen:
+class InstanceObservation:
     """The last answer about an instance.
 
     instance: set for FOUND.
@@ -71,16 +71,16 @@ class InstanceSeen:
     again: time until the next request, None if none is planned.
     """
 
-    asked: InstanceRequestState = InstanceRequestState.NOT
+    state: InstanceRequestState = InstanceRequestState.NOT
     instance: Instance | None = None
     code: ErrorCode = ErrorCode.OK
-    told: str = ""
+    message: str = ""
     final: bool = False
     again: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ClassSeen:
+class ClassValues:
     """Values from the MachineClass. `hash` is "" until its controller has computed it."""
 
     hash: str = ""
@@ -125,7 +125,7 @@ class ActResult:
     act: MachineAct = MachineAct.NONE
     prepared: Prepared | None = None
     code: ErrorCode = ErrorCode.OK
-    told: str = ""
+    message: str = ""
     final: bool = False
     done: bool = False
     again: timedelta | None = None
@@ -140,31 +140,31 @@ class MachineObservation:
     conflict: why that Node belongs to another machine, "" if it does not.
     missing: component sets that select the Machine and have not assigned their component yet.
     instance: the provider's last answer.
-    held: the open job that holds its Node, "" for none.
+    open_job: the open job that holds its Node, "" for none.
     frozen: why nothing may be deleted now, "" if it may.
     fighting: keys of labels or taints that another writer keeps changing.
     tokened: whether a bootstrap token for a new instance has been issued.
     owned: whether a MachineSet controls the Machine and makes another in its place.
     unsure: whether it is unknown if the agent is alive.
     volumes: volumes attached to the node, None if they were not counted.
-    heard: the result of the previous act.
+    act_result: the result of the previous act.
     """
 
     now: datetime
     machine: Machine
-    class_: ClassSeen | None = None
+    class_: ClassValues | None = None
     node: Node | None = None
     conflict: str = ""
     missing: tuple[str, ...] = ()
-    instance: InstanceSeen = field(default_factory=InstanceSeen)
-    held: str = ""
+    instance: InstanceObservation = field(default_factory=InstanceObservation)
+    open_job: str = ""
     frozen: str = ""
     fighting: tuple[str, ...] = ()
     tokened: bool = False
     owned: bool = False
     unsure: bool = False
     volumes: int | None = None
-    heard: ActResult = field(default_factory=ActResult)
+    act_result: ActResult = field(default_factory=ActResult)
 
     @property
     def provision(self) -> bool:
@@ -211,19 +211,21 @@ class MachineObservation:
         return self.reason(MachineConditionType.HEALTHY) == Starting.TIMEOUT
 
     @property
-    def asked_anew(self) -> bool:
+    def wants_readmission(self) -> bool:
         """Whether a person asked to admit the host again after it was given up.
 
         An annotation that is not a time is ignored, because it would count for ever.
         """
         known = self.known(MachineConditionType.HEALTHY)
         try:
-            asked = datetime.fromisoformat(self.machine.metadata.annotations.get(REISSUE, ""))
+            requested_at = datetime.fromisoformat(
+                self.machine.metadata.annotations.get(REISSUE, "")
+            )
         except ValueError:
             return False
-        if known is None or asked.tzinfo is None:
+        if known is None or requested_at.tzinfo is None:
             return False
-        return asked > known.last_transition_time
+        return requested_at > known.last_transition_time
 
     def hooks(self, kind: str) -> tuple[str, ...]:
         """Return the annotations of this kind, which hold the deletion."""

@@ -10,32 +10,32 @@ TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionSta
 LABEL_CONFLICT, DRIFT_FIGHT = "LabelConflict", "DriftFight"
 
 
-def node_ready(seen: MachineObservation) -> ConditionUpdate | None:
+def node_ready(observation: MachineObservation) -> ConditionUpdate | None:
     """Return condition NodeReady, None to leave it as it is."""
-    if not seen.expects_node or seen.deleting:
+    if not observation.expects_node or observation.deleting:
         return None
-    name = seen.machine.node_name
-    if seen.conflict:
-        return ConditionUpdate(FALSE, "NodeConflict", seen.conflict)
-    if seen.node is None:
+    name = observation.machine.node_name
+    if observation.conflict:
+        return ConditionUpdate(FALSE, "NodeConflict", observation.conflict)
+    if observation.node is None:
         return ConditionUpdate(FALSE, "Waiting", f"there is no Node {name}")
-    if seen.node.is_ready:
+    if observation.node.is_ready:
         return ConditionUpdate(TRUE, "Ready", f"Node {name} is Ready")
-    ready = seen.node.ready_condition
+    ready = observation.node.ready_condition
     unknown = ready is None or ready.status == "Unknown"
     return ConditionUpdate(UNKNOWN if unknown else FALSE, "NotReady", f"Node {name} is not Ready")
 
 
-def node_synced(seen: MachineObservation, plan: NodePatch | None) -> ConditionUpdate | None:
+def node_synced(observation: MachineObservation, plan: NodePatch | None) -> ConditionUpdate | None:
     """Return condition NodeSynced, None to leave it as it is. Without a plan nothing is synced."""
-    if plan is None or seen.deleting:
+    if plan is None or observation.deleting:
         return None
-    if seen.fighting:
-        keys = ", ".join(seen.fighting)
+    if observation.fighting:
+        keys = ", ".join(observation.fighting)
         return ConditionUpdate(
             FALSE, DRIFT_FIGHT, f"another writer keeps changing {keys}: change one of both"
         )
-    if gave_up(seen):
+    if gave_up(observation):
         return None
     if plan.conflicts:
         return ConditionUpdate(FALSE, LABEL_CONFLICT, "; ".join(plan.conflicts)[:1024])
@@ -46,14 +46,14 @@ def node_synced(seen: MachineObservation, plan: NodePatch | None) -> ConditionUp
     )
 
 
-def gave_up(seen: MachineObservation) -> bool:
+def gave_up(observation: MachineObservation) -> bool:
     """Return whether we ceased to correct the Node, because another writer keeps changing it.
 
     A change of the Machine's spec starts the correction again.
     """
     known, generation = (
-        seen.known(MachineConditionType.NODE_SYNCED),
-        seen.machine.metadata.generation,
+        observation.known(MachineConditionType.NODE_SYNCED),
+        observation.machine.metadata.generation,
     )
     if known is None or known.reason != DRIFT_FIGHT:
         return False

@@ -99,19 +99,19 @@ def _written(taint: Taint) -> dict[str, Any]:
     """Return the taint with all fields that the server keeps, because the list is replaced as a
     whole.
     """
-    found: dict[str, Any] = {"key": taint.key, "effect": taint.effect}
+    fields: dict[str, Any] = {"key": taint.key, "effect": taint.effect}
     if taint.value:
-        found["value"] = taint.value
+        fields["value"] = taint.value
     if taint.time_added is not None:
-        found["timeAdded"] = taint.time_added
-    return found
+        fields["timeAdded"] = taint.time_added
+    return fields
 
 
 class _Labels:
     def __init__(self, node: Node) -> None:
         self._have = node.metadata.labels
         self._ours = _read(node.metadata.annotations.get(LABELS_FROM_MACHINE, ""))
-        self._kept: dict[str, str] = {}
+        self._retained: dict[str, str] = {}
         self.change: dict[str, str | None] = {}
         self.conflicts: list[str] = []
         self.overwritten: list[str] = []
@@ -119,32 +119,32 @@ class _Labels:
     def want(self, labels: Mapping[str, str]) -> None:
         """Plan these labels, and remove other labels that we set."""
         for key, value in labels.items():
-            self._one(key, value)
+            self._sync_label(key, value)
         for key, value in self._ours.items():
             if key not in labels and self._have.get(key) == value:
                 self.change[key] = None
 
-    def _one(self, key: str, value: str) -> None:
+    def _sync_label(self, key: str, value: str) -> None:
         have, ours = self._have.get(key), self._ours.get(key)
         if have is not None and ours is None:
             if have != value:
                 self.conflicts.append(f"label {key} is {have!r}, not {value!r}")
             return
-        self._kept[key] = value
+        self._retained[key] = value
         if have != value:
             self.change[key] = value
             if have != ours:
                 self.overwritten.append(key)
 
     def record(self) -> str:
-        return ",".join(f"{key}={value}" for key, value in sorted(self._kept.items()))
+        return ",".join(f"{key}={value}" for key, value in sorted(self._retained.items()))
 
 
 class _Taints:
     def __init__(self, node: Node) -> None:
         self.taints: dict[Kind, Taint] = {(t.key, t.effect): t for t in node.spec.taints}
         self._ours = _read_taints(node.metadata.annotations.get(TAINTS_FROM_MACHINE, ""))
-        self._kept: dict[Kind, str] = {}
+        self._retained: dict[Kind, str] = {}
         self._wanted: set[Kind] = set()
         self.changed = False
         self.conflicts: list[str] = []
@@ -159,13 +159,15 @@ class _Taints:
         have, ours = self.taints.get(kind), self._ours.get(kind)
         if have is not None and ours is None:
             if have.value != value:
-                self.conflicts.append(f"taint {_told(kind)} is {have.value!r}, not {value!r}")
+                self.conflicts.append(
+                    f"taint {_format_kind(kind)} is {have.value!r}, not {value!r}"
+                )
             return
         if once and have is None and (ours is not None or initialized):
             if ours is not None and not initialized:
-                self._kept[kind] = ours  # keep the record, or it would be set again
+                self._retained[kind] = ours  # keep the record, or it would be set again
             return
-        self._kept[kind] = value
+        self._retained[kind] = value
         if have is not None and have.value == value:
             return
         self._put(kind, value)
@@ -185,8 +187,8 @@ class _Taints:
             self._drop(kind)
 
     def record(self) -> str:
-        kept = sorted(self._kept.items())
-        return ",".join(f"{key}={value}:{effect}" for (key, effect), value in kept)
+        retained = sorted(self._retained.items())
+        return ",".join(f"{key}={value}:{effect}" for (key, effect), value in retained)
 
     def _put(self, kind: Kind, value: str) -> None:
         self.taints[kind] = Taint(kind[0], value, kind[1])
@@ -197,7 +199,7 @@ class _Taints:
         self.changed = True
 
 
-def _told(kind: Kind) -> str:
+def _format_kind(kind: Kind) -> str:
     return f"{kind[0]}:{kind[1]}"
 
 
@@ -206,11 +208,11 @@ def _read(text: str) -> dict[str, str]:
 
 
 def _read_taints(text: str) -> dict[Kind, str]:
-    found: dict[Kind, str] = {}
+    taints: dict[Kind, str] = {}
     for key, rest in _pairs(text):
         value, _, effect = rest.rpartition(":")
-        found[key, effect] = value
-    return found
+        taints[key, effect] = value
+    return taints
 
 
 def _pairs(text: str) -> Iterable[tuple[str, str]]:

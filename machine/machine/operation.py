@@ -12,19 +12,21 @@ from machine.machine.model import MachineAct, MachineObservation
 RUNNING, SUCCEEDED, FAILED = OperationState.RUNNING, OperationState.SUCCEEDED, OperationState.FAILED
 
 
-def operation(seen: MachineObservation) -> tuple[LastOperation | None, MachineAct]:
+def operation(observation: MachineObservation) -> tuple[LastOperation | None, MachineAct]:
     """Return the new `lastOperation`, and the act to do once it is written."""
-    wanted, last = seen.machine.spec.operation, seen.machine.status.last_operation
+    wanted, last = observation.machine.spec.operation, observation.machine.status.last_operation
     if wanted is None:
         return last, MachineAct.NONE
     if last is None or (last.id, last.type) != (wanted.id, wanted.type):
-        refused = _refused(seen, wanted.type)
-        return _answer(seen, wanted, FAILED if refused else RUNNING, refused), MachineAct.NONE
+        refused = _refused(observation, wanted.type)
+        return _answer(
+            observation, wanted, FAILED if refused else RUNNING, refused
+        ), MachineAct.NONE
     if last.state is not RUNNING:
         return last, MachineAct.NONE
-    if seen.heard.act is MachineAct.OPERATE:
-        return _heard(seen, wanted, last), MachineAct.NONE
-    if seen.frozen:
+    if observation.act_result.act is MachineAct.OPERATE:
+        return _record_answer(observation, wanted, last), MachineAct.NONE
+    if observation.frozen:
         return last, MachineAct.NONE
     return (
         last,
@@ -32,11 +34,11 @@ def operation(seen: MachineObservation) -> tuple[LastOperation | None, MachineAc
     )
 
 
-def replaces(seen: MachineObservation) -> bool:
+def replaces(observation: MachineObservation) -> bool:
     """Return whether the Machine is deleted for a job, which has drained its node under its own
     permit.
     """
-    last, wanted = seen.machine.status.last_operation, seen.machine.spec.operation
+    last, wanted = observation.machine.status.last_operation, observation.machine.spec.operation
     return (
         wanted is not None
         and last is not None
@@ -46,28 +48,32 @@ def replaces(seen: MachineObservation) -> bool:
     )
 
 
-def _refused(seen: MachineObservation, type_: MachineOperationType) -> str:
+def _refused(observation: MachineObservation, type_: MachineOperationType) -> str:
     """Return why the operation cannot be requested, as an error code; "" if it can."""
-    if not seen.manages or not seen.machine.spec.provider_id or not seen.provision:
+    if (
+        not observation.manages
+        or not observation.machine.spec.provider_id
+        or not observation.provision
+    ):
         return ErrorCode.FAILED_PRECONDITION
-    if type_ is MachineOperationType.REPLACE and not seen.owned:
+    if type_ is MachineOperationType.REPLACE and not observation.owned:
         return ErrorCode.FAILED_PRECONDITION
     return ""
 
 
-def _heard(
-    seen: MachineObservation, wanted: MachineOperation, last: LastOperation
+def _record_answer(
+    observation: MachineObservation, wanted: MachineOperation, last: LastOperation
 ) -> LastOperation:
     """Return the new `lastOperation` after the provider's answer."""
-    heard = seen.heard
-    if heard.code is ErrorCode.OK:
-        return _answer(seen, wanted, SUCCEEDED, ErrorCode.OK)
-    if heard.final:
-        return _answer(seen, wanted, FAILED, heard.code)
-    return last if last.code == heard.code else _answer(seen, wanted, RUNNING, heard.code)
+    result = observation.act_result
+    if result.code is ErrorCode.OK:
+        return _answer(observation, wanted, SUCCEEDED, ErrorCode.OK)
+    if result.final:
+        return _answer(observation, wanted, FAILED, result.code)
+    return last if last.code == result.code else _answer(observation, wanted, RUNNING, result.code)
 
 
 def _answer(
-    seen: MachineObservation, wanted: MachineOperation, state: OperationState, code: str
+    observation: MachineObservation, wanted: MachineOperation, state: OperationState, code: str
 ) -> LastOperation:
-    return LastOperation(id=wanted.id, type=wanted.type, state=state, code=code, at=seen.now)
+    return LastOperation(id=wanted.id, type=wanted.type, state=state, code=code, at=observation.now)

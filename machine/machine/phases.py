@@ -139,19 +139,19 @@ def next_phase(before: Phase | None, facts: MachineFacts) -> Phase:
     there = phase_of(facts)
     if before is None or before is there:
         return there
-    return _way(before, there) or there
+    return _find_first_phase(before, there) or there
 
 
 @cache
-def _way(start: Phase, end: Phase) -> Phase | None:
+def _find_first_phase(start: Phase, end: Phase) -> Phase | None:
     """Return the first phase on a shortest way, None if there is no way."""
-    seen, ways = {start}, deque((edge, edge) for edge in Phase if edge in EDGES[start])
-    while ways:
-        first, at = ways.popleft()
+    visited, routes = {start}, deque((edge, edge) for edge in Phase if edge in EDGES[start])
+    while routes:
+        first, at = routes.popleft()
         if at is end:
             return first
-        seen.add(at)
+        visited.add(at)
         if at is Phase.FAILED:
             continue  # no way leads through Failed
-        ways.extend((first, edge) for edge in Phase if edge in EDGES[at] and edge not in seen)
+        routes.extend((first, edge) for edge in Phase if edge in EDGES[at] and edge not in visited)
     return None

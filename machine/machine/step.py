@@ -43,171 +43,185 @@ from machine.machine.nodeready import FALSE, TRUE, gave_up, node_ready, node_syn
 from machine.machine.nodesync import NodePatch, plan
 from machine.machine.operation import operation
 from machine.machine.phases import ComponentProgress, MachineFacts, NodeState, next_phase
-from machine.machine.success import said
+from machine.machine.success import is_condition_true
 from machine.names import PRESERVED
 
 Type = MachineConditionType
-Found = Mapping[MachineConditionType, ConditionUpdate | None]
+ConditionUpdates = Mapping[MachineConditionType, ConditionUpdate | None]
 
 
-def step(seen: MachineObservation) -> MachineStep:
+def step(observation: MachineObservation) -> MachineStep:
     """Return the status change, the act, and when to reconcile again if nothing changes."""
-    if seen.deleting:
-        return _deleting(seen)
-    planned, components = plan_of(seen), components_of(seen)
-    instance, node = instance_ready(seen), node_ready(seen)
-    health = healthy(seen, instance, node, components)
-    found: Found = {
+    if observation.deleting:
+        return _deleting(observation)
+    planned, components = plan_of(observation), components_of(observation)
+    instance, node = instance_ready(observation), node_ready(observation)
+    health = healthy(observation, instance, node, components)
+    updates: ConditionUpdates = {
         Type.INSTANCE_READY: instance,
         Type.NODE_READY: node,
-        Type.NODE_SYNCED: node_synced(seen, planned),
-        Type.COMPONENTS_READY: components_ready(seen),
-        Type.UP_TO_DATE: up_to_date(seen),
+        Type.NODE_SYNCED: node_synced(observation, planned),
+        Type.COMPONENTS_READY: components_ready(observation),
+        Type.UP_TO_DATE: up_to_date(observation),
         Type.HEALTHY: health,
-        Type.AVAILABLE: available(seen, health),
-        Type.DELETABLE: _preserved(seen),
+        Type.AVAILABLE: available(observation, health),
+        Type.DELETABLE: _preserved(observation),
     }
-    last, operate = operation(seen)
-    begun = _initialized_at(seen, node, health)
-    facts = facts_of(seen, found, components, begun)
+    last, operate = operation(observation)
+    begun = _initialized_at(observation, node, health)
+    facts = facts_of(observation, updates, components, begun)
     status = _changes(
-        seen,
-        found,
-        phase=next_phase(seen.machine.status.phase, facts),
-        node_ref=_node_ref(seen, health),
+        observation,
+        updates,
+        phase=next_phase(observation.machine.status.phase, facts),
+        node_ref=_node_ref(observation, health),
         initialized_at=begun,
-        provisioning=_provisioning(seen),
+        provisioning=_provisioning(observation),
         last_operation=last,
     )
     act = MachineAct.NONE
-    if seen.manages and not facts.failed:
-        here = seen.provision or seen.joined or joins(seen, node)
-        act = _act(seen, planned, operate) if seen.finalizer else _first_act(here)
-    return MachineStep(status, act, None if facts.failed else _again(seen, found))
+    if observation.manages and not facts.failed:
+        here = observation.provision or observation.joined or joins(observation, node)
+        act = _act(observation, planned, operate) if observation.finalizer else _first_act(here)
+    return MachineStep(status, act, None if facts.failed else _again(observation, updates))
 
 
-def _deleting(seen: MachineObservation) -> MachineStep:
-    if not seen.finalizer:
-        found: Found = {Type.AVAILABLE: available(seen, None)}
-        return MachineStep(_changes(seen, found, phase=MachinePhase.DELETING))
-    held = deletion(seen)
-    found = {Type.AVAILABLE: available(seen, None), Type.DELETABLE: held.said}
-    return MachineStep(_changes(seen, found, phase=MachinePhase.DELETING), held.act, held.again)
+def _deleting(observation: MachineObservation) -> MachineStep:
+    if not observation.finalizer:
+        updates: ConditionUpdates = {Type.AVAILABLE: available(observation, None)}
+        return MachineStep(_changes(observation, updates, phase=MachinePhase.DELETING))
+    hold = deletion(observation)
+    updates = {Type.AVAILABLE: available(observation, None), Type.DELETABLE: hold.condition}
+    return MachineStep(
+        _changes(observation, updates, phase=MachinePhase.DELETING), hold.act, hold.again
+    )
 
 
-def _preserved(seen: MachineObservation) -> ConditionUpdate | None:
+def _preserved(observation: MachineObservation) -> ConditionUpdate | None:
     """Return condition Deletable for a Machine that its set preserves, or no longer preserves."""
-    if until := seen.machine.metadata.annotations.get(PRESERVED, ""):
+    if until := observation.machine.metadata.annotations.get(PRESERVED, ""):
         return ConditionUpdate(FALSE, "Preserved", f"kept for people until {until}")
-    was = seen.reason(Type.DELETABLE) == "Preserved"
+    was = observation.reason(Type.DELETABLE) == "Preserved"
     return ConditionUpdate(TRUE, "NotPreserved", "its set may give it up") if was else None
 
 
-def plan_of(seen: MachineObservation) -> NodePatch | None:
+def plan_of(observation: MachineObservation) -> NodePatch | None:
     """Return the planned changes of the Node.
 
     None if there is no Node yet, the Node is not this Machine's, or the Machine does not manage
     one.
     """
-    machine = seen.machine
-    if not seen.manages or not seen.expects_node or seen.conflict or seen.node is None:
+    machine = observation.machine
+    if (
+        not observation.manages
+        or not observation.expects_node
+        or observation.conflict
+        or observation.node is None
+    ):
         return None
-    if machine.status.node_ref is None or machine.status.node_ref.uid != seen.node.metadata.uid:
+    if (
+        machine.status.node_ref is None
+        or machine.status.node_ref.uid != observation.node.metadata.uid
+    ):
         return None
     return plan(
-        seen.node,
+        observation.node,
         machine.metadata.name,
         machine.spec.node_template,
         initialized=machine.status.initialized_at is not None,
-        provision=seen.provision,
+        provision=observation.provision,
     )
 
 
 def facts_of(
-    seen: MachineObservation,
-    found: Found,
+    observation: MachineObservation,
+    updates: ConditionUpdates,
     components: ComponentProgress,
     initialized_at: datetime | None,
 ) -> MachineFacts:
     """Return the facts that determine the phase, with the conditions as they will be written."""
-    instance, health = found.get(Type.INSTANCE_READY), found.get(Type.HEALTHY)
+    instance, health = updates.get(Type.INSTANCE_READY), updates.get(Type.HEALTHY)
     reasons = {
-        seen.reason(Type.INSTANCE_READY) if instance is None else instance.reason,
-        seen.reason(Type.HEALTHY) if health is None else health.reason,
+        observation.reason(Type.INSTANCE_READY) if instance is None else instance.reason,
+        observation.reason(Type.HEALTHY) if health is None else health.reason,
     }
-    told = seen.reason(Type.HEALTHY) if health is None else health.reason
+    health_reason = observation.reason(Type.HEALTHY) if health is None else health.reason
     return MachineFacts(
-        provision=seen.provision,
-        deleting=seen.deleting,
+        provision=observation.provision,
+        deleting=observation.deleting,
         failed=bool(reasons & (FINAL | {Starting.TIMEOUT})),
-        token=bool(seen.token),
-        instance=bool(seen.machine.spec.provider_id),
-        joined=told not in ("", Starting.WAITING, Starting.TIMEOUT),
+        token=bool(observation.token),
+        instance=bool(observation.machine.spec.provider_id),
+        joined=health_reason not in ("", Starting.WAITING, Starting.TIMEOUT),
         initialized=initialized_at is not None,
-        lease=said(seen.machine, Type.AGENT_READY),
-        node=_node_state(seen, found.get(Type.NODE_READY)),
+        lease=is_condition_true(observation.machine, Type.AGENT_READY),
+        node=_node_state(observation, updates.get(Type.NODE_READY)),
         components=components,
-        settled=settled(seen, health) or _never_unwell(seen, health, initialized_at),
+        settled=settled(observation, health) or _never_unwell(observation, health, initialized_at),
     )
 
 
-def _node_state(seen: MachineObservation, node: ConditionUpdate | None) -> NodeState:
-    if not seen.expects_node:
+def _node_state(observation: MachineObservation, node: ConditionUpdate | None) -> NodeState:
+    if not observation.expects_node:
         return NodeState.NONE
     return NodeState.READY if node is not None and node.status == TRUE else NodeState.NOT_READY
 
 
 def _never_unwell(
-    seen: MachineObservation, health: ConditionUpdate | None, initialized_at: datetime | None
+    observation: MachineObservation, health: ConditionUpdate | None, initialized_at: datetime | None
 ) -> bool:
     """Return whether the Machine has been well since it was initialized, so it need not settle
     again.
     """
-    known = seen.known(Type.HEALTHY)
+    known = observation.known(Type.HEALTHY)
     if initialized_at is None or (health is not None and health.status != TRUE):
         return False
     if known is None or known.status != TRUE:
-        return seen.machine.status.initialized_at is None
+        return observation.machine.status.initialized_at is None
     return known.last_transition_time <= initialized_at
 
 
 def _initialized_at(
-    seen: MachineObservation, node: ConditionUpdate | None, health: ConditionUpdate | None
+    observation: MachineObservation, node: ConditionUpdate | None, health: ConditionUpdate | None
 ) -> datetime | None:
     """Return when the Machine was first complete. Once set, the time stays."""
-    known = seen.machine.status.initialized_at
+    known = observation.machine.status.initialized_at
     if known is not None or health is None or health.status != TRUE:
         return known
-    return seen.now if whole(seen, node) else None
+    return observation.now if whole(observation, node) else None
 
 
-def _node_ref(seen: MachineObservation, health: ConditionUpdate | None) -> NodeReference | None:
+def _node_ref(
+    observation: MachineObservation, health: ConditionUpdate | None
+) -> NodeReference | None:
     """Return the reference to the Node, which is set when it is Ready for the first time.
 
     A Node with a new uid replaces the reference; a missing Node keeps it.
     """
-    known, node = seen.machine.status.node_ref, seen.node
-    if node is None or seen.conflict or not seen.expects_node:
+    known, node = observation.machine.status.node_ref, observation.node
+    if node is None or observation.conflict or not observation.expects_node:
         return known
     if known is not None and known.uid == node.metadata.uid:
         return known
-    here = seen.joined or (health is not None and health.reason != Starting.WAITING)
+    here = observation.joined or (health is not None and health.reason != Starting.WAITING)
     if not here or not node.is_ready:
         return known
     return NodeReference(name=node.metadata.name, uid=node.metadata.uid)
 
 
-def _provisioning(seen: MachineObservation) -> MachineProvisioning | None:
+def _provisioning(observation: MachineObservation) -> MachineProvisioning | None:
     """Return the client token, which is stored before the first request with it and never
     changes.
     """
-    known = seen.machine.status.provisioning
-    if seen.token or not (seen.provision and seen.manages and seen.finalizer):
+    known = observation.machine.status.provisioning
+    if observation.token or not (
+        observation.provision and observation.manages and observation.finalizer
+    ):
         return known
-    if seen.class_ is None or not seen.class_.hash:
+    if observation.class_ is None or not observation.class_.hash:
         return known
-    token = client_token(seen.machine.metadata.uid, 1)
-    return MachineProvisioning(client_token=token, class_hash=seen.class_.hash, attempts=1)
+    token = client_token(observation.machine.metadata.uid, 1)
+    return MachineProvisioning(client_token=token, class_hash=observation.class_.hash, attempts=1)
 
 
 def _first_act(here: bool) -> MachineAct:
@@ -218,19 +232,30 @@ def _first_act(here: bool) -> MachineAct:
     return MachineAct.ADD_FINALIZER if here else MachineAct.NONE
 
 
-def _act(seen: MachineObservation, planned: NodePatch | None, operate: MachineAct) -> MachineAct:
-    spec = seen.machine.spec
+def _act(
+    observation: MachineObservation, planned: NodePatch | None, operate: MachineAct
+) -> MachineAct:
+    spec = observation.machine.spec
     if operate is not MachineAct.NONE:
         return operate
-    if seen.provision and not spec.provider_id:
-        if seen.instance.asked is InstanceRequestState.FOUND:
+    if observation.provision and not spec.provider_id:
+        if observation.instance.state is InstanceRequestState.PRESENT:
             return MachineAct.ADOPT
-        ready = seen.token and seen.tokened and seen.instance.asked is InstanceRequestState.ABSENT
+        ready = (
+            observation.token
+            and observation.tokened
+            and observation.instance.state is InstanceRequestState.ABSENT
+        )
         return MachineAct.CREATE if ready else MachineAct.NONE
-    found = seen.instance.instance
-    if found is not None and found.addresses and not spec.addresses:
+    instance = observation.instance.instance
+    if instance is not None and instance.addresses and not spec.addresses:
         return MachineAct.ADOPT
-    if planned is not None and planned.body and not seen.fighting and not gave_up(seen):
+    if (
+        planned is not None
+        and planned.body
+        and not observation.fighting
+        and not gave_up(observation)
+    ):
         return MachineAct.SYNC
     return MachineAct.NONE
 
@@ -238,40 +263,46 @@ def _act(seen: MachineObservation, planned: NodePatch | None, operate: MachineAc
 # -- when to look again ---------------------------------------------------------------------------
 
 
-def _again(seen: MachineObservation, found: Found) -> timedelta | None:
-    waits = [seen.instance.again, seen.heard.again, *_limits(seen, found)]
+def _again(observation: MachineObservation, updates: ConditionUpdates) -> timedelta | None:
+    waits = [
+        observation.instance.again,
+        observation.act_result.again,
+        *_limits(observation, updates),
+    ]
     due = [max(wait, timedelta(0)) for wait in waits if wait is not None]
     return min(due, default=None)
 
 
-def _limits(seen: MachineObservation, found: Found) -> Iterable[timedelta | None]:
+def _limits(
+    observation: MachineObservation, updates: ConditionUpdates
+) -> Iterable[timedelta | None]:
     """Yield the times after which a decision can change: startup, minReady, create timeout, a
     resync.
     """
-    health = found.get(Type.HEALTHY)
-    known = seen.known(Type.HEALTHY)
+    health = updates.get(Type.HEALTHY)
+    known = observation.known(Type.HEALTHY)
     if health is not None and health.reason == Starting.WAITING:
-        began = seen.now if known is None else known.last_transition_time
-        left = began + startup_timeout(seen) - seen.now
-        yield SOON if left <= timedelta(0) else left
-    if health is not None and health.status == TRUE and not settled(seen, health):
-        began = known.last_transition_time if known and known.status == TRUE else seen.now
-        yield began + seen.machine.spec.min_ready - seen.now
-    instance = found.get(Type.INSTANCE_READY)
+        began = observation.now if known is None else known.last_transition_time
+        remaining = began + startup_timeout(observation) - observation.now
+        yield SOON if remaining <= timedelta(0) else remaining
+    if health is not None and health.status == TRUE and not settled(observation, health):
+        began = known.last_transition_time if known and known.status == TRUE else observation.now
+        yield began + observation.machine.spec.min_ready - observation.now
+    instance = updates.get(Type.INSTANCE_READY)
     if instance is not None and instance.reason == ABSENT:
         yield RESYNC
-    if seen.token and not seen.machine.spec.provider_id:
-        ready = seen.known(Type.INSTANCE_READY)
-        began = seen.now if ready is None else ready.last_transition_time
-        yield began + create_timeout(seen) - seen.now
+    if observation.token and not observation.machine.spec.provider_id:
+        ready = observation.known(Type.INSTANCE_READY)
+        began = observation.now if ready is None else ready.last_transition_time
+        yield began + create_timeout(observation) - observation.now
 
 
 # -- writing it -----------------------------------------------------------------------------------
 
 
 def _changes(
-    seen: MachineObservation,
-    found: Found,
+    observation: MachineObservation,
+    updates: ConditionUpdates,
     *,
     phase: MachinePhase,
     node_ref: NodeReference | None = None,
@@ -280,8 +311,8 @@ def _changes(
     last_operation: LastOperation | None = None,
 ) -> dict[str, Any]:
     """Return the merge patch of the status. It has only what differs, so it is often empty."""
-    status, generation = seen.machine.status, seen.machine.metadata.generation
-    conditions = merged(status.conditions, found, generation, seen.now)
+    status, generation = observation.machine.status, observation.machine.metadata.generation
+    conditions = merged(status.conditions, updates, generation, observation.now)
     patch: dict[str, Any] = {}
     if conditions != list(status.conditions):
         patch["conditions"] = [condition.to_dict() for condition in conditions]

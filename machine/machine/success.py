@@ -62,15 +62,17 @@ def alive(machine: Machine) -> bool:
     """Return whether the agent is alive and the Node, once there is one, is Ready, by the
     conditions.
     """
-    if not said(machine, MachineConditionType.AGENT_READY):
+    if not is_condition_true(machine, MachineConditionType.AGENT_READY):
         return False
-    return machine.status.node_ref is None or said(machine, MachineConditionType.NODE_READY)
+    return machine.status.node_ref is None or is_condition_true(
+        machine, MachineConditionType.NODE_READY
+    )
 
 
-def said(machine: Machine, type_: MachineConditionType) -> bool:
+def is_condition_true(machine: Machine, type_: MachineConditionType) -> bool:
     """Return whether the condition is True."""
-    found = machine.status.condition(type_)
-    return found is not None and found.status == "True"
+    condition = machine.status.condition(type_)
+    return condition is not None and condition.status == "True"
 
 
 def status_of(machine: Machine, name: str) -> ComponentStatus | None:

@@ -33,7 +33,7 @@ class MachineClasses:
         self.controller.watch(ground.classes)
         self.controller.watch(ground.machines, lambda key, old, new: ())
         ground.machines.add_handler(self._machine_changed)
-        sightings.told.append(self._wake_all)
+        sightings.listeners.append(self._wake_all)
 
     async def reconcile(self, name: str) -> Result:
         class_ = self._ground.classes.get(name)
@@ -51,20 +51,20 @@ class MachineClasses:
 
     def _status(self, class_: MachineClass) -> dict[str, Any]:
         generation = class_.metadata.generation
-        said = self._ready(class_)
+        readiness = self._ready(class_)
         known = next(
             (
                 c
                 for c in class_.status.conditions
-                if c.type == MACHINE_CLASS_READY and c.status == said.status
+                if c.type == MACHINE_CLASS_READY and c.status == readiness.status
             ),
             None,
         )
         condition = Condition(
             type=MACHINE_CLASS_READY,
-            status=said.status,
-            reason=said.reason,
-            message=said.message,
+            status=readiness.status,
+            reason=readiness.reason,
+            message=readiness.message,
             observed_generation=generation,
             last_transition_time=(
                 self._ground.clock.now() if known is None else known.last_transition_time

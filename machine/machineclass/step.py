@@ -10,7 +10,7 @@ from machine.bootstrap.agentready import ConditionUpdate
 
 HASH_VERSION = 1
 DIGITS = 10
-MOST_TOLD = 8
+MOST_NAMED = 8
 
 
 def class_hash(spec: MachineClassSpec) -> str:
@@ -36,7 +36,7 @@ def ready(problems: Sequence[str], refused: str) -> ConditionUpdate:
     """
     if problems:
         return ConditionUpdate(
-            ConditionStatus.FALSE, "ConfigInvalid", "; ".join(problems[:MOST_TOLD])
+            ConditionStatus.FALSE, "ConfigInvalid", "; ".join(problems[:MOST_NAMED])
         )
     if refused:
         return ConditionUpdate(ConditionStatus.FALSE, "CredentialsInvalid", refused)

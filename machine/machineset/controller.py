@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 SOON = timedelta(seconds=1)
 """Interval of reconciles after an act that is to be observed."""
-LOOK_AGAIN = timedelta(seconds=30)
+REQUEUE_INTERVAL = timedelta(seconds=30)
 """Interval of reconciles while something is in progress that wakes nobody."""
 SETTLE = 0.2
 """Seconds for which changes of members are collected, so that one reconcile handles them together.
@@ -62,7 +62,7 @@ class SetSnapshot:
     soonest: seconds until a refused Machine can be tried again, None if unknown.
     """
 
-    seen: SetObservation
+    observation: SetObservation
     crew: Crew
     room: ClassCapacity
     by_name: dict[str, Machine]
@@ -104,19 +104,19 @@ class MachineSets:
             return DONE
         if await self._belonging.settle(machine_set):
             return Result(SOON)
-        look = self._look(machine_set)
-        plan = step(wanted(machine_set), look.seen)
+        snapshot = self._take_snapshot(machine_set)
+        plan = step(wanted(machine_set), snapshot.observation)
         if plan.create:
             await self._create(machine_set, plan.create)
-        await self._choose(machine_set, look, plan)
+        await self._choose(machine_set, snapshot, plan)
         for leaving in plan.remove:
-            await self._remove(machine_set, look, leaving)
-        await self._say(machine_set, look)
-        return self._again(look, plan)
+            await self._remove(machine_set, snapshot, leaving)
+        await self._say(machine_set, snapshot)
+        return self._again(snapshot, plan)
 
     # -- seeing -------------------------------------------------------------------------------
 
-    def _look(self, machine_set: MachineSet) -> SetSnapshot:
+    def _take_snapshot(self, machine_set: MachineSet) -> SetSnapshot:
         """Return the observation of the set from the caches."""
         now, name = self._clock.now(), machine_set.metadata.name
         health = self._health.get(name)
@@ -131,25 +131,27 @@ class MachineSets:
         turns: list[datetime] = []
         for machine in machines:
             around = self._around(machine)
-            found, turn = self._known.member(machine, around, class_hash, health, now)
-            members.append(found)
+            member, turn = self._known.member(machine, around, class_hash, health, now)
+            members.append(member)
             if turn is not None:
                 turns.append(turn)
         fits = room(ref, class_, self._machines.by(OF_CLASS, ref), now)
         if fits.again is not None:
             turns.append(fits.again)
-        seen = SetObservation(now, members, self._ground.meltdown.frozen(), fits.blocked, fits.left)
+        observation = SetObservation(
+            now, members, self._ground.meltdown.frozen(), fits.blocked, fits.remaining
+        )
         by_name = {machine.metadata.name: machine for machine in machines}
-        return SetSnapshot(seen, Crew(members), fits, by_name, min(turns, default=None), {})
+        return SetSnapshot(observation, Crew(members), fits, by_name, min(turns, default=None), {})
 
     def _around(self, machine: Machine) -> MemberSurroundings:
         """Return what is known of the machine's node. Empty for a machine without a Node."""
         if machine.spec.node == "None":
             return MemberSurroundings()
         node = machine.node_name
-        held, repaired = self._ground.held(node), self._ground.repaired(node)
-        found = self._ground.nodes.get(node)
-        return MemberSurroundings(found, held, repaired, self._clocks.conditions(node))
+        open_job, repaired = self._ground.find_open_job(node), self._ground.repaired(node)
+        cached = self._ground.nodes.get(node)
+        return MemberSurroundings(cached, open_job, repaired, self._clocks.conditions(node))
 
     # -- acting -------------------------------------------------------------------------------
 
@@ -165,56 +167,56 @@ class MachineSets:
         async with self._making[ref]:
             class_ = self._ground.classes.get(ref)
             fits = room(ref, class_, self._machines.by(OF_CLASS, ref), self._clock.now())
-            if class_ is None or not fits.left or not self._machines.fresh():
+            if class_ is None or not fits.remaining or not self._machines.fresh():
                 return
             first, zone = self._made(machine_set) + 1, class_.spec.failure_domain
-            made = await self._acts.create(machine_set, zone, first, min(most, fits.left))
+            made = await self._acts.create(machine_set, zone, first, min(most, fits.remaining))
         for name in made:
             self._metrics.made.inc()
             await self._tell(machine_set, name, "MachineMade", "Create", f"Machine {name} is made")
 
     def _made(self, machine_set: MachineSet) -> int:
         """Return the highest number in the names of the set's Machines that is known."""
-        found = self._machines.by(OF_OWNER, machine_set.metadata.uid)
-        numbers = (number_of(machine_set.metadata, m.metadata.name) for m in found)
+        machines = self._machines.by(OF_OWNER, machine_set.metadata.uid)
+        numbers = (number_of(machine_set.metadata, m.metadata.name) for m in machines)
         return max(machine_set.status.made, max(numbers, default=0))
 
-    async def _choose(self, machine_set: MachineSet, look: SetSnapshot, plan: SetPlan) -> None:
+    async def _choose(self, machine_set: MachineSet, snapshot: SetSnapshot, plan: SetPlan) -> None:
         """Write the decisions of the plan on the Machines as annotations."""
         for name in plan.unmark:
-            machine = look.by_name[name]
+            machine = snapshot.by_name[name]
             if await self._disruptions.end(self._node_of(machine), holder_of(machine)):
                 await self._acts.annotate(machine, {LEAVING: None})
         for name, leaving in plan.mark.items():
-            await self._acts.annotate(look.by_name[name], {LEAVING: leaving.value})
+            await self._acts.annotate(snapshot.by_name[name], {LEAVING: leaving.value})
         for name, until in plan.preserve.items():
-            await self._acts.annotate(look.by_name[name], {PRESERVED: format_time(until)})
+            await self._acts.annotate(snapshot.by_name[name], {PRESERVED: format_time(until)})
             what = f"Machine {name} has failed and is kept until {format_time(until)}"
             await self._tell(machine_set, name, "MachinePreserved", "Preserve", what)
 
-    async def _remove(self, machine_set: MachineSet, look: SetSnapshot, name: str) -> None:
+    async def _remove(self, machine_set: MachineSet, snapshot: SetSnapshot, name: str) -> None:
         """Prepare the disruption and delete the Machine, whose deletion continues the drain."""
-        machine = look.by_name[name]
+        machine = snapshot.by_name[name]
         leaving = RemovalReason(machine.metadata.annotations[LEAVING])
-        if leaving is RemovalReason.REPLACE and (why := self._held_back(machine)):
-            look.refused[name] = why
+        if leaving is RemovalReason.REPLACE and (why := self._claim_replacement(machine)):
+            snapshot.refused[name] = why
             return
-        if not (permit := await self._permitted(look, machine, leaving)):
+        if not (permit := await self._permitted(snapshot, machine, leaving)):
             return
-        why = _why(look, name) or str(leaving)
+        why = _why(snapshot, name) or str(leaving)
         try:
             await self._acts.delete(machine, self._request(machine, permit, why))
         except ActRefused as refused:
-            look.refused[name] = refused.message
-            look.soonest = min(SOON.total_seconds(), look.soonest or SOON.total_seconds())
+            snapshot.refused[name] = refused.message
+            snapshot.soonest = min(SOON.total_seconds(), snapshot.soonest or SOON.total_seconds())
             return
         self._metrics.removed.labels(leaving).inc()
         what = f"Machine {name} is given up: {why}"
         await self._tell(machine_set, name, "MachineRemoved", leaving.value, what)
 
-    def _held_back(self, machine: Machine) -> str:
+    def _claim_replacement(self, machine: Machine) -> str:
         """Return why the meltdown check does not let the Machine be replaced, "" if it does."""
-        return self._ground.meltdown.held_back(machine.metadata.uid)
+        return self._ground.meltdown.claim_replacement(machine.metadata.uid)
 
     def _request(self, machine: Machine, permit: str, why: str) -> ActRequest:
         node = "" if permit == UNNEEDED else machine.node_name
@@ -231,7 +233,9 @@ class MachineSets:
             evidence=why,
         )
 
-    async def _permitted(self, look: SetSnapshot, machine: Machine, leaving: RemovalReason) -> str:
+    async def _permitted(
+        self, snapshot: SetSnapshot, machine: Machine, leaving: RemovalReason
+    ) -> str:
         """Return the name of the permit, UNNEEDED without a Node, "" if the deletion must wait."""
         node, holder = self._node_of(machine), holder_of(machine)
         wish = DisruptionRequest(
@@ -246,9 +250,11 @@ class MachineSets:
             return prepared.permit
         if prepared.state is DisruptionState.FAILED:
             await self._disruptions.end(node, holder)
-        look.refused[machine.metadata.name] = prepared.message or prepared.reason
-        if prepared.look_again is not None:
-            look.soonest = min(prepared.look_again, look.soonest or prepared.look_again)
+        snapshot.refused[machine.metadata.name] = prepared.message or prepared.reason
+        if prepared.requeue_after is not None:
+            snapshot.soonest = min(
+                prepared.requeue_after, snapshot.soonest or prepared.requeue_after
+            )
         return ""
 
     def _node_of(self, machine: Machine) -> str | None:
@@ -256,15 +262,17 @@ class MachineSets:
 
     # -- saying -------------------------------------------------------------------------------
 
-    async def _say(self, machine_set: MachineSet, look: SetSnapshot) -> None:
+    async def _say(self, machine_set: MachineSet, snapshot: SetSnapshot) -> None:
         """Write the status as observed. The acts of this reconcile show in the next one."""
         want = wanted(machine_set)
         conditions = {
-            Type.SCALED: status.scaled(want, look.seen, look.crew, look.room),
-            Type.HEALTHY: status.healthy(want, look.seen, look.crew, look.refused),
+            Type.SCALED: status.scaled(want, snapshot.observation, snapshot.crew, snapshot.room),
+            Type.HEALTHY: status.healthy(
+                want, snapshot.observation, snapshot.crew, snapshot.refused
+            ),
         }
         made = self._made(machine_set)
-        new = status.status(machine_set, look.crew, conditions, made, look.seen.now)
+        new = status.status(machine_set, snapshot.crew, conditions, made, snapshot.observation.now)
         if change := status.changes(machine_set, new):
             await self._acts.write(machine_set, change)
 
@@ -283,16 +291,20 @@ class MachineSets:
             AuditLine(self._clock.now(), BY, who, what, "Done", why=message, node=name)
         )
 
-    def _again(self, look: SetSnapshot, plan: SetPlan) -> Result:
+    def _again(self, snapshot: SetSnapshot, plan: SetPlan) -> Result:
         if plan.unmark or plan.mark or plan.preserve:
             return Result(SOON)
-        waits = [LOOK_AGAIN.total_seconds()] if look.crew.leaving or look.seen.blocked else []
-        if look.again is not None:
-            waits.append((look.again - look.seen.now).total_seconds())
-        if look.soonest is not None:
-            waits.append(look.soonest)
-        if look.seen.frozen or look.refused:
-            waits.append(self._ground.meltdown.look_again)
+        waits = (
+            [REQUEUE_INTERVAL.total_seconds()]
+            if snapshot.crew.leaving or snapshot.observation.blocked
+            else []
+        )
+        if snapshot.again is not None:
+            waits.append((snapshot.again - snapshot.observation.now).total_seconds())
+        if snapshot.soonest is not None:
+            waits.append(snapshot.soonest)
+        if snapshot.observation.frozen or snapshot.refused:
+            waits.append(self._ground.meltdown.requeue_after)
         return Result(max(SOON, timedelta(seconds=min(waits)))) if waits else DONE
 
     # -- waking -------------------------------------------------------------------------------
@@ -332,9 +344,9 @@ def holder_of(machine: Machine) -> Holder:
     return Holder(kind="Machine", name=machine.metadata.name, uid=machine.metadata.uid)
 
 
-def _why(look: SetSnapshot, name: str) -> str:
+def _why(snapshot: SetSnapshot, name: str) -> str:
     """Return why the member is unhealthy, "" if it is not."""
-    return next((m.unhealthy for m in look.seen.members if m.name == name), "")
+    return next((m.unhealthy for m in snapshot.observation.members if m.name == name), "")
 
 
 def _conditions(node: Node) -> list[tuple[str, str]]:

@@ -58,6 +58,6 @@ class KnownMembers:
             and (known.turn is None or now < known.turn)
         ):
             return known.member, known.turn
-        found, turn = member(machine, around, class_hash, health, now)
-        self._known[name] = _KnownMachine(machine, around, class_hash, health, found, turn, now)
-        return found, turn
+        computed, turn = member(machine, around, class_hash, health, now)
+        self._known[name] = _KnownMachine(machine, around, class_hash, health, computed, turn, now)
+        return computed, turn

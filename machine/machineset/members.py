@@ -81,7 +81,7 @@ class SetTarget:
     @property
     def surge(self) -> int:
         """How many Machines may exist above `replicas`."""
-        return at_least_one(self.max_surge, self.replicas)
+        return resolve_share(self.max_surge, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Crew:
     def too_many_sick(self, wanted: SetTarget) -> str:
         """Return why no Machine may be replaced, "" if one may."""
         live = len(self.staying) + len(self.leaving)
-        if len(self.sick) <= at_least_one(wanted.max_unhealthy, live):
+        if len(self.sick) <= resolve_share(wanted.max_unhealthy, live):
             return ""
         return (
             f"{len(self.sick)} of {live} machines are unhealthy or under repair, more than"
@@ -133,7 +133,7 @@ class Crew:
         )
 
 
-def at_least_one(share: int | str, total: int) -> int:
+def resolve_share(share: int | str, total: int) -> int:
     """Return the number for a count or percentage. A percentage above 0% yields at least 1."""
-    found = share_of(share, total)
-    return max(found, 1) if is_ratio(share) and share != "0%" else found
+    count = share_of(share, total)
+    return max(count, 1) if is_ratio(share) and share != "0%" else count

@@ -70,7 +70,7 @@ def member(
     burnt_in = None if around.repaired is None else around.repaired + machine.spec.min_ready
     provisioned = status.provisioning.class_hash if status.provisioning is not None else ""
     repair = around.repair or _operation(machine)
-    found = SetMember(
+    set_member = SetMember(
         name=machine.metadata.name,
         created=machine.metadata.creation_timestamp or now,
         zone=machine.spec.failure_domain,
@@ -91,8 +91,8 @@ def member(
         preserved=_instant(annotations[PRESERVED]) if PRESERVED in annotations else None,
         leaving=_leaving(annotations.get(LEAVING, "")),
     )
-    turns = [t for t in (at, burnt_in, found.preserved) if t is not None and t > now]
-    return found, min(turns, default=None)
+    turns = [t for t in (at, burnt_in, set_member.preserved) if t is not None and t > now]
+    return set_member, min(turns, default=None)
 
 
 # -- unhealthy ------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ def _node_gone(machine: Machine, wanted: UnhealthyCondition) -> datetime | None:
 def _why_failed(machine: Machine) -> str:
     """Return the message of the condition that explains the failure, "" if none does."""
     types = (MachineConditionType.INSTANCE_READY, MachineConditionType.HEALTHY)
-    found = [machine.status.condition(type_) for type_ in types]
-    return next((c.message for c in found if c is not None and c.status == "False"), "")
+    candidates = [machine.status.condition(type_) for type_ in types]
+    return next((c.message for c in candidates if c is not None and c.status == "False"), "")
 
 
 # -- the class ------------------------------------------------------------------------------------
@@ -165,13 +165,13 @@ class ClassCapacity:
 
     blocked: why no Machine can be created, "" if one can.
     reason: the reason for condition Scaled.
-    left: how many can be created now.
+    remaining: how many can be created now.
     again: when more can be created, None if that does not depend on time.
     """
 
     blocked: str = ""
     reason: str = ""
-    left: int = 0
+    remaining: int = 0
     again: datetime | None = None
 
 
@@ -202,8 +202,8 @@ def room(
     lately = sorted(
         at for m in made if (at := m.metadata.creation_timestamp) is not None and now - at < MINUTE
     )
-    left = min(limits.max_instances - len(made), limits.creates_per_minute - len(lately))
-    return ClassCapacity(left=max(0, left), again=lately[0] + MINUTE if lately else None)
+    remaining = min(limits.max_instances - len(made), limits.creates_per_minute - len(lately))
+    return ClassCapacity(remaining=max(0, remaining), again=lately[0] + MINUTE if lately else None)
 
 
 def _condition(conditions: Sequence[Condition], type_: str) -> Condition | None:
@@ -214,14 +214,14 @@ def _condition(conditions: Sequence[Condition], type_: str) -> Condition | None:
 
 
 def _true(machine: Machine, type_: MachineConditionType) -> bool:
-    found = machine.status.condition(type_)
-    return found is not None and found.status == "True"
+    condition = machine.status.condition(type_)
+    return condition is not None and condition.status == "True"
 
 
 def _reason(machine: Machine, type_: MachineConditionType) -> str:
     """Return the reason of a condition that is not True, else ""."""
-    found = machine.status.condition(type_)
-    return found.reason if found is not None and found.status != "True" else ""
+    condition = machine.status.condition(type_)
+    return condition.reason if condition is not None and condition.status != "True" else ""
 
 
 def _ready(machine: Machine) -> bool:
@@ -235,8 +235,10 @@ def _operation(machine: Machine) -> str:
     wanted, last = machine.spec.operation, machine.status.last_operation
     if wanted is None:
         return ""
-    over = last is not None and last.id == wanted.id and last.state is not OperationState.RUNNING
-    return "" if over else wanted.id
+    finished = (
+        last is not None and last.id == wanted.id and last.state is not OperationState.RUNNING
+    )
+    return "" if finished else wanted.id
 
 
 def _marked(machine: Machine, key: str) -> bool:
@@ -256,7 +258,7 @@ def _instant(text: str) -> datetime | None:
     The text may come from a person. A Machine with an invalid one is not preserved, and counts.
     """
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return instant if instant.tzinfo is not None else None

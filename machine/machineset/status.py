@@ -21,7 +21,7 @@ NAMED = 3
 def status(
     machine_set: MachineSet,
     crew: Crew,
-    said: Mapping[MachineSetConditionType, ConditionUpdate],
+    updates: Mapping[MachineSetConditionType, ConditionUpdate],
     made: int,
     now: datetime,
 ) -> MachineSetStatus:
@@ -43,8 +43,8 @@ def status(
         made=max(made, before.made),
         selector=selector_text(machine_set),
         conditions=[
-            _condition(before.conditions, type_, one, generation, now)
-            for type_, one in said.items()
+            _condition(before.conditions, type_, update, generation, now)
+            for type_, update in updates.items()
         ],
     )
 
@@ -56,7 +56,7 @@ def changes(machine_set: MachineSet, new: MachineSetStatus) -> dict[str, Any]:
 
 
 def scaled(
-    wanted: SetTarget, seen: SetObservation, crew: Crew, room: ClassCapacity
+    wanted: SetTarget, observation: SetObservation, crew: Crew, room: ClassCapacity
 ) -> ConditionUpdate:
     """Return condition Scaled."""
     have, want = len(crew.staying), wanted.replicas
@@ -64,9 +64,9 @@ def scaled(
         return _no(room.reason, f"{have} of {want} machines: {room.blocked}")
     if have < want:
         return _no("Scaling", f"{have} of {want} machines")
-    kept = sum(m.hands_off for m in crew.staying)
-    if have > want and kept > want:
-        return _no("HandsOff", f"{have} of {want} machines: hands are to be kept off {kept}")
+    protected = sum(m.hands_off for m in crew.staying)
+    if have > want and protected > want:
+        return _no("HandsOff", f"{have} of {want} machines: hands are to be kept off {protected}")
     if have > want or any(m.leaving is RemovalReason.SCALE_IN for m in crew.leaving):
         return _no("Scaling", f"{have} of {want} machines stay")
     if crew.deleting:
@@ -75,7 +75,7 @@ def scaled(
 
 
 def healthy(
-    wanted: SetTarget, seen: SetObservation, crew: Crew, refused: Mapping[str, str]
+    wanted: SetTarget, observation: SetObservation, crew: Crew, refused: Mapping[str, str]
 ) -> ConditionUpdate:
     """Return condition Healthy.
 
@@ -85,8 +85,8 @@ def healthy(
         return ConditionUpdate(ConditionStatus.TRUE, "Healthy", "no machine is unhealthy")
     if too_many := crew.too_many_sick(wanted):
         return _no("TooManyUnhealthy", too_many)
-    if seen.frozen:
-        return _no("Frozen", seen.frozen)
+    if observation.frozen:
+        return _no("Frozen", observation.frozen)
     for name, why in sorted(refused.items()):
         return _no("PermitDenied", f"{name}: {why}")
     if crew.sick:
@@ -100,16 +100,16 @@ def selector_text(machine_set: MachineSet) -> str:
     parts = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
     for each in selector.match_expressions:
         values = f" ({','.join(each.values)})" if each.values else ""
-        words = {"In": f"{each.key} in{values}", "NotIn": f"{each.key} notin{values}"}
-        words |= {"Exists": each.key, "DoesNotExist": f"!{each.key}"}
-        parts.append(words[each.operator])
+        terms = {"In": f"{each.key} in{values}", "NotIn": f"{each.key} notin{values}"}
+        terms |= {"Exists": each.key, "DoesNotExist": f"!{each.key}"}
+        parts.append(terms[each.operator])
     return ",".join(parts)
 
 
 def _names(names: Any) -> str:
-    found = sorted(names)
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return ", ".join(found[:NAMED]) + more
+    ordered = sorted(names)
+    more = f" and {len(ordered) - NAMED} more" if len(ordered) > NAMED else ""
+    return ", ".join(ordered[:NAMED]) + more
 
 
 def _no(reason: str, message: str) -> ConditionUpdate:
@@ -117,14 +117,14 @@ def _no(reason: str, message: str) -> ConditionUpdate:
 
 
 def _condition(
-    before: list[Condition], type_: str, said: ConditionUpdate, generation: int, now: datetime
+    before: list[Condition], type_: str, update: ConditionUpdate, generation: int, now: datetime
 ) -> Condition:
-    known = next((c for c in before if c.type == type_ and c.status == said.status), None)
+    known = next((c for c in before if c.type == type_ and c.status == update.status), None)
     return Condition(
         type=type_,
-        status=said.status,
-        reason=said.reason,
-        message=said.message,
+        status=update.status,
+        reason=update.reason,
+        message=update.message,
         observed_generation=generation,
         last_transition_time=now if known is None else known.last_transition_time,
     )

@@ -37,18 +37,18 @@ class SetPlan:
     create: int = 0
 
 
-def step(wanted: SetTarget, seen: SetObservation) -> SetPlan:
+def step(wanted: SetTarget, observation: SetObservation) -> SetPlan:
     """Return the plan."""
-    crew = Crew(seen.members)
+    crew = Crew(observation.members)
     if back := tuple(_stay_after_all(wanted, crew)):
         return SetPlan(unmark=back)
-    remove = () if seen.frozen else tuple(_may_go(wanted, crew))
-    create = _missing(wanted, seen, crew)
+    remove = () if observation.frozen else tuple(_may_go(wanted, crew))
+    create = _missing(wanted, observation, crew)
     if len(crew.staying) > wanted.replicas:
         return SetPlan(mark=_shrink(wanted, crew), remove=remove)
-    if seen.frozen or crew.too_many_sick(wanted):
+    if observation.frozen or crew.too_many_sick(wanted):
         return SetPlan(remove=remove, create=create)
-    preserve, mark = _replace(wanted, seen, crew)
+    preserve, mark = _replace(wanted, observation, crew)
     return SetPlan(mark=mark, preserve=preserve, remove=remove, create=create)
 
 
@@ -127,24 +127,24 @@ def _rank(
 
 
 def _replace(
-    wanted: SetTarget, seen: SetObservation, crew: Crew
+    wanted: SetTarget, observation: SetObservation, crew: Crew
 ) -> tuple[dict[str, datetime], dict[str, RemovalReason]]:
     """Return the Machines to preserve, with the time until which, and those to replace.
 
     Both count against `maxReplacing`.
     """
     replacing = [m for m in crew.leaving if m.leaving is RemovalReason.REPLACE]
-    left = wanted.max_replacing - len(replacing) - len(crew.deleting) - len(crew.coming)
-    mark = {m.name: RemovalReason.REPLACE for m in _kept_long_enough(wanted, seen, crew)}
+    remaining = wanted.max_replacing - len(replacing) - len(crew.deleting) - len(crew.coming)
+    mark = {m.name: RemovalReason.REPLACE for m in _list_expired(wanted, observation, crew)}
     preserve: dict[str, datetime] = {}
     keep = wanted.preserve_max - sum(not m.deleting for m in crew.preserved)
     for member in _candidates(wanted, crew):
-        if left <= 0:
+        if remaining <= 0:
             break
-        left -= 1
+        remaining -= 1
         if member.failed and not member.gone and keep > 0:
             keep -= 1
-            preserve[member.name] = seen.now + wanted.preserve_for
+            preserve[member.name] = observation.now + wanted.preserve_for
         else:
             mark[member.name] = RemovalReason.REPLACE
     return preserve, mark
@@ -169,15 +169,15 @@ def _all_well(crew: Crew, at_least: int) -> bool:
     return well and len(crew.staying) >= at_least
 
 
-def _kept_long_enough(wanted: SetTarget, seen: SetObservation, crew: Crew) -> list[SetMember]:
+def _list_expired(wanted: SetTarget, observation: SetObservation, crew: Crew) -> list[SetMember]:
     """Return preserved Machines whose time is over, and the oldest above the limit."""
-    kept = [m for m in crew.preserved if m.leaving is None and not (m.deleting or m.hands_off)]
-    kept.sort(key=lambda m: (m.preserved, m.name))
-    more = max(0, len(kept) - wanted.preserve_max)
+    preserved = [m for m in crew.preserved if m.leaving is None and not (m.deleting or m.hands_off)]
+    preserved.sort(key=lambda m: (m.preserved, m.name))
+    more = max(0, len(preserved) - wanted.preserve_max)
     return [
         m
-        for number, m in enumerate(kept)
-        if number < more or (m.preserved is not None and m.preserved <= seen.now)
+        for number, m in enumerate(preserved)
+        if number < more or (m.preserved is not None and m.preserved <= observation.now)
     ]
 
 
@@ -208,10 +208,10 @@ def _follows(wanted: SetTarget, crew: Crew, member: SetMember) -> bool:
     return wanted.surge == 0 or (there and not crew.coming)
 
 
-def _missing(wanted: SetTarget, seen: SetObservation, crew: Crew) -> int:
+def _missing(wanted: SetTarget, observation: SetObservation, crew: Crew) -> int:
     """Return how many Machines to create."""
-    if seen.blocked:
+    if observation.blocked:
         return 0
     below = wanted.replicas - len(crew.staying)
     under_the_top = wanted.replicas + wanted.surge - crew.total
-    return max(0, min(below, under_the_top, seen.room))
+    return max(0, min(below, under_the_top, observation.room))

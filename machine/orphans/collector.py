@@ -31,7 +31,7 @@ from machine.site_settings import Provisioning
 
 log = logging.getLogger(__name__)
 
-LONGEST_LOOKS = 1.5
+MAX_GAP_FACTOR = 1.5
 """Greatest time between two scans that counts as absence, as a multiple of `every`.
 
 In a longer gap it is unknown whether a Node or an agent was present.
@@ -83,7 +83,7 @@ class Orphans:
             stored, before = await self._store.read()
             records: list[OrphanRecord] = []
             for provider in self._instances.all:
-                mine = [one for one in before if one.provider == provider.name]
+                mine = [record for record in before if record.provider == provider.name]
                 records += await self._looked(provider, mine)
             await self._recorded(before, records)
             self._ground.fence.check()
@@ -97,22 +97,22 @@ class Orphans:
     ) -> Sequence[OrphanRecord]:
         """Return the provider's records after a scan, unchanged if it fails."""
         try:
-            return await self._look(provider, before)
+            return await self._scan_provider(provider, before)
         except (InstanceError, KubeError) as error:
             extra = {"provider": provider.name, "why": str(error)}
             log.warning("instances could not be looked at", extra=extra)
             self._looked_at.pop(provider.name, None)
             return before
 
-    async def _look(
+    async def _scan_provider(
         self, provider: Instances, before: Sequence[OrphanRecord]
     ) -> Sequence[OrphanRecord]:
         try:
             listed = await provider.list(self._cluster)
         except InstanceError as error:
-            self._sightings.heard(provider.name, error)
+            self._sightings.record_list(provider.name, error)
             raise
-        self._sightings.heard(provider.name, None)
+        self._sightings.record_list(provider.name, None)
         machines = self._ground.machines
         if not machines.fresh():
             return before
@@ -124,10 +124,10 @@ class Orphans:
             {m.spec.provider_id for m in all_ if m.spec.provider_id},
         )
         now = self._ground.clock.now()
-        found = candidates(listed, claims, now)[:MOST]
-        orphans = [one for one in found if not await self._claimed(one)]
+        suspects = candidates(listed, claims, now)[:MOST]
+        orphans = [entry for entry in suspects if not await self._claimed(entry)]
         presence = Presence(await live_nodes(self._ground.kube) if orphans else ())
-        known = {one.provider_id: one for one in before}
+        known = {entry.provider_id: entry for entry in before}
         waited = self._waited(provider.name)
         return step(provider.name, orphans, known, self._sighting(presence), waited, now)
 
@@ -139,7 +139,7 @@ class Orphans:
         now = self._ground.clock.monotonic()
         since = now - self._looked_at.get(provider, now)
         self._looked_at[provider] = now
-        return since if since <= LONGEST_LOOKS * self._every else 0.0
+        return since if since <= MAX_GAP_FACTOR * self._every else 0.0
 
     def _sighting(self, presence: Presence) -> Callable[[Instance], str]:
         """Return a function that says what of an instance is in the cluster, its agent or a
@@ -159,20 +159,23 @@ class Orphans:
     ) -> None:
         """Update the metric, and emit an Event for each new orphan."""
         self._metrics.orphans.set(len(records))
-        known = {one.provider_id for one in before}
-        for one in records:
-            if one.provider_id in known:
+        known = {record.provider_id for record in before}
+        for record in records:
+            if record.provider_id in known:
                 continue
-            extra = {"provider": one.provider, "why": f"{one.provider_id} belongs to no Machine"}
+            extra = {
+                "provider": record.provider,
+                "why": f"{record.provider_id} belongs to no Machine",
+            }
             log.warning("orphan is found", extra=extra)
             regarding = {
                 "kind": Machine.resource.kind,
                 "api_version": f"{paths.GROUP}/{paths.VERSION}",
-                "name": one.machine,
-                "uid": one.machine_uid,
+                "name": record.machine,
+                "uid": record.machine_uid,
             }
-            told = f"instance {one.provider_id} runs and has no Machine; nothing is deleted"
-            await self._ground.recorder.emit(regarding, "Warning", "OrphanFound", told)
+            message = f"instance {record.provider_id} runs and has no Machine; nothing is deleted"
+            await self._ground.recorder.emit(regarding, "Warning", "OrphanFound", message)
 
     async def _claimed(self, instance: Instance) -> bool:
         """Return whether a Machine claims the instance, by a live read, because the cache may

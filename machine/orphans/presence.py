@@ -32,14 +32,14 @@ _nodes = structs(_NodeList)
 
 async def live_nodes(kube: Kube) -> list[Node]:
     """Return all Nodes from the API server. Raises KubeError if a page fails."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     more: str | None = None
     while True:
         page = await kube.get(paths.nodes(), _nodes, {"limit": PAGE, "continue": more})
-        found += page.items
+        nodes += page.items
         more = page.metadata.more
         if not more:
-            return found
+            return nodes
 
 
 class Presence:
@@ -86,5 +86,5 @@ def instance_id(provider_id: str) -> str:
     Example: `i-0123` for `aws:///z/i-0123` and for `region.i-0123`.
     """
     last = provider_id.rpartition("/")[2]
-    found = re.search(r"(?:^|\.)(i-[0-9a-z]+)$", last)
-    return found[1] if found else last
+    match = re.search(r"(?:^|\.)(i-[0-9a-z]+)$", last)
+    return match[1] if match else last

@@ -38,12 +38,12 @@ class OrphanStore:
         stored = await self._store.read()
         return stored, read_records(stored)
 
-    async def write(self, over: StoredTexts, records: Sequence[OrphanRecord]) -> StoredTexts:
+    async def write(self, stored: StoredTexts, records: Sequence[OrphanRecord]) -> StoredTexts:
         """Write the records if they differ."""
         text = msgspec.json.encode(records).decode()
-        if stored_text(over) == text:
-            return over
-        return await self._store.write({KEY: text}, over)
+        if stored_text(stored) == text:
+            return stored
+        return await self._store.write({KEY: text}, stored)
 
 
 def stored_text(stored: StoredTexts) -> str:

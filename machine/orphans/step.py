@@ -35,8 +35,12 @@ class Claims:
 
 def candidates(listed: Iterable[Instance], claims: Claims, now: datetime) -> list[Instance]:
     """Return the old instances that no Machine claims, the oldest first."""
-    found = [one for one in listed if not claims.has(one) and _old(one, now)]
-    return sorted(found, key=lambda one: (one.created_at or now, one.provider_id))
+    unclaimed = [
+        instance for instance in listed if not claims.has(instance) and _old(instance, now)
+    ]
+    return sorted(
+        unclaimed, key=lambda instance: (instance.created_at or now, instance.provider_id)
+    )
 
 
 def _old(instance: Instance, now: datetime) -> bool:
@@ -60,7 +64,7 @@ def step(
     sighting: returns what of an instance is in the cluster now, "" for nothing.
     waited: monotonic seconds since the last successful scan.
     """
-    return [_recorded(provider, one, known, sighting, waited, now) for one in orphans]
+    return [_recorded(provider, instance, known, sighting, waited, now) for instance in orphans]
 
 
 def _recorded(
@@ -83,6 +87,6 @@ def _recorded(
             now,
         )
         waited = 0.0
-    seen = sighting(instance)
-    absent = 0.0 if seen else before.absent_seconds + waited
-    return msgspec.structs.replace(before, sighting=seen, absent_seconds=absent)
+    present = sighting(instance)
+    absent = 0.0 if present else before.absent_seconds + waited
+    return msgspec.structs.replace(before, sighting=present, absent_seconds=absent)

@@ -20,7 +20,7 @@ from kubenode.api.v1alpha1 import (
     MachineSet,
 )
 from kubenode.runtime.admission.review import AdmissionVerdict
-from kubenode.runtime.components.render import TemplateError, asked
+from kubenode.runtime.components.render import TemplateError, list_placeholders
 from kubenode.runtime.components.wire import spec_of
 
 YES = AdmissionVerdict(True)
@@ -65,21 +65,21 @@ def judged(
     if new is None:
         return _deleted(name, known) if kind is MachineComponent else YES
     try:
-        thing = kind.model_validate(new, extra="ignore")
+        model = kind.model_validate(new, extra="ignore")
     except ValidationError as error:
         return _no("; ".join(problems(error, kind)[:8]))
-    match thing:
+    match model:
         case Machine():
-            return _machine(thing, known)
+            return _machine(model, known)
         case MachineClass():
-            wrong = list(validate(thing.spec.provider, thing.spec.config))
+            wrong = list(validate(model.spec.provider, model.spec.config))
             return _no("; ".join(wrong[:8])) if wrong else YES
         case MachineSet():
-            return _machine_set(thing, known)
+            return _machine_set(model, known)
         case MachineComponent():
-            return _component(thing, known)
+            return _component(model, known)
         case MachineComponentSet():
-            return _component_set(thing, known)
+            return _component_set(model, known)
         case _:
             return YES
 
@@ -147,7 +147,7 @@ def _machine_set(wanted: MachineSet, known: AdmissionContext) -> AdmissionVerdic
 def _component(component: MachineComponent, known: AdmissionContext) -> AdmissionVerdict:
     spec = component.spec
     try:
-        asked(spec_of(spec.to_dict()))
+        list_placeholders(spec_of(spec.to_dict()))
     except TemplateError as error:
         return _no(str(error))
     if any(need.component == spec.component for need in spec.depends_on):
@@ -198,12 +198,16 @@ def _rivals(
 def values_of(component: MachineComponent) -> set[str]:
     """Return the names of the values that the component's files and drop-ins use."""
     try:
-        return {one.name for one in asked(spec_of(component.spec.to_dict())) if one.scope == VALUES}
+        return {
+            placeholder.name
+            for placeholder in list_placeholders(spec_of(component.spec.to_dict()))
+            if placeholder.scope == VALUES
+        }
     except TemplateError:
         return set()  # the component itself is refused
 
 
 def _some(names: Iterable[str]) -> str:
-    found = sorted(names)
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return f"{', '.join(found[:NAMED])}{more}"
+    ordered = sorted(names)
+    more = f" and {len(ordered) - NAMED} more" if len(ordered) > NAMED else ""
+    return f"{', '.join(ordered[:NAMED])}{more}"

@@ -28,6 +28,6 @@ class MachineWebhookMetrics:
                 self._answers.labels(resource.partition(".")[0], outcome)
 
     def answered(self, resource: str, verdict: AdmissionVerdict) -> None:
-        told = WARNED if verdict.warnings else ALLOWED
-        outcome = told if verdict.allowed else REFUSED
+        permitted = WARNED if verdict.warnings else ALLOWED
+        outcome = permitted if verdict.allowed else REFUSED
         self._answers.labels(resource.partition(".")[0], outcome).inc()

@@ -46,38 +46,38 @@ def wanted(
         for job in jobs
         if not job.status.phase.closed
     ]
-    asked = sorted(opened, key=lambda job: (not job.request, job.name))[:MOST_JOBS]
+    listed = sorted(opened, key=lambda job: (not job.request, job.name))[:MOST_JOBS]
     questions = sorted(
         probe.metadata.name
         for probe in probes
         if probe.status.answered_at is None and now < probe.spec.expires_at and _for_agent(probe)
     )
     return AgentAssignmentSpec(
-        jobs=sorted(asked, key=lambda job: job.name), probes=questions[:MOST_PROBES]
+        jobs=sorted(listed, key=lambda job: job.name), probes=questions[:MOST_PROBES]
     )
 
 
 def due(have: AgentAssignmentSpec, want: AgentAssignmentSpec) -> timedelta | None:
     """Return within which time `want` must be written; None: `have` is good enough."""
     named = {job.name: job.request for job in have.jobs}
-    asked = {job.name: job.request for job in want.jobs}
-    if any(request and named.get(name) != request for name, request in asked.items()):
+    requests = {job.name: job.request for job in want.jobs}
+    if any(request and named.get(name) != request for name, request in requests.items()):
         return timedelta(0)
     if not set(want.probes) <= set(have.probes):
         return timedelta(0)
-    if named.keys() != asked.keys() or len(have.probes) - len(want.probes) > MOST_OLD_PROBES:
+    if named.keys() != requests.keys() or len(have.probes) - len(want.probes) > MOST_OLD_PROBES:
         return LATER
     return None
 
 
 def _request(job: RemedyOperationJob) -> str:
     """Return the last request to the agent that has not ended; "" for none."""
-    asked = (
+    requests = (
         step.request_id
         for step in reversed(job.status.steps)
         if step.by is StepBy.AGENT and step.state is StepState.RUNNING
     )
-    return next(asked, "")
+    return next(requests, "")
 
 
 def _for_agent(probe: HostProbe) -> bool:

@@ -30,9 +30,9 @@ from remedy.remedier.leases import AGENT_LEASES, LeaseAges, Renewal
 
 log = logging.getLogger(__name__)
 
-LEFT_AFTER = timedelta(hours=1)
+REMOVE_AFTER = timedelta(hours=1)
 """A Lease without a Node is removed after this time without a renewal, by our own clock."""
-LOOK_AGAIN = timedelta(minutes=10)
+REQUEUE_AFTER = timedelta(minutes=10)
 OWNED_PER_SECOND, OWNED_AT_ONCE = 20.0, 50.0
 REMOVED_PER_SECOND, REMOVED_AT_ONCE = 1.0, 10.0
 BUSY = timedelta(seconds=30)
@@ -83,10 +83,10 @@ class AgentLeases:
         if len(nodes) == 1:
             return await self._own(agent, nodes[0])
         if nodes or not (self.nodes.fresh() and self.leases.fresh()):
-            return Result(LOOK_AGAIN)
-        left = LEFT_AFTER - timedelta(seconds=self.ages.unrenewed(agent) or 0.0)
-        if left > timedelta(0):
-            return Result(max(left, LOOK_AGAIN))
+            return Result(REQUEUE_AFTER)
+        remaining = REMOVE_AFTER - timedelta(seconds=self.ages.unrenewed(agent) or 0.0)
+        if remaining > timedelta(0):
+            return Result(max(remaining, REQUEUE_AFTER))
         return await self._remove(agent, lease)
 
     async def _own(self, agent: str, node: Node) -> Result:
@@ -104,7 +104,7 @@ class AgentLeases:
         if not self._removed.allow():
             return Result(BUSY)
         if await self._has_machine(agent):
-            return Result(LEFT_AFTER)
+            return Result(REMOVE_AFTER)
         self.fence.check()
         version = lease.metadata.resource_version
         try:
@@ -112,8 +112,8 @@ class AgentLeases:
         except NotFound:
             return DONE
         except Conflict:
-            return Result(LOOK_AGAIN)  # renewed a moment ago
-        why = f"its Node is gone, and nobody renewed it for {LEFT_AFTER}"
+            return Result(REQUEUE_AFTER)  # renewed a moment ago
+        why = f"its Node is gone, and nobody renewed it for {REMOVE_AFTER}"
         log.info("the Lease of an agent is removed", extra={"agent": agent, "why": why})
         what = "DeleteLease"
         line = AuditLine(self.clock.now(), "remedy", "remedy", what, "Done", why, node=agent)
@@ -122,7 +122,7 @@ class AgentLeases:
 
     async def _has_machine(self, agent: str) -> bool:
         try:
-            found: Any = await self.kube.get(paths.custom(Machine.resource.plural, agent))
+            machine: Any = await self.kube.get(paths.custom(Machine.resource.plural, agent))
         except NotFound:
             return False
-        return found is not None
+        return machine is not None

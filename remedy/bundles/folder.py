@@ -45,8 +45,8 @@ class FolderStore:
         return home / name
 
     def _prune(self, home: Path) -> None:
-        kept = sorted(home.glob("*.tar.gz"), key=lambda p: p.stat().st_mtime_ns, reverse=True)
-        for path in kept[self._per_host :]:
+        bundles = sorted(home.glob("*.tar.gz"), key=lambda p: p.stat().st_mtime_ns, reverse=True)
+        for path in bundles[self._per_host :]:
             path.unlink(missing_ok=True)
 
     async def get(self, agent: str, name: str) -> AsyncGenerator[bytes]:

@@ -49,7 +49,7 @@ class BundleRoutes:
         if (refused := await self._may_hand_in(request)) is not None:
             return refused
         if not fits(agent, name):
-            return _said(400, f"name {name!r}: letters, digits, . and -, ending with .tar.gz")
+            return _respond(400, f"name {name!r}: letters, digits, . and -, ending with .tar.gz")
         if int(request.headers.get("content-length") or 0) > MOST_BYTES:
             return _too_long()
         if self._slots.locked():
@@ -59,9 +59,9 @@ class BundleRoutes:
                 async with asyncio.timeout(TAKE_SECONDS):
                     return await self._take(request, agent, name)
             except TimeoutError:
-                return _said(408, f"no whole bundle within {TAKE_SECONDS:.0f} s")
+                return _respond(408, f"no whole bundle within {TAKE_SECONDS:.0f} s")
             except ClientDisconnect:
-                return _said(400, "the body ended early")
+                return _respond(400, "the body ended early")
 
     async def _take(self, request: Request, agent: str, name: str) -> Response:
         with tempfile.NamedTemporaryFile(prefix="kubenode-bundle-") as file:
@@ -71,23 +71,23 @@ class BundleRoutes:
                 place = await self._store.put(agent, name, Path(file.name))
             except StoreFailed as error:
                 log.warning("a bundle was not kept", extra={"agent": agent, "error": str(error)})
-                return _said(503, f"the bundle could not be kept: {error}")
+                return _respond(503, f"the bundle could not be kept: {error}")
         log.info("a bundle was kept", extra={"agent": agent, "place": place})
-        return _said(201, place)
+        return _respond(201, place)
 
     async def _get(self, request: Request) -> Response:
         agent, name = request.path_params["agent"], request.path_params["name"]
         if (refused := await self._may_read(request)) is not None:
             return refused
         if not fits(agent, name):
-            return _said(404, f"host {agent} has no bundle {name}")
+            return _respond(404, f"host {agent} has no bundle {name}")
         parts = self._store.get(agent, name)
         try:
             first = await anext(parts, b"")
         except NoBundle as error:
-            return _said(404, str(error))
+            return _respond(404, str(error))
         except StoreFailed as error:
-            return _said(503, str(error))
+            return _respond(503, str(error))
 
         async def body() -> AsyncIterator[bytes]:
             async with aclosing(parts):
@@ -103,20 +103,20 @@ async def _received(request: Request, file: IO[bytes]) -> Response | None:
     length = 0
     async for part in request.stream():
         if length == 0 and part and not part.startswith(GZIP[: len(part)]):
-            return _said(415, "this is no gzip")
+            return _respond(415, "this is no gzip")
         length += len(part)
         if length > MOST_BYTES:
             return _too_long()
         await asyncio.to_thread(file.write, part)
         handed_on(request.scope, len(part))
     if length == 0:
-        return _said(400, "the body is empty")
+        return _respond(400, "the body is empty")
     await asyncio.to_thread(file.flush)
     return None
 
 
 def _too_long() -> Response:
-    return _said(413, f"a bundle has at most {MOST_BYTES} bytes")
+    return _respond(413, f"a bundle has at most {MOST_BYTES} bytes")
 
 
 def _busy() -> Response:
@@ -124,5 +124,5 @@ def _busy() -> Response:
     return PlainTextResponse(f"{AT_ONCE} bundles are being taken\n", 503, headers)
 
 
-def _said(status: int, text: str) -> Response:
+def _respond(status: int, text: str) -> Response:
     return PlainTextResponse(f"{text}\n", status)

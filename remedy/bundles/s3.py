@@ -46,8 +46,8 @@ class S3Store:
     async def get(self, agent: str, name: str) -> AsyncGenerator[bytes]:
         key = self._key(agent, name)
         try:
-            found = await asyncio.to_thread(self._s3.get_object, Bucket=self._bucket, Key=key)
-            with found["Body"] as body:
+            response = await asyncio.to_thread(self._s3.get_object, Bucket=self._bucket, Key=key)
+            with response["Body"] as body:
                 while part := await asyncio.to_thread(body.read, PART):
                     yield part
         except ClientError as error:

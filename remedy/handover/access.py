@@ -6,11 +6,11 @@ from typing import Any
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
-from remedy.handover.observation import Handed, HandedSeen
+from remedy.handover.observation import Handed, HandoverObservation
 from remedy.handover.render import UID, RenderedObject, render, values
 from remedy.handover.settings import ObjectTemplate, Says
 from remedy.job.created_objects import PATH, handed
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation
 from remedy.notify.direct import DirectNotifier
 from remedy.notify.message import NotDelivered
 from remedy.notify.notice import of_step
@@ -31,25 +31,25 @@ class Handovers:
         self._kube, self._templates = kube, templates
         self._direct, self._clock = direct, clock
 
-    async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
+    async def start_handover(self, job: Job, observation: JobObservation) -> JobActResult:
         step = job.step.webhook if job.step is not None else None
         if step is None:
-            return await self._make(job, seen.node)
+            return await self._make(job, observation.node)
         notice = of_step(job, f"fault {job.spec.fault_class} is handed over", self._clock.now())
         try:
             await self._direct.tell(step.receiver, notice)
         except NotDelivered as error:
             outcome = RequestOutcome.REFUSED if error.final else RequestOutcome.LATER
             return JobActResult(
-                JobAct.HAND_OVER, outcome=outcome, error=f"{step.receiver}: {error}"
+                JobAct.START_HANDOVER, outcome=outcome, error=f"{step.receiver}: {error}"
             )
-        return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.TAKEN)
+        return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.TAKEN)
 
-    async def seen(self, job: Job, node: NodeSeen | None) -> HandedSeen:
+    async def observe(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
         """Return the observation of the current step's object."""
         made = self._rendered(job, node)
         if isinstance(made, str):
-            return HandedSeen(Handed.UNKNOWN, why=made, final=True)
+            return HandoverObservation(Handed.UNKNOWN, why=made, final=True)
         template = self._template(job)
         assert template is not None  # without it rendering fails above
         path = job.record.output.get(PATH, "") if job.record is not None else ""
@@ -57,34 +57,34 @@ class Handovers:
         try:
             obj = await self._kube.get(path)
         except NotFound:
-            return HandedSeen(Handed.ABSENT, path, keep=template.keep)
+            return HandoverObservation(Handed.ABSENT, path, keep=template.keep)
         except KubeError as error:
-            return HandedSeen(Handed.UNKNOWN, path, str(error), template.keep)
+            return HandoverObservation(Handed.UNKNOWN, path, str(error), template.keep)
         state = state_of(obj, job.uid, template)
-        return HandedSeen(state, path, told(obj, template), template.keep)
+        return HandoverObservation(state, path, failure_message(obj, template), template.keep)
 
-    async def _make(self, job: Job, node: NodeSeen | None) -> JobActResult:
+    async def _make(self, job: Job, node: NodeObservation | None) -> JobActResult:
         made = self._rendered(job, node)
         if isinstance(made, str):
-            return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.REFUSED, error=made)
+            return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=made)
         try:
             await self._owned(made)
             await self._kube.create(made.collection, made.body)
         except AlreadyExists:
             return JobActResult(
-                JobAct.HAND_OVER, outcome=RequestOutcome.TAKEN
+                JobAct.START_HANDOVER, outcome=RequestOutcome.TAKEN
             )  # the next observation shows its owner
         except NotFound as error:
             why = f"{error}: is the kind installed, are the namespace and the owner there?"
-            return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.REFUSED, error=why)
+            return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=why)
         except Forbidden as error:
             why = f"{error}: give kubenode-remedy get, create and delete of it"
-            return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.REFUSED, error=why)
+            return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=why)
         except KubeError as error:
             final = error.status in (400, 422)
             outcome = RequestOutcome.REFUSED if final else RequestOutcome.UNCLEAR
-            return JobActResult(JobAct.HAND_OVER, outcome=outcome, error=str(error))
-        return JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.TAKEN)
+            return JobActResult(JobAct.START_HANDOVER, outcome=outcome, error=str(error))
+        return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.TAKEN)
 
     async def take_back(self, job: Job) -> JobActResult:
         """Delete what this job created, and no object of the same name that somebody
@@ -111,7 +111,7 @@ class Handovers:
         step = job.step.create_object if job.step is not None else None
         return self._templates.get(step.template) if step is not None else None
 
-    def _rendered(self, job: Job, node: NodeSeen | None) -> RenderedObject | str:
+    def _rendered(self, job: Job, node: NodeObservation | None) -> RenderedObject | str:
         """Render the step's object, or return why that is not possible."""
         template = self._template(job)
         if template is None:
@@ -154,14 +154,14 @@ def says(obj: Mapping[str, Any], sign: Says) -> bool:
     )
 
 
-def told(obj: Mapping[str, Any], template: ObjectTemplate) -> str:
+def failure_message(obj: Mapping[str, Any], template: ObjectTemplate) -> str:
     """Return the object's message about its failure, "" if there is none."""
     failed = template.failed_when.condition if template.failed_when is not None else None
-    found = (c for c in _conditions(obj) if failed is not None and c.get("type") == failed.type)
-    return next((str(c.get("message") or c.get("reason") or "") for c in found), "")
+    matching = (c for c in _conditions(obj) if failed is not None and c.get("type") == failed.type)
+    return next((str(c.get("message") or c.get("reason") or "") for c in matching), "")
 
 
 def _conditions(obj: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     status = obj.get("status")
-    found = status.get("conditions") if isinstance(status, Mapping) else None
-    return [c for c in found if isinstance(c, Mapping)] if isinstance(found, list) else []
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    return [c for c in conditions if isinstance(c, Mapping)] if isinstance(conditions, list) else []

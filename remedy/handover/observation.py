@@ -24,7 +24,7 @@ class Handed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HandedSeen:
+class HandoverObservation:
     """Observation of the object.
 
     path: of the object at the API server, "" if unknown

@@ -11,7 +11,7 @@ from typing import Any
 
 from kubenode.runtime.kube import paths
 from remedy.handover.settings import ObjectTemplate
-from remedy.job.model import Job, NodeSeen
+from remedy.job.model import Job, NodeObservation
 from remedy.notify.texts import BadTemplate, clean, compiled, rendered
 
 JOB_LABEL, UID = "kubenode.io/job", "kubenode.io/job-uid"
@@ -34,7 +34,7 @@ class RenderedObject:
     owner: str = ""
 
 
-def values(job: Job, node: NodeSeen | None) -> dict[str, Any]:
+def values(job: Job, node: NodeObservation | None) -> dict[str, Any]:
     """Return the values that templates may use. A node that is gone has neither labels nor a
     provider.
     """

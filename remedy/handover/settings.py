@@ -46,7 +46,7 @@ class Says(Model):
     phase: Word | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> "Says":
+    def _check_sign(self) -> "Says":
         if (self.condition is None) == (self.phase is None):
             raise refusal("not one sign: write either condition or phase")
         return self

@@ -129,7 +129,7 @@ class DeliveryEndpoints:
                 who = caller.name
                 raw = await read_body(request, longest)
                 began = self._clock.monotonic()
-                taken, told = await self._stored(read, request, raw, caller)
+                taken, reports = await self._stored(read, request, raw, caller)
             except DeliveryRefused as error:
                 return self._refusal(endpoint, who, error)
             except Exception as error:  # noqa: BLE001  every failure has its answer
@@ -137,7 +137,7 @@ class DeliveryEndpoints:
             self._metrics.seconds.observe(self._clock.monotonic() - began)
             self._metrics.deliveries.labels(endpoint).inc()
             self._note(endpoint, who, taken)
-            return JSONResponse(_answer(taken, told))
+            return JSONResponse(_answer(taken, reports))
 
         return take
 
@@ -176,8 +176,8 @@ class DeliveryEndpoints:
     ) -> tuple[Taken, ReportedEvents]:
         if not self._desk.ready:
             raise NotReady("the caches of nodes and events are being filled")
-        told = read(request, raw, caller)
-        return await self._desk.take(told), told
+        reports = read(request, raw, caller)
+        return await self._desk.take(reports), reports
 
     def _parsed(self, transport: str) -> Read:
         parse = PARSERS[transport]
@@ -190,10 +190,10 @@ class DeliveryEndpoints:
         """Parse a notification. It covers the whole account; events of other machines
         are ignored.
         """
-        told = PARSERS[alibaba_notification.TRANSPORT](json_of(raw), self._clock.now())
-        found = concerning(told, about_us(self._desk))
-        more = ("a machine that is no node of this cluster",) * found.foreign
-        return replace(found.told, ignored=(*told.ignored, *more))
+        reports = PARSERS[alibaba_notification.TRANSPORT](json_of(raw), self._clock.now())
+        selection = concerning(reports, about_us(self._desk))
+        more = ("a machine that is no node of this cluster",) * selection.foreign
+        return replace(selection.reports, ignored=(*reports.ignored, *more))
 
     def _of_agent(self, request: Request, raw: bytes, caller: DeliveryCaller) -> ReportedEvents:
         body = fields(json_of(raw), "")
@@ -207,8 +207,8 @@ class DeliveryEndpoints:
         if not node.resolved:
             # The Node may appear soon: the agent tries again.
             raise NotReady(node.text)
-        told = PARSERS[transport](body["payload"], self._clock.now())
-        return of_agent(told, caller.agent, transport, node, self._desk.index)
+        reports = PARSERS[transport](body["payload"], self._clock.now())
+        return of_agent(reports, caller.agent, transport, node, self._desk.index)
 
     def _refusal(self, endpoint: str, who: str, error: DeliveryRefused) -> Response:
         self._metrics.refusals.labels(endpoint, error.why).inc()
@@ -264,11 +264,11 @@ def _token(request: Request) -> str:
     return bearer_token(request.headers.get("authorization", ""))
 
 
-def _answer(taken: Taken, told: ReportedEvents) -> dict[str, Any]:
+def _answer(taken: Taken, reports: ReportedEvents) -> dict[str, Any]:
     return {
         "changed": taken.changed,
         "known": taken.known,
         "unresolved": taken.unresolved,
         "refused": list(taken.refused[:SHOWN]),
-        "ignored": list(told.ignored[:SHOWN]),
+        "ignored": list(reports.ignored[:SHOWN]),
     }

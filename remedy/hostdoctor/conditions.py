@@ -8,9 +8,9 @@ from remedy.hostdoctor.nodes import Resolution
 
 RESOLVED, ENDED = "Resolved", "Ended"
 """Types of conditions."""
-TOLD, LACKING, PAST, ADVICE = "Told", "NoLongerListed", "PastNotAfter", "Advisory"
+REPORTED, LACKING, PAST, ADVICE = "Told", "NoLongerListed", "PastNotAfter", "Advisory"
 """Reasons of the condition Ended."""
-NOT_TOLD, NODE_GONE, OPEN = "NotToldAnyMore", "NodeGone", "Open"
+NOT_REPORTED, NODE_GONE, OPEN = "NotToldAnyMore", "NodeGone", "Open"
 """Further reasons of the condition Ended."""
 
 

@@ -32,10 +32,10 @@ def cloud_events(headers: Mapping[str, str], raw: bytes) -> Any:
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind.startswith(BATCH):
-        found = json_of(raw)
-        if not isinstance(found, list):
+        events = json_of(raw)
+        if not isinstance(events, list):
             raise ParseError("body: is no JSON list; a batch of CloudEvents must be one")
-        return found
+        return events
     if kind.startswith(STRUCTURED):
         return json_of(raw)
     if "ce-specversion" in headers:

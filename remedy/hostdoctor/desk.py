@@ -96,22 +96,22 @@ class HostEventService:
         """Whether the caches that resolving an event needs are filled."""
         return self._nodes.synced.is_set() and self.events.synced.is_set()
 
-    async def take(self, told: ReportedEvents) -> Taken:
+    async def take(self, reports: ReportedEvents) -> Taken:
         """Store all events. Raises NotReady or KubeError: then the sender must repeat them."""
         if not self.ready:
             raise NotReady("the caches of nodes and events are being filled")
-        if self._waiting and self._waiting + len(told.events) > MOST_WAITING:
+        if self._waiting and self._waiting + len(reports.events) > MOST_WAITING:
             raise TooManyWaiting(f"{self._waiting} events wait to be stored")
-        self._waiting += len(told.events)
+        self._waiting += len(reports.events)
         self._metrics.waiting.set(self._waiting)
         try:
-            return await self._store(told)
+            return await self._store(reports)
         finally:
-            self._waiting -= len(told.events)
+            self._waiting -= len(reports.events)
             self._metrics.waiting.set(self._waiting)
 
-    async def _store(self, told: ReportedEvents) -> Taken:
-        self._metrics.ignored.inc(len(told.ignored))
+    async def _store(self, reports: ReportedEvents) -> Taken:
+        self._metrics.ignored.inc(len(reports.ignored))
         taken, names, failed = Taken(), set[str](), list[KubeError]()
         now = self._clock.now()
 
@@ -121,30 +121,32 @@ class HostEventService:
                 name = name_of(event)
                 names.add(name)
                 try:
-                    await self._one(name, event, told, now, taken)
+                    await self._store_event(name, event, reports, now, taken)
                 except Invalid as error:
                     self._refuse(name, event, error, taken)
                 except KubeError as error:
                     failed.append(error)
 
-        todo = iter(told.events)
+        todo = iter(reports.events)
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(WORKERS, len(told.events))):
+            for _ in range(min(WORKERS, len(reports.events))):
                 tasks.create_task(work(todo))
-        if told.complete and told.scope and not failed:
-            await self._end(told.scope, names, now, taken)
+        if reports.complete and reports.scope and not failed:
+            await self._end(reports.scope, names, now, taken)
         if failed:
             raise failed[0]
         return taken
 
-    async def _one(
-        self, name: str, event: Reported, told: ReportedEvents, now: datetime, taken: Taken
+    async def _store_event(
+        self, name: str, event: Reported, reports: ReportedEvents, now: datetime, taken: Taken
     ) -> None:
         node = self.index.resolve(event.host)
         before = self.writer.known(name)
         after = await self.writer.change(
             name,
-            lambda have: step(have, event, node, now, scope=told.scope, complete=told.complete),
+            lambda have: step(
+                have, event, node, now, scope=reports.scope, complete=reports.complete
+            ),
         )
         changed = after is not before
         taken.changed += changed

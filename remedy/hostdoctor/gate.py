@@ -104,13 +104,13 @@ class DeliveryAuthenticator:
         if len(token) > LONGEST_TOKEN:
             return None
         shown = token.encode(errors="replace")
-        found = None
+        caller = None
         for name, wanted in self._all():
             if hmac.compare_digest(shown, wanted):
-                found = found or DeliveryCaller(
+                caller = caller or DeliveryCaller(
                     f"token {name}", cloud=name if name in CLOUDS else ""
                 )
-        return found
+        return caller
 
     async def _serviced(self, token: str) -> DeliveryCaller | None:
         if (known := self._bearer(token)) is not None:
@@ -142,7 +142,7 @@ class DeliveryAuthenticator:
 
 def read_tokens(files: Sequence[Path]) -> Sequence[tuple[str, bytes]]:
     """Return file name and token of every line. Raises CallerUnverified."""
-    found = []
+    entries = []
     for path in files:
         try:
             lines = path.read_text().splitlines()
@@ -151,5 +151,5 @@ def read_tokens(files: Sequence[Path]) -> Sequence[tuple[str, bytes]]:
         for line in lines:
             # A short token could be guessed, and an empty one matches missing credentials.
             if len(token := line.strip()) >= SHORTEST_TOKEN:
-                found.append((path.name, token.encode()))
-    return found
+                entries.append((path.name, token.encode()))
+    return entries

@@ -22,9 +22,9 @@ from kubenode.api.v1alpha1.hostevent import (
 from remedy.hostdoctor.conditions import (
     ADVICE,
     NODE_GONE,
-    NOT_TOLD,
+    NOT_REPORTED,
     PAST,
-    TOLD,
+    REPORTED,
     ended,
     resolved,
 )
@@ -34,7 +34,7 @@ from remedy.hostdoctor.step import ADVICE_LASTS
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 from rules.leaves.alert import SILENCE
 
-KEPT = timedelta(hours=24)
+RETENTION = timedelta(hours=24)
 """Time for which a closed event is kept after it was last seen."""
 FORGOTTEN = timedelta(days=6)
 """Alertmanager repeats firing alerts at least every 5 days, since it forgets its notifications then
@@ -118,8 +118,10 @@ def _given(event: HostEvent, node: Resolution, now: datetime) -> HostEvent:
     )
     given = event.model_copy(update={"status": status})
     if event.spec.not_after is not None and event.spec.not_after <= now:
-        over = HostEventPhase.COMPLETED if _is_alert(event) else HostEventPhase.EXPIRED
-        given = ended(given, over, TOLD if _is_alert(event) else PAST, "its end is past", now)
+        end_phase = HostEventPhase.COMPLETED if _is_alert(event) else HostEventPhase.EXPIRED
+        given = ended(
+            given, end_phase, REPORTED if _is_alert(event) else PAST, "its end is past", now
+        )
     elif event.spec.not_before is not None and event.spec.not_before > now:
         status = status.model_copy(update={"phase": HostEventPhase.SCHEDULED})
         given = event.model_copy(update={"status": status})
@@ -131,7 +133,7 @@ def _expired(event: HostEvent, now: datetime, *, alerts_alive: bool) -> HostEven
         last = event.status.last_seen
         if alerts_alive and last is not None and now - last >= FORGOTTEN:
             text = f"Alertmanager lives and has not repeated it for {FORGOTTEN.days} days"
-            return ended(event, HostEventPhase.EXPIRED, NOT_TOLD, text, now)
+            return ended(event, HostEventPhase.EXPIRED, NOT_REPORTED, text, now)
         return event
     if event.spec.not_after is not None and event.spec.not_after <= now:
         return ended(event, HostEventPhase.EXPIRED, PAST, "its end is past", now)
@@ -164,9 +166,9 @@ def _closed(event: HostEvent) -> bool:
 
 
 def _gone_at(event: HostEvent) -> datetime:
-    heard = event.status.last_seen or event.metadata.creation_timestamp
-    assert heard is not None, "a stored object has been created"
-    return heard + KEPT
+    reported_at = event.status.last_seen or event.metadata.creation_timestamp
+    assert reported_at is not None, "a stored object has been created"
+    return reported_at + RETENTION
 
 
 def _is_alert(event: HostEvent) -> bool:

@@ -51,7 +51,7 @@ class ResolutionReason(StrEnum):
 
     RESOLVED = "Resolved"
     NO_HOST = "NoHost"
-    NOT_FOUND = "NotFound"
+    NO_NODE = "NotFound"
     AMBIGUOUS = "Ambiguous"
     OTHER_MACHINE = "OtherMachine"
 
@@ -174,25 +174,25 @@ class NodeIndex:
         """Return the Node of a machine, by its most reliable identifier; None is no machine."""
         if host is None:
             return NO_HOST
-        asked = list(tokens_of(host))
-        for token in asked:
+        identifiers = list(tokens_of(host))
+        for token in identifiers:
             names = self._names(token)
             if len(names) > 1:
                 few = ", ".join(sorted(names)[:3])
                 text = f"{token.kind} {token.value} is that of {len(names)} nodes: {few}"
                 return Resolution(ResolutionReason.AMBIGUOUS, text)
             for name in names:
-                return _fits(self._nodes[name], asked)
-        if not asked:
+                return _fits(self._nodes[name], identifiers)
+        if not identifiers:
             return NO_HOST
-        shown = ", ".join(f"{token.kind} {token.value}" for token in asked[:4])
-        return Resolution(ResolutionReason.NOT_FOUND, f"no node goes by {shown}")
+        shown = ", ".join(f"{token.kind} {token.value}" for token in identifiers[:4])
+        return Resolution(ResolutionReason.NO_NODE, f"no node goes by {shown}")
 
     def of_agent(self, agent: str) -> Resolution:
         """Return the one Node that names this agent as its own."""
         names = self._names(NodeIdentifier(IdentifierKind.AGENT, agent))
         if len(names) != 1:
-            why = ResolutionReason.AMBIGUOUS if names else ResolutionReason.NOT_FOUND
+            why = ResolutionReason.AMBIGUOUS if names else ResolutionReason.NO_NODE
             return Resolution(why, f"{len(names)} nodes have the agent {agent}")
         return _of(self._nodes[names[0]])
 
@@ -241,8 +241,8 @@ def tokens_of(host: ReportedHost) -> Iterator[NodeIdentifier]:
 def instance_of(text: str) -> str:
     """Return the cloud's instance ID, from the ID itself, a providerID or a resource ID."""
     text = text.strip().lower()
-    if found := _SCALE_SET.search(text):
-        return f"{found[1]}_{found[2]}"
+    if match := _SCALE_SET.search(text):
+        return f"{match[1]}_{match[2]}"
     last = text.rstrip("/").rpartition("/")[2]
     region, dot, instance = last.partition(".")
     return instance if dot and instance.startswith("i-") else last or region
@@ -309,12 +309,12 @@ def _owner(machine: MachineView) -> _MachineNode:
     return _MachineNode(machine.node_name, tuple(dict.fromkeys(tokens)))
 
 
-def _fits(known: _KnownNode, asked: list[NodeIdentifier]) -> Resolution:
+def _fits(known: _KnownNode, identifiers: list[NodeIdentifier]) -> Resolution:
     """Resolve to the Node, unless its providerID or instance shows that a name or address moved to
     it from another machine.
     """
     for kind in (IdentifierKind.PROVIDER, IdentifierKind.INSTANCE):
-        meant = {t.value for t in asked if t.kind is kind}
+        meant = {t.value for t in identifiers if t.kind is kind}
         has = {t.value for t in known.tokens if t.kind is kind}
         if meant and has and not meant & has:
             text = f"node {known.name} is {kind} {min(has)}, not {min(meant)}"

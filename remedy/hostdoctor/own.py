@@ -12,7 +12,7 @@ from remedy.hostdoctor.report import ReportedEvents, ReportedHost
 
 
 def of_agent(
-    told: ReportedEvents, agent: str, transport: str, node: Resolution, index: NodeIndex
+    reports: ReportedEvents, agent: str, transport: str, node: Resolution, index: NodeIndex
 ) -> ReportedEvents:
     """Return the reports about the agent's node. Those about another machine, or none, are ignored.
 
@@ -22,8 +22,8 @@ def of_agent(
     node: resolution of the agent's own node
     """
     own = host_of(node)
-    events, ignored = [], list(told.ignored)
-    for event in told.events:
+    events, ignored = [], list(reports.ignored)
+    for event in reports.events:
         if event.host is None:
             ignored.append(f"event {event.external_id}: is about no machine")
         elif event.host == ReportedHost() or index.is_of(node.name, event.host):
@@ -31,7 +31,7 @@ def of_agent(
         else:
             ignored.append(f"event {event.external_id}: is about another machine")
     scope = f"{AGENT_SCOPE}{agent}/{transport}"
-    return ReportedEvents(tuple(events), scope, told.complete, tuple(ignored))
+    return ReportedEvents(tuple(events), scope, reports.complete, tuple(ignored))
 
 
 def host_of(node: Resolution) -> ReportedHost:

@@ -82,60 +82,60 @@ def _noted(text: str) -> EventRecord:
         return EventRecord()
 
 
-def note(told: Reported, scope: str, before: EventRecord | None = None) -> EventRecord:
+def note(report: Reported, scope: str, before: EventRecord | None = None) -> EventRecord:
     """Return the record after a report. A later reporter adds a scope, and changes nothing else of
     `before`.
     """
-    scopes = (scope[:LONGEST_SCOPE],) if told.silent and scope else ()
+    scopes = (scope[:LONGEST_SCOPE],) if report.silent and scope else ()
     if before is not None and before != EventRecord():
         more = tuple(each for each in scopes if each not in before.scopes)
         return msgspec.structs.replace(
             before,
             scopes=(*before.scopes, *more)[:MOST_SCOPES],
-            silent=before.silent or told.silent,
+            silent=before.silent or report.silent,
         )
-    host = told.host or ReportedHost()
+    host = report.host or ReportedHost()
     names = (*host.names, *host.addresses)[:MOST_HINTS]
     return EventRecord(
         scopes=scopes,
-        silent=told.silent,
-        advisory=told.advisory,
-        begins=told.phase is None,
+        silent=report.silent,
+        advisory=report.advisory,
+        begins=report.phase is None,
         provider_id=host.provider_id[:LONGEST_HINT],
         instance=host.instance[:LONGEST_HINT],
         names=tuple(name[:LONGEST_HINT] for name in names),
     )
 
 
-def is_alert(told: Reported) -> bool:
+def is_alert(report: Reported) -> bool:
     """Report whether the event is an Alertmanager alert."""
-    return told.source is HostEventSource.ALERTMANAGER and told.class_ is HostEventClass.ALERT
+    return report.source is HostEventSource.ALERTMANAGER and report.class_ is HostEventClass.ALERT
 
 
-def fitted(told: Reported) -> Reported:
+def fitted(report: Reported) -> Reported:
     """Cut the report to what the API accepts and stores. An ID is hashed, not only cut: two events
     would become one.
 
     Times are kept in milliseconds: with more precision every repetition would look like a change.
     """
-    ident = told.external_id
+    ident = report.external_id
     if len(ident) > LONGEST_ID:
         digest = hashlib.sha256(ident.encode(errors="replace")).hexdigest()
         ident = f"{ident[: LONGEST_ID - 65]}/{digest}"
-    keys = [key for key in FIRST if key in told.attributes]
-    keys += [key for key in told.attributes if key not in FIRST]
-    attributes = {k: told.attributes[k][:LONGEST_ATTRIBUTE] for k in keys[:MOST_ATTRIBUTES]}
+    keys = [key for key in FIRST if key in report.attributes]
+    keys += [key for key in report.attributes if key not in FIRST]
+    attributes = {k: report.attributes[k][:LONGEST_ATTRIBUTE] for k in keys[:MOST_ATTRIBUTES]}
     return replace(
-        told,
+        report,
         external_id=ident,
         attributes=attributes,
-        message=told.message[:LONGEST_MESSAGE],
-        not_before=_as_kept(told.not_before),
-        not_after=_as_kept(told.not_after),
+        message=report.message[:LONGEST_MESSAGE],
+        not_before=_to_milliseconds(report.not_before),
+        not_after=_to_milliseconds(report.not_after),
     )
 
 
-def _as_kept(at: datetime | None) -> datetime | None:
+def _to_milliseconds(at: datetime | None) -> datetime | None:
     return None if at is None else at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
@@ -151,10 +151,10 @@ def machine_of(host: ReportedHost | None) -> str:
     return next((token.value for token in tokens_of(host)), "")
 
 
-def name_of(told: Reported) -> str:
+def name_of(report: Reported) -> str:
     """Return the object name, the same for every report of this event on this machine."""
-    machine = machine_of(told.host)
-    whole = "\0".join((told.source, told.external_id, machine))
+    machine = machine_of(report.host)
+    whole = "\0".join((report.source, report.external_id, machine))
     digest = hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:DIGEST]
     slug = _NOT_IN_NAMES.sub("-", machine.lower())[:MACHINE_LENGTH].strip("-")
-    return "-".join(part for part in (told.source.lower(), slug, digest) if part)
+    return "-".join(part for part in (report.source.lower(), slug, digest) if part)

@@ -21,7 +21,7 @@ from kubenode.api.v1alpha1.hostevent import (
 )
 from remedy.hostdoctor.conditions import (
     LACKING,
-    TOLD,
+    REPORTED,
     ended,
 )
 from remedy.hostdoctor.nodes import Resolution
@@ -32,7 +32,7 @@ from remedy.hostdoctor.record import (
     note_of,
 )
 from remedy.hostdoctor.report import Reported
-from remedy.hostdoctor.written import annotated, first, heard_now, written
+from remedy.hostdoctor.written import annotated, first, refresh_report_time, written
 
 LATE = timedelta(minutes=5)
 """A delivery about a firing that has ended may arrive this late. After that, the same start belongs
@@ -48,7 +48,7 @@ _RANK = {
 
 def step(
     event: HostEvent | None,
-    told: Reported,
+    report: Reported,
     node: Resolution,
     now: datetime,
     *,
@@ -56,29 +56,31 @@ def step(
     complete: bool = False,
 ) -> HostEvent:
     """Return the HostEvent after a report. `event` None: it is reported for the first time."""
-    told = fitted(told)
+    report = fitted(report)
     if event is None:
-        return first(told, node, phase_of(told, now), now, scope)
-    if is_alert(told):
-        return _alert(event, told, node, now, scope)
-    wanted = phase_of(told, now)
+        return first(report, node, phase_of(report, now), now, scope)
+    if is_alert(report):
+        return _alert(event, report, node, now, scope)
+    wanted = phase_of(report, now)
     have = event.status.phase
     alone = set(note_of(event).scopes) <= {scope}
-    if have is not None and not _moves(event, told, have, wanted, scope, listed=complete and alone):
-        return _heard(event, told, wanted, now, scope)
+    if have is not None and not _moves(
+        event, report, have, wanted, scope, listed=complete and alone
+    ):
+        return _touch(event, report, wanted, now, scope)
     fresh = have is None or (not have.open and wanted.open)
-    return written(event, told, node, wanted, now, scope, again=fresh)
+    return written(event, report, node, wanted, now, scope, again=fresh)
 
 
-def phase_of(told: Reported, now: datetime) -> HostEventPhase:
+def phase_of(report: Reported, now: datetime) -> HostEventPhase:
     """Return the phase that the report implies at `now`."""
-    if told.phase is not None and not told.phase.open:
-        return told.phase
-    if told.not_after is not None and told.not_after <= now:
+    if report.phase is not None and not report.phase.open:
+        return report.phase
+    if report.not_after is not None and report.not_after <= now:
         return HostEventPhase.EXPIRED
-    if told.phase is not None:
-        return told.phase
-    later = told.not_before is not None and told.not_before > now
+    if report.phase is not None:
+        return report.phase
+    later = report.not_before is not None and report.not_before > now
     return HostEventPhase.SCHEDULED if later else HostEventPhase.ACTIVE
 
 
@@ -86,17 +88,17 @@ def lacking(event: HostEvent, now: datetime, scope: str = "") -> HostEvent:
     """Return the event after a complete list without it: the list of `scope`, "" for the only one
     that reported it.
     """
-    phase, told = event.status.phase, note_of(event)
-    if phase is None or not phase.open or not told.silent:
+    phase, record = event.status.phase, note_of(event)
+    if phase is None or not phase.open or not record.silent:
         return event
-    left = tuple(each for each in told.scopes if scope and each != scope)
-    if scope and len(left) == len(told.scopes):
+    remaining = tuple(each for each in record.scopes if scope and each != scope)
+    if scope and len(remaining) == len(record.scopes):
         return event
-    if left:
-        return annotated(event, msgspec.structs.replace(told, scopes=left))
+    if remaining:
+        return annotated(event, msgspec.structs.replace(record, scopes=remaining))
     starts = event.spec.not_before
-    over = phase is HostEventPhase.ACTIVE or starts is None or starts <= now
-    end = HostEventPhase.COMPLETED if over else HostEventPhase.CANCELLED
+    has_begun = phase is HostEventPhase.ACTIVE or starts is None or starts <= now
+    end = HostEventPhase.COMPLETED if has_begun else HostEventPhase.CANCELLED
     return ended(event, end, LACKING, "its source lists it no more", now)
 
 
@@ -104,21 +106,21 @@ def lacking(event: HostEvent, now: datetime, scope: str = "") -> HostEvent:
 
 
 def _alert(
-    event: HostEvent, told: Reported, node: Resolution, now: datetime, scope: str
+    event: HostEvent, report: Reported, node: Resolution, now: datetime, scope: str
 ) -> HostEvent:
     """Return the alert after a report: spec.notBefore is the latest reported start, spec.notAfter
     the latest end.
     """
     start, end = event.spec.not_before, event.spec.not_after
     # An alert without a start continues, if it fires already.
-    starts = told.not_before or (start if start is not None and end is None else now)
-    ends = told.not_after
-    if told.phase is HostEventPhase.COMPLETED:
+    starts = report.not_before or (start if start is not None and end is None else now)
+    ends = report.not_after
+    if report.phase is HostEventPhase.COMPLETED:
         ends = ends or end or now  # without an end it has ended by now
         if (start is not None and ends < start) or (end is not None and ends <= end):
             return _finished(event, now)
-        latest = max((t for t in (start, told.not_before) if t is not None), default=None)
-        return written(event, told, node, HostEventPhase.COMPLETED, now, scope, start=latest)
+        latest = max((t for t in (start, report.not_before) if t is not None), default=None)
+        return written(event, report, node, HostEventPhase.COMPLETED, now, scope, start=latest)
     latest = starts if start is None else max(start, starts)
     if end is not None and starts <= end and not _resumed(event, now):
         return _finished(event, now)
@@ -127,14 +129,19 @@ def _alert(
         # A later start of a firing alert: it ended meanwhile without a report.
         again = latest != start
         return written(
-            event, told, node, HostEventPhase.ACTIVE, now, scope, again=again, start=latest
+            event, report, node, HostEventPhase.ACTIVE, now, scope, again=again, start=latest
         )
-    return written(event, told, node, HostEventPhase.ACTIVE, now, scope, again=True, start=latest)
+    return written(event, report, node, HostEventPhase.ACTIVE, now, scope, again=True, start=latest)
 
 
 def _resumed(event: HostEvent, now: datetime) -> bool:
-    phase, heard = event.status.phase, event.status.last_seen
-    return phase is not None and not phase.open and heard is not None and now - heard > LATE
+    phase, reported_at = event.status.phase, event.status.last_seen
+    return (
+        phase is not None
+        and not phase.open
+        and reported_at is not None
+        and now - reported_at > LATE
+    )
 
 
 def _finished(event: HostEvent, now: datetime) -> HostEvent:
@@ -143,7 +150,7 @@ def _finished(event: HostEvent, now: datetime) -> HostEvent:
     """
     phase = event.status.phase
     if event.spec.not_after is not None and (phase is None or phase.open):
-        return ended(event, HostEventPhase.COMPLETED, TOLD, "its source says so", now)
+        return ended(event, HostEventPhase.COMPLETED, REPORTED, "its source says so", now)
     return event
 
 
@@ -152,7 +159,7 @@ def _finished(event: HostEvent, now: datetime) -> HostEvent:
 
 def _moves(
     event: HostEvent,
-    told: Reported,
+    report: Reported,
     have: HostEventPhase,
     wanted: HostEventPhase,
     scope: str,
@@ -165,24 +172,24 @@ def _moves(
             return False
         if have is HostEventPhase.EXPIRED:
             # `wanted` is open: its end has moved. A report without an end proves nothing.
-            said = told.not_after is not None or (listed and told.phase is not None)
-            return said and not told.advisory
+            confirmed = report.not_after is not None or (listed and report.phase is not None)
+            return confirmed and not report.advisory
         return listed
     if not wanted.open or listed or _RANK[wanted] >= _RANK[have]:
         return True
-    if told.class_ is not event.spec.class_ and scope in (note_of(event).scope, ""):
+    if report.class_ is not event.spec.class_ and scope in (note_of(event).scope, ""):
         return True  # its source reuses the ID for another event
     before = event.spec.not_before
-    return told.not_before is not None and before is not None and told.not_before > before
+    return report.not_before is not None and before is not None and report.not_before > before
 
 
-def _heard(
-    event: HostEvent, told: Reported, wanted: HostEventPhase, now: datetime, scope: str
+def _touch(
+    event: HostEvent, report: Reported, wanted: HostEventPhase, now: datetime, scope: str
 ) -> HostEvent:
     """Return the event with only its further scopes and `lastSeen` updated."""
     have = event.status.phase
     if have is not None and have.open:
-        event = annotated(event, note(told, scope, note_of(event)))
+        event = annotated(event, note(report, scope, note_of(event)))
     elif wanted.open and have is not HostEventPhase.EXPIRED:
         return event
-    return heard_now(event, now)
+    return refresh_report_time(event, now)

@@ -28,11 +28,11 @@ class Sweep:
     def attach(self, queue: WorkQueue[str]) -> None:
         """Requeue events when an identifier of their machine resolves differently."""
 
-        def look(token: NodeIdentifier) -> None:
+        def requeue(token: NodeIdentifier) -> None:
             for name in self._desk.hinted(token):
                 queue.add(name)
 
-        self._desk.on_token = look  # type: ignore[method-assign]
+        self._desk.on_token = requeue  # type: ignore[method-assign]
 
     async def reconcile(self, name: str) -> Result:
         event = self._desk.writer.known(name)
@@ -71,7 +71,7 @@ class OpenEvents:
     def __init__(self, metrics: HostDoctorMetrics) -> None:
         self._metrics = metrics
         self._as: dict[str, tuple[str, str]] = {}
-        self._heard = 0.0
+        self._watchdog_at = 0.0
         for source in HostEventSource:
             metrics.open.labels(source)
         for why in ResolutionReason:
@@ -84,8 +84,8 @@ class OpenEvents:
         if new is None or new.status.phase is None or not new.status.phase.open:
             return
         if watchdogs(new) and new.status.last_seen is not None:
-            self._heard = max(self._heard, new.status.last_seen.timestamp())
-            self._metrics.watchdog.set(self._heard)
+            self._watchdog_at = max(self._watchdog_at, new.status.last_seen.timestamp())
+            self._metrics.watchdog.set(self._watchdog_at)
         resolved = next((c for c in new.status.conditions if c.type == "Resolved"), None)
         known = (
             resolved is not None

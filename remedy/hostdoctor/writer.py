@@ -103,11 +103,11 @@ class HostEventWriter:
     async def _read(self, name: str) -> HostEvent | None:
         self._written.pop(name, None)
         try:
-            found = await self._kube.get(paths.custom(PLURAL, name), HostEvent.from_server)
+            event = await self._kube.get(paths.custom(PLURAL, name), HostEvent.from_server)
         except NotFound:
             return None
-        self._remember(found)
-        return found
+        self._remember(event)
+        return event
 
     def _remember(self, event: HostEvent) -> None:
         have = self._events.get(event.metadata.name)

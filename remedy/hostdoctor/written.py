@@ -18,7 +18,7 @@ from remedy.hostdoctor.conditions import (
     ENDED,
     OPEN,
     PAST,
-    TOLD,
+    REPORTED,
     ended,
     of_node,
     with_condition,
@@ -36,20 +36,20 @@ from remedy.hostdoctor.record import (
 from remedy.hostdoctor.report import Reported
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 
-SEEN_EVERY = timedelta(minutes=5)
+REFRESH_EVERY = timedelta(minutes=5)
 """Shortest interval between two writes that only update `lastSeen`."""
 WATCHDOG_EVERY = timedelta(minutes=1)
 """The same for the Watchdog alert."""
 
 
 def first(
-    told: Reported, node: Resolution, phase: HostEventPhase, now: datetime, scope: str
+    report: Reported, node: Resolution, phase: HostEventPhase, now: datetime, scope: str
 ) -> HostEvent:
     """Build a new HostEvent. An alert that is over is stored too: its start may arrive after its
     end.
     """
-    before = told.not_before
-    if is_alert(told) and phase.open:
+    before = report.not_before
+    if is_alert(report) and phase.open:
         before = before or now
     status = HostEventStatus(
         phase=phase,
@@ -58,28 +58,28 @@ def first(
         seen=1,
         conditions=of_node([], node, now),
     )
-    meta = ObjectMeta(name=name_of(told), annotations={ANNOTATION: note(told, scope).encoded()})
+    meta = ObjectMeta(name=name_of(report), annotations={ANNOTATION: note(report, scope).encoded()})
     spec = HostEventSpec(
-        source=told.source,
-        external_id=told.external_id,
-        class_=told.class_,
-        severity=told.severity,
-        node=_node(told, node),
+        source=report.source,
+        external_id=report.external_id,
+        class_=report.class_,
+        severity=report.severity,
+        node=_node(report, node),
         not_before=before,
-        not_after=_end(told, phase, now),
-        attributes=dict(told.attributes),
-        message=told.message,
+        not_after=_end(report, phase, now),
+        attributes=dict(report.attributes),
+        message=report.message,
     )
     event = HostEvent(metadata=meta, spec=spec, status=status)
     if phase.open:
         return event
-    reason, text = _why(told, phase)
+    reason, text = _why(report, phase)
     return ended(event, phase, reason, text, now)
 
 
 def written(
     event: HostEvent,
-    told: Reported,
+    report: Reported,
     node: Resolution,
     phase: HostEventPhase,
     now: datetime,
@@ -95,29 +95,29 @@ def written(
     """
     before, have, noted = event.spec, event.status, note_of(event)
     changes: dict[str, Any] = {
-        "class_": told.class_,
-        "severity": told.severity,
-        "not_before": start or told.not_before or (now if is_alert(told) else None),
-        "not_after": _end(told, phase, now),
-        "attributes": dict(told.attributes),
-        "message": told.message,
+        "class_": report.class_,
+        "severity": report.severity,
+        "not_before": start or report.not_before or (now if is_alert(report) else None),
+        "not_after": _end(report, phase, now),
+        "attributes": dict(report.attributes),
+        "message": report.message,
     }
-    if is_alert(told) and not again:
+    if is_alert(report) and not again:
         # Texts of alerts hold ticking values: they are stored once for each firing.
         del changes["attributes"], changes["message"]
     elif noted.scope not in ("", scope):
         # Two sources that describe one event would overwrite each other forever.
-        changes = {"attributes": {**told.attributes, **before.attributes}}
+        changes = {"attributes": {**report.attributes, **before.attributes}}
         if len(changes["attributes"]) > MOST_ATTRIBUTES:
             changes = {}
     if node.resolved or not before.node.name:
-        changes["node"] = _node(told, node)
+        changes["node"] = _node(report, node)
     spec = before.model_copy(update=changes)
     conditions = have.conditions
     if node.resolved or not before.node.name:
         conditions = of_node(conditions, node, now)
     if not phase.open:
-        conditions = with_condition(conditions, ENDED, True, *_why(told, phase), now)
+        conditions = with_condition(conditions, ENDED, True, *_why(report, phase), now)
     elif any(c.type == ENDED for c in conditions):
         conditions = with_condition(conditions, ENDED, False, OPEN, "it is under way again", now)
     counted = have.seen + 1 if again and phase.open else max(have.seen, 1)
@@ -129,47 +129,47 @@ def written(
             "conditions": conditions,
         }
     )
-    event = annotated(event, note(told, scope, noted))
+    event = annotated(event, note(report, scope, noted))
     if spec == before and status == have:
-        return heard_now(event, now)
+        return refresh_report_time(event, now)
     status = status.model_copy(update={"last_seen": now})
     return event.model_copy(update={"spec": spec, "status": status})
 
 
-def annotated(event: HostEvent, told: EventRecord) -> HostEvent:
+def annotated(event: HostEvent, record: EventRecord) -> HostEvent:
     """Return the event with this record in its annotation."""
-    if told == note_of(event):
+    if record == note_of(event):
         return event
-    annotations = {**event.metadata.annotations, ANNOTATION: told.encoded()}
+    annotations = {**event.metadata.annotations, ANNOTATION: record.encoded()}
     meta = event.metadata.model_copy(update={"annotations": annotations})
     return event.model_copy(update={"metadata": meta})
 
 
-def _end(told: Reported, phase: HostEventPhase, now: datetime) -> datetime | None:
+def _end(report: Reported, phase: HostEventPhase, now: datetime) -> datetime | None:
     """Return `notAfter`; for an alert, the time at which it ended."""
-    if not is_alert(told):
-        return told.not_after
-    return None if phase.open else told.not_after or now
+    if not is_alert(report):
+        return report.not_after
+    return None if phase.open else report.not_after or now
 
 
-def heard_now(event: HostEvent, now: datetime) -> HostEvent:
+def refresh_report_time(event: HostEvent, now: datetime) -> HostEvent:
     """Return the event with `lastSeen` set to now, unless it is recent enough."""
     last = event.status.last_seen
     watchdog = event.spec.attributes.get(ALERT_NAME) == WATCHDOG
-    if last is not None and now - last < (WATCHDOG_EVERY if watchdog else SEEN_EVERY):
+    if last is not None and now - last < (WATCHDOG_EVERY if watchdog else REFRESH_EVERY):
         return event
     status = event.status.model_copy(update={"last_seen": now})
     return event.model_copy(update={"status": status})
 
 
-def _why(told: Reported, phase: HostEventPhase) -> tuple[str, str]:
-    if phase is HostEventPhase.EXPIRED and (told.phase is None or told.phase.open):
+def _why(report: Reported, phase: HostEventPhase) -> tuple[str, str]:
+    if phase is HostEventPhase.EXPIRED and (report.phase is None or report.phase.open):
         return PAST, "its end is past"
-    return TOLD, "its source says so"
+    return REPORTED, "its source says so"
 
 
-def _node(told: Reported, node: Resolution) -> HostEventNode:
-    given = told.host.provider_id if told.host is not None else ""
+def _node(report: Reported, node: Resolution) -> HostEventNode:
+    given = report.host.provider_id if report.host is not None else ""
     return HostEventNode(
         name=node.name, provider_id=(node.provider_id or given)[:512], uid=node.uid
     )

@@ -19,7 +19,7 @@ from rules.facts import Value
 
 log = logging.getLogger(__name__)
 
-OVER = frozenset({"Succeeded", "Failed"})
+ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 OVERDUE = timedelta(minutes=1)
 """A pod that still exists this long after the end of its grace period is stuck."""
 READY_PRODUCED: Mapping[str, tuple[str, ...]] = {
@@ -40,7 +40,7 @@ def ready(
     """Return the fields of the probe, from the Node and the pods that are bound to it."""
     conditions = node.get("status", {}).get("conditions", [])
     status = next((c["status"] for c in conditions if c.get("type") == "Ready"), "Unknown")
-    alive = [pod for pod in pods if pod.get("status", {}).get("phase") not in OVER]
+    alive = [pod for pod in pods if pod.get("status", {}).get("phase") not in ENDED_PHASES]
     return {
         "status": status,
         "statefulset_pods": any(_owner(pod) == "StatefulSet" for pod in alive),

@@ -69,8 +69,8 @@ def settled_at(probe: HostProbe, now: datetime) -> datetime | None:
     """
     answered, expires = probe.status.answered_at, probe.spec.expires_at
     if answered is not None:
-        asked = probe.metadata.creation_timestamp or answered
-        return min(max(answered, asked), expires, now)
+        created = probe.metadata.creation_timestamp or answered
+        return min(max(answered, created), expires, now)
     return expires if expires <= now else None
 
 

@@ -20,9 +20,9 @@ from kubenode.runtime.kube.errors import AlreadyExists, NotFound
 from kubenode.runtime.kube.informer import Informer
 from remedy.hostprobes.answer_writer import write
 from remedy.hostprobes.desk import ProbeResult, ProbeService
-from remedy.hostprobes.metrics import ANSWERED, ASKED, EXISTED, FAILED, SILENT, ProbeMetrics
+from remedy.hostprobes.metrics import ANSWERED, EXISTED, FAILED, SENT, SILENT, ProbeMetrics
 from remedy.hostprobes.schedule import (
-    KEPT,
+    RETENTION,
     SENTENCES,
     UNANSWERED,
     ProbePlan,
@@ -58,7 +58,7 @@ class Asker:
     metrics: ProbeMetrics
     desk: ProbeService
     _open: OpenQuestions = field(default_factory=OpenQuestions)
-    _kept_back: dict[str, frozenset[tuple[str, Wait]]] = field(default_factory=dict)
+    _waits: dict[str, frozenset[tuple[str, Wait]]] = field(default_factory=dict)
     _settled: set[str] = field(default_factory=set)
 
     def noticed(self, name: str, old: HostProbe | None, new: HostProbe | None) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Asker:
         return (name, *(part_of(new) if new is not None else ()))
 
     def forget(self, node: str) -> None:
-        self._kept_back.pop(node, None)
+        self._waits.pop(node, None)
 
     async def ask(
         self, node: str, agent: str, enforced: RulesByName, dry: RulesByName = NO_RULES
@@ -90,8 +90,8 @@ class Asker:
         now = self.clock.now()
         self._open.expire(now)
         first = await self._ask(node, agent, enforced, now, acts=True)
-        left = {name: rules for name, rules in dry.items() if name not in enforced}
-        second = await self._ask(node, agent, left, now, acts=False)
+        dry_only = {name: rules for name, rules in dry.items() if name not in enforced}
+        second = await self._ask(node, agent, dry_only, now, acts=False)
         self._tell(node, frozenset((*first.waits, *second.waits)))
         return min((at for at in (first.at, second.at) if at is not None), default=None)
 
@@ -102,7 +102,7 @@ class Asker:
             return ProbePlan()
         rules = {rule for needing in names.values() for rule in needing}
         shares = shares_of(self._zone(node), rules, enforced=acts)
-        found = plan(
+        probe_plan = plan(
             names,
             self.probes.by(NODE_INDEX, node),
             len(self._open),
@@ -110,9 +110,9 @@ class Asker:
             silent=self.desk.agent_is_silent(agent),
             room=self._open.room(shares),
         )
-        for kind in found.ask:
+        for kind in probe_plan.ask:
             await self._create(node, agent, kind, now, shares)
-        return found
+        return probe_plan
 
     def _zone(self, node: str) -> str:
         known = self.desk.nodes.get(node)
@@ -128,7 +128,7 @@ class Asker:
             return DONE
         now, end = self.clock.now(), probe.spec.expires_at
         self._count(probe, now)
-        removed_at = (probe.metadata.creation_timestamp or end) + KEPT
+        removed_at = (probe.metadata.creation_timestamp or end) + RETENTION
         if now >= removed_at:
             self.fence.check()
             with suppress(NotFound):
@@ -136,13 +136,13 @@ class Asker:
             return DONE
         if not is_open(probe, now):
             return Result(max(removed_at - now, timedelta(milliseconds=1)))
-        found = await self.desk.find(probe)
-        if isinstance(found, ProbeResult):
+        finding = await self.desk.find(probe)
+        if isinstance(finding, ProbeResult):
             self.fence.check()
-            await write(self.kube, probe, found.answer, found.error, self.clock.now())
-            found = None
-        left = end - self.clock.now()
-        wait = left if found is None else min(found, left)
+            await write(self.kube, probe, finding.answer, finding.error, self.clock.now())
+            finding = None
+        remaining = end - self.clock.now()
+        wait = remaining if finding is None else min(finding, remaining)
         return Result(max(wait, timedelta(milliseconds=1)))
 
     async def _create(
@@ -154,19 +154,19 @@ class Asker:
         self._open.add(name, now + UNANSWERED, shares)
         try:
             probe = await self.kube.create(paths.custom(PLURAL), made, decode=HostProbe.from_server)
-            self.metrics.probes.labels(ASKED).inc()
+            self.metrics.probes.labels(SENT).inc()
             await self.probes.wait_for(name, probe.metadata.resource_version)
         except AlreadyExists:
             self.metrics.probes.labels(EXISTED).inc()
 
     def _tell(self, node: str, waits: frozenset[tuple[str, Wait]]) -> None:
         """Count and log new waits: people should see that a limit is reached."""
-        for kind, why in waits - self._kept_back.get(node, frozenset()):
+        for kind, why in waits - self._waits.get(node, frozenset()):
             self.metrics.waits.labels(why).inc()
             if why in (Wait.NODE_LIMIT, Wait.LIMIT, Wait.SHARE):
                 extra = {"node": node, "probe": kind, "why": SENTENCES[why]}
                 log.warning("question to a host kept back", extra=extra)
-        self._kept_back[node] = waits
+        self._waits[node] = waits
 
     def _count(self, probe: HostProbe, now: datetime) -> None:
         if probe.metadata.name in self._settled or is_open(probe, now):

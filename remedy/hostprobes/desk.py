@@ -36,10 +36,10 @@ LATE = 10.5
 """Age in seconds at which the kubelet's renewal is late, however little."""
 PROVIDER_SECONDS = 15.0
 """Timeout of a provider's reading, in seconds."""
-LAST_WORDS = timedelta(seconds=8)
+WITNESS_TIMEOUT = timedelta(seconds=8)
 """After this the answers of the witnesses so far are enough; a peer tries for three seconds."""
 SOON = timedelta(seconds=1)
-WORDS = {
+CLOUD_STATES = {
     PowerState.ON: "running",
     PowerState.OFF: "stopped",
     PowerState.GONE: "absent",
@@ -47,7 +47,7 @@ WORDS = {
 """Values of `power.cloud_state`; every other state is `unknown`."""
 PRODUCED: Mapping[str, tuple[str, ...]] = {
     **READY_PRODUCED,
-    "power.cloud_state": (*WORDS.values(), "unknown"),
+    "power.cloud_state": (*CLOUD_STATES.values(), "unknown"),
     "host.agent": ("dead",),
     "peers.reachable": (),
 }
@@ -130,7 +130,7 @@ class ProbeService:
             return ProbeResult({}, str(error))
         except TimeoutError:
             return ProbeResult({}, f"{provider.name}: no answer within {PROVIDER_SECONDS:g} s")
-        return ProbeResult({"cloud_state": WORDS.get(power.state, "unknown")})
+        return ProbeResult({"cloud_state": CLOUD_STATES.get(power.state, "unknown")})
 
     def _host(self, probe: HostProbe) -> Finding:
         """Report a silent agent as dead. An agent that never existed is not dead: then the probe
@@ -144,19 +144,21 @@ class ProbeService:
         return max(timedelta(seconds=AGENT_SILENT - age), SOON)
 
     async def _peers(self, probe: HostProbe) -> Finding:
-        asked = self.probes.by(WITNESS_INDEX, probe.metadata.name)
-        if not asked and not self._silent(probe.spec.node_name):
+        sent = self.probes.by(WITNESS_INDEX, probe.metadata.name)
+        if not sent and not self._silent(probe.spec.node_name):
             return SOON  # no witness is asked while the host reports
-        if not asked:
+        if not sent:
             return await self._call_witnesses(probe)
         now = self.clock.now()
-        words = [witnesses.said(one) for one in asked]
-        waits = any(one.status.answered_at is None for one in asked)
-        if waits and now < asked_at(asked[0], now) + LAST_WORDS:
+        reached = [witnesses.read_reachability(each) for each in sent]
+        waits = any(each.status.answered_at is None for each in sent)
+        if waits and now < created_at(sent[0], now) + WITNESS_TIMEOUT:
             return SOON
-        answer = witnesses.verdict(words)
-        heard = f"{sum(word is not None for word in words)} of {len(words)} witnesses were heard"
-        return ProbeResult(answer, "" if answer else f"{heard}, and they do not decide it")
+        answer = witnesses.verdict(reached)
+        summary = (
+            f"{sum(word is not None for word in reached)} of {len(reached)} witnesses were heard"
+        )
+        return ProbeResult(answer, "" if answer else f"{summary}, and they do not decide it")
 
     def agent_is_silent(self, agent: str) -> bool:
         """Report whether the agent is known to be silent; an agent without a known age is not."""
@@ -197,5 +199,5 @@ class ProbeService:
             yield witnesses.Witness(name, agent_of(node), address, places)
 
 
-def asked_at(probe: HostProbe, now: datetime) -> datetime:
+def created_at(probe: HostProbe, now: datetime) -> datetime:
     return probe.metadata.creation_timestamp or now

@@ -4,8 +4,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from remedy.hostprobes.schedule import Wait
 
-ASKED, EXISTED, ANSWERED, FAILED, SILENT = "asked", "existed", "answered", "failed", "unanswered"
-OUTCOMES = (ASKED, EXISTED, ANSWERED, FAILED, SILENT)
+SENT, EXISTED, ANSWERED, FAILED, SILENT = "asked", "existed", "answered", "failed", "unanswered"
+OUTCOMES = (SENT, EXISTED, ANSWERED, FAILED, SILENT)
 
 
 class ProbeMetrics:

@@ -20,7 +20,7 @@ from rules.probes import PROBES
 
 UNANSWERED = timedelta(seconds=30)
 """A probe without an answer for this long leaves its fields unknown."""
-KEPT = timedelta(minutes=10)
+RETENTION = timedelta(minutes=10)
 """Time for which a probe is kept after it was sent."""
 MINUTE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(minutes=4)
@@ -84,7 +84,7 @@ def kinds(names: Iterable[str]) -> list[str]:
 
 def plan(
     names: Iterable[str],
-    asked: Collection[HostProbe],
+    probes: Collection[HostProbe],
     in_all: int,
     now: datetime,
     *,
@@ -94,17 +94,17 @@ def plan(
     """Plan the probes about one node.
 
     names: `probe.field` of what the rules need
-    asked: existing probes about the node
+    probes: existing probes about the node
     in_all: number of open probes about all nodes
     silent: whether the host's agent is known to be silent: only probes that others answer are sent
     room: how many more probes the node's shares allow
     """
-    open_here = sum(is_open(probe, now) for probe in asked)
+    open_here = sum(is_open(probe, now) for probe in probes)
     ask: list[str] = []
     waits: list[tuple[str, Wait]] = []
     times: list[datetime] = []
     for kind in kinds(names):
-        mine = [probe for probe in asked if str(probe.spec.name) == kind]
+        mine = [probe for probe in probes if str(probe.spec.name) == kind]
         if (pending := [p.spec.expires_at for p in mine if is_open(p, now)]) != []:
             waits.append((kind, Wait.OPEN))
             times.append(max(pending))
@@ -133,13 +133,13 @@ def is_open(probe: HostProbe, now: datetime) -> bool:
     return probe.status.answered_at is None and now < probe.spec.expires_at
 
 
-def due_at(asked: Sequence[HostProbe]) -> datetime | None:
+def due_at(probes: Sequence[HostProbe]) -> datetime | None:
     """Return when a probe may be sent again: in the next minute, later the longer it gets no
     answer.
     """
-    if not asked:
+    if not probes:
         return None
-    by_time = sorted(asked, key=lambda probe: probe.spec.expires_at, reverse=True)
+    by_time = sorted(probes, key=lambda probe: probe.spec.expires_at, reverse=True)
     silent = 0
     for probe in by_time:
         if probe.status.answered_at is not None:

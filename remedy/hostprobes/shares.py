@@ -29,8 +29,8 @@ def shares_of(zone: str, rules: Iterable[str], *, enforced: bool) -> Shares:
     """Return the shares of a probe. `rules` need it; `enforced`: at least one is in a mode that
     acts.
     """
-    found = {f"{ZONE}{zone}", *(f"{RULE}{rule}" for rule in rules)}
-    return frozenset(found if enforced else found | {DRY_RUN})
+    shares = {f"{ZONE}{zone}", *(f"{RULE}{rule}" for rule in rules)}
+    return frozenset(shares if enforced else shares | {DRY_RUN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class OpenQuestions:
         if DRY_RUN not in shares and zones and max(zones) < FEW:
             return max(0, min(FEW - max(zones), free))
         free -= RESERVED
-        return max(0, min((self._left(share, free) for share in shares), default=free))
+        return max(0, min((self._count_free(share, free) for share in shares), default=free))
 
-    def _left(self, share: str, free: int) -> int:
+    def _count_free(self, share: str, free: int) -> int:
         """Return how many more fit into one share; each one sent also reduces what is free."""
         if share == DRY_RUN:
             return (free - DRY_RUN_DIVISOR * self._of[share]) // (1 + DRY_RUN_DIVISOR)

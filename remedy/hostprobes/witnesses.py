@@ -48,8 +48,8 @@ class Witness:
 
 def address_of(node: Node) -> WitnessAddress | None:
     """Return where the node's kubelet listens; None for a node without an address."""
-    told = {a.type: a.address for a in reversed(node.status.addresses)}
-    host = told.get("InternalIP") or told.get("ExternalIP")
+    addresses = {a.type: a.address for a in reversed(node.status.addresses)}
+    host = addresses.get("InternalIP") or addresses.get("ExternalIP")
     if not host:
         return None
     endpoints = node.status.daemon_endpoints
@@ -93,14 +93,14 @@ def choose(target: Node, candidates: Iterable[Witness]) -> list[Witness]:
 
 
 def question(
-    asked: HostProbe, target: WitnessAddress, witness: Witness, control: WitnessAddress
+    probe: HostProbe, target: WitnessAddress, witness: Witness, control: WitnessAddress
 ) -> dict[str, Any]:
-    """Return the body of the create request. spec.nodeName is empty; only `asked` identifies the
+    """Return the body of the create request. spec.nodeName is empty; only `probe` identifies the
     node.
     """
-    name = f"{asked.metadata.name[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('.-')}"
+    name = f"{probe.metadata.name[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('.-')}"
     args = {
-        FOR: asked.metadata.name,
+        FOR: probe.metadata.name,
         "address": target.host,
         "port": str(target.port),
         "controlAddress": control.host,
@@ -114,19 +114,19 @@ def question(
             "agent": witness.agent,
             "name": str(ProbeName.PEERS),
             "args": args,
-            "expiresAt": format_time(asked.spec.expires_at),
+            "expiresAt": format_time(probe.spec.expires_at),
         },
     }
 
 
-def questions(asked: HostProbe, target: Node, witnesses: Sequence[Witness]) -> list[dict[str, Any]]:
+def questions(probe: HostProbe, target: Node, witnesses: Sequence[Witness]) -> list[dict[str, Any]]:
     """Return one probe for each witness; each must also reach the kubelet of the next witness."""
     address = address_of(target)
     if address is None or len(witnesses) < FEWEST:
         return []
     following = [*witnesses[1:], witnesses[0]]
     return [
-        question(asked, address, witness, control.address)
+        question(probe, address, witness, control.address)
         for witness, control in zip(witnesses, following, strict=True)
     ]
 
@@ -137,7 +137,7 @@ def part_of(probe: HostProbe) -> tuple[str, ...]:
     return () if name is None else (name,)
 
 
-def said(probe: HostProbe) -> bool | None:
+def read_reachability(probe: HostProbe) -> bool | None:
     """Return whether the witness reaches the host; None: no answer, or not reliable."""
     status = probe.status
     if status.answered_at is None or status.error:
@@ -148,9 +148,9 @@ def said(probe: HostProbe) -> bool | None:
     return False if reached is False and control is True else None
 
 
-def verdict(words: Iterable[bool | None]) -> Mapping[str, Value]:
+def verdict(reached: Iterable[bool | None]) -> Mapping[str, Value]:
     """Return the answer of the probe `peers`; empty if the witnesses do not decide it."""
-    given = [word for word in words if word is not None]
+    given = [word for word in reached if word is not None]
     yes = sum(given)
     if len(given) < FEWEST:
         return {}

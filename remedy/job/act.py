@@ -6,10 +6,10 @@ from typing import Protocol, assert_never
 from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen, Requested
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation, Requested
 from remedy.job.moves import needed
 from remedy.job.request_notes import to_note
-from remedy.plannedevents.observation import EventSeen, evacuation
+from remedy.plannedevents.observation import EventObservation, evacuation
 
 
 class Effects(Protocol):
@@ -20,7 +20,7 @@ class Effects(Protocol):
     async def delete(self, job: Job) -> None: ...
     async def cordon(self, job: Job) -> None: ...
     async def uncordon(self, job: Job) -> None: ...
-    async def take_over(self, job: Job) -> None:
+    async def adopt_cordon(self, job: Job) -> None:
         """Replace the superseded job's mark on the cordon by ours."""
         ...
 
@@ -37,22 +37,22 @@ class Effects(Protocol):
         """Set the step's annotation. Outcome REFUSED: rules may not set this key."""
         ...
 
-    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> JobActResult:
+    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
         """Send POWER_OFF, POWER_ON or RESET for the machine that the step's record names."""
         ...
 
     async def fence(self, job: Job) -> None: ...
     async def unfence(self, job: Job) -> None: ...
-    async def replace(self, job: Job, node: NodeSeen | None) -> JobActResult: ...
+    async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult: ...
     async def roll_back(self, job: Job) -> JobActResult:
         """Request the rollback of the component that the current step names."""
         ...
 
-    async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
+    async def approve_event(self, job: Job, observation: JobObservation) -> JobActResult:
         """Tell the provider that the planned event named in the step's record may start."""
         ...
 
-    async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
+    async def start_handover(self, job: Job, observation: JobObservation) -> JobActResult:
         """Call the receiver, or create the object, that the current step names."""
         ...
 
@@ -60,8 +60,8 @@ class Effects(Protocol):
         """Delete the objects that this job created for other systems."""
         ...
 
-    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
-        """Do DELETE_PODS, SURGE, UNSURGE or CHECKPOINT for the pods in `seen`."""
+    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
+        """Do DELETE_PODS, SURGE, UNSURGE or CHECKPOINT for the pods in `observation`."""
         ...
 
     async def protect(self, job: Job) -> None: ...
@@ -84,27 +84,27 @@ class PermitClient(Protocol):
 
 
 async def act(
-    job: Job, what: JobAct, seen: JobObservation, effects: Effects, leave: PermitClient
+    job: Job, what: JobAct, observation: JobObservation, effects: Effects, leave: PermitClient
 ) -> tuple[Job, JobActResult]:
     """Do the act; return its result and the job with the version that our own write produced."""
-    heard = JobActResult(what)
+    result = JobActResult(what)
     match what:
         case JobAct.NONE:
             pass
         case JobAct.ADD_FINALIZER:
-            return await effects.set_finalizer(job, True), heard
+            return await effects.set_finalizer(job, True), result
         case JobAct.REMOVE_FINALIZER:
-            return await effects.set_finalizer(job, False), heard
+            return await effects.set_finalizer(job, False), result
         case JobAct.NOTE_REQUEST:
             request = to_note(job)
-            return (job if request is None else await effects.note_request(job, request)), heard
+            return (job if request is None else await effects.note_request(job, request)), result
         case JobAct.ASK_PERMIT:
-            return job, _heard(what, await leave.ask(ask_for(job, seen.events)))
+            return job, _to_result(what, await leave.ask(ask_for(job, observation.events)))
         case JobAct.RENEW_PERMIT:
             permit = job.status.permit
             seconds = needed(job.step).total_seconds()
-            said = await leave.renew(permit.name, seconds) if permit else "no permit held"
-            return job, _heard(what, said)
+            answer = await leave.renew(permit.name, seconds) if permit else "no permit held"
+            return job, _to_result(what, answer)
         case JobAct.RELEASE_PERMIT:
             permit = job.status.permit
             return job, JobActResult(what, error=await leave.release(permit.name) if permit else "")
@@ -112,10 +112,12 @@ async def act(
             await effects.cordon(job)
         case JobAct.UNCORDON:
             await effects.uncordon(job)
-        case JobAct.TAKE_OVER:
-            await effects.take_over(job)
+        case JobAct.ADOPT_CORDON:
+            await effects.adopt_cordon(job)
         case JobAct.EVICT:
-            return job, await effects.evict(job, seen.pods.due if seen.pods is not None else ())
+            return job, await effects.evict(
+                job, observation.pods.due if observation.pods is not None else ()
+            )
         case JobAct.NOTIFY:
             return job, JobActResult(what, error=await effects.notify(job))
         case JobAct.LABEL:
@@ -125,37 +127,37 @@ async def act(
         case JobAct.DELETE:
             await effects.delete(job)
         case JobAct.POWER_OFF | JobAct.POWER_ON | JobAct.RESET:
-            return job, await effects.switch(job, what, seen.node)
+            return job, await effects.switch(job, what, observation.node)
         case JobAct.FENCE:
             await effects.fence(job)
         case JobAct.UNFENCE:
             await effects.unfence(job)
         case JobAct.DELETE_PODS | JobAct.SURGE | JobAct.UNSURGE | JobAct.CHECKPOINT:
-            return job, await effects.move(job, what, seen)
+            return job, await effects.move(job, what, observation)
         case JobAct.PROTECT:
             await effects.protect(job)
         case JobAct.UNPROTECT:
             await effects.unprotect(job)
         case JobAct.REPLACE:
-            return job, await effects.replace(job, seen.node)
+            return job, await effects.replace(job, observation.node)
         case JobAct.ROLL_BACK:
             return job, await effects.roll_back(job)
         case JobAct.APPROVE_EVENT:
-            return job, await effects.approve_event(job, seen)
-        case JobAct.HAND_OVER:
-            return job, await effects.hand_over(job, seen)
+            return job, await effects.approve_event(job, observation)
+        case JobAct.START_HANDOVER:
+            return job, await effects.start_handover(job, observation)
         case JobAct.TAKE_BACK:
             return job, await effects.take_back(job)
         case _:
             assert_never(what)
-    return job, heard
+    return job, result
 
 
-def _heard(what: JobAct, said: Verdict | str) -> JobActResult:
+def _to_result(what: JobAct, answer: Verdict | str) -> JobActResult:
     return (
-        JobActResult(what, error=said)
-        if isinstance(said, str)
-        else JobActResult(what, verdict=said)
+        JobActResult(what, error=answer)
+        if isinstance(answer, str)
+        else JobActResult(what, verdict=answer)
     )
 
 
@@ -164,7 +166,7 @@ def known(fact: TriggerFact) -> bool:
     return fact.value is not None
 
 
-def ask_for(job: Job, events: Sequence[EventSeen] = ()) -> Ask:
+def ask_for(job: Job, events: Sequence[EventObservation] = ()) -> Ask:
     """Build the request for a permit. It is the same for the same job and rung, so asking again
     returns the same permit.
 

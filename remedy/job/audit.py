@@ -20,13 +20,13 @@ DONE, FAILED, REFUSED, GRANTED = "Done", "Failed", "Refused", "Granted"
 BEGUN, UNKNOWN = "Begun", "Unknown"
 PODS_NAMED = 20
 """Most evicted pods that a line names."""
-SHORTEST_TOLD = 8
+OUTPUT_PREFIX = 8
 """Number of first characters by which a host's output is recognized in a sentence; shorter output
 is not treated as secret.
 """
 UNSIGNED = "nobody"
 """Name of the person where admission does not sign who cancels a job."""
-NOT_TOLD = "(what the host printed)"
+REDACTED = "(what the host printed)"
 """Replaces the output of a host in a sentence."""
 _OF_STATE = {
     StepState.RUNNING: BEGUN,
@@ -40,9 +40,9 @@ _OF_STATE = {
 
 @dataclass(slots=True)
 class Acting:
-    """Result of an act; the caller that does the act sets `heard`."""
+    """Result of an act; the caller that does the act sets `result`."""
 
-    heard: JobActResult | None = None
+    result: JobActResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class JobAudit:
         except BaseException as error:
             self._write(job, what, UNKNOWN, f"{type(error).__name__}: it may have happened")
             raise
-        outcome, why, after = _came_of(acting.heard)
+        outcome, why, after = _came_of(acting.result)
         if outcome != REFUSED:
             self._write(job, what, outcome, why, after=after)
 
@@ -153,26 +153,26 @@ def without_output(job: Job, text: str) -> str:
     """Return `text` up to the output of a host, which may hold a secret."""
     agent = job.status.agent
     for answer in agent.requests.values() if agent is not None else ():
-        printed = answer.output[:SHORTEST_TOLD]
-        if len(printed) == SHORTEST_TOLD and printed in text:
-            text = f"{text.partition(printed)[0]}{NOT_TOLD}"
+        printed = answer.output[:OUTPUT_PREFIX]
+        if len(printed) == OUTPUT_PREFIX and printed in text:
+            text = f"{text.partition(printed)[0]}{REDACTED}"
     return text
 
 
-def _came_of(heard: JobActResult | None) -> tuple[str, str, str]:
+def _came_of(result: JobActResult | None) -> tuple[str, str, str]:
     """Return the outcome, the reason and the new state, such as the permit's name."""
-    if heard is None:
+    if result is None:
         return DONE, "", ""
-    if heard.error:
-        return FAILED, heard.error, ""
-    if heard.verdict is not None:
-        if heard.verdict.allowed:
-            return GRANTED, "", heard.verdict.permit
-        return REFUSED, heard.verdict.message, str(heard.verdict.reason)
-    if heard.evicted:
-        more = len(heard.evicted) - PODS_NAMED
-        names = ", ".join(heard.evicted[:PODS_NAMED])
+    if result.error:
+        return FAILED, result.error, ""
+    if result.verdict is not None:
+        if result.verdict.allowed:
+            return GRANTED, "", result.verdict.permit
+        return REFUSED, result.verdict.message, str(result.verdict.reason)
+    if result.evicted:
+        more = len(result.evicted) - PODS_NAMED
+        names = ", ".join(result.evicted[:PODS_NAMED])
         return DONE, "", names + (f" and {more} more" if more > 0 else "")
-    if heard.blocked is not None:
-        return REFUSED, heard.blocked.message, heard.blocked.pod
+    if result.blocked is not None:
+        return REFUSED, result.blocked.message, result.blocked.pod
     return DONE, "", ""

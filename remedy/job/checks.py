@@ -19,7 +19,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, wait
 from remedy.job.records import FIRST_CHECK, ended, put
 from remedy.job.silence import of_step
@@ -33,7 +33,7 @@ UNKNOWN = frozenset({124, 127})
 """Exit codes of a check that timed out or could not run: its result is inconclusive."""
 
 
-def examined(job: Job, seen: JobObservation, since: datetime) -> Move | None:
+def examined(job: Job, observation: JobObservation, since: datetime) -> Move | None:
     """Request and evaluate the checks; None once every check requested at or after `since` has
     passed.
     """
@@ -42,8 +42,10 @@ def examined(job: Job, seen: JobObservation, since: datetime) -> Move | None:
     for n, check in enumerate(job.rung.verify.checks):
         record = _record(job, n)
         if record is None or record.asked_at is None or record.asked_at < since:
-            return _ask(job, seen)
-        if record.state is StepState.RUNNING and (after := _heard(job, seen, check, record)):
+            return _ask(job, observation)
+        if record.state is StepState.RUNNING and (
+            after := _evaluate_answer(job, observation, check, record)
+        ):
             return after, JobAct.NONE
     records = list(_records(job))
     if all(record.state is StepState.DONE for record in records):
@@ -51,7 +53,7 @@ def examined(job: Job, seen: JobObservation, since: datetime) -> Move | None:
     if any(record.state is StepState.RUNNING for record in records):
         return wait(job)
     again = ask_again_at(job)
-    return _ask(job, seen) if again is not None and seen.now >= again else wait(job)
+    return _ask(job, observation) if again is not None and observation.now >= again else wait(job)
 
 
 def ask_again_at(job: Job) -> datetime | None:
@@ -87,15 +89,15 @@ def _records(job: Job) -> Iterator[StepStatus]:
     return (r for r in job.status.steps if r.rung == job.status.rung and r.index >= FIRST_CHECK)
 
 
-def _ask(job: Job, seen: JobObservation) -> Move:
-    if seen.node is None or not seen.node.boot_id:
+def _ask(job: Job, observation: JobObservation) -> Move:
+    if observation.node is None or not observation.node.boot_id:
         return wait(job)  # an agent refuses a request without a boot ID
     for n, check in enumerate(job.rung.verify.checks):
-        job = put(job, _request(job, n, check, seen.node, seen.now))
+        job = put(job, _request(job, n, check, observation.node, observation.now))
     return job, JobAct.NONE
 
 
-def _request(job: Job, n: int, check: Step, node: NodeSeen, now: datetime) -> StepStatus:
+def _request(job: Job, n: int, check: Step, node: NodeObservation, now: datetime) -> StepStatus:
     old, rung = _record(job, n), job.status.rung
     attempts = (old.attempts if old is not None else 0) + 1
     return StepStatus(
@@ -113,12 +115,14 @@ def _request(job: Job, n: int, check: Step, node: NodeSeen, now: datetime) -> St
     )
 
 
-def _heard(job: Job, seen: JobObservation, check: Step, record: StepStatus) -> Job | None:
+def _evaluate_answer(
+    job: Job, observation: JobObservation, check: Step, record: StepStatus
+) -> Job | None:
     """Return the job with the outcome of a request; None: it is still pending."""
     given = job.status.agent.requests if job.status.agent is not None else {}
-    answer, now = given.get(record.request_id), seen.now
+    answer, now = given.get(record.request_id), observation.now
     if answer is None or answer.state is RequestState.RUNNING:
-        if not of_step(seen, record, (record.expires_at or now) + ANSWER_GRACE):
+        if not of_step(observation, record, (record.expires_at or now) + ANSWER_GRACE):
             return None
         why = f"agent {job.spec.agent} did not answer in time"
         return put(job, ended(record, now, StepState.FAILED, why))

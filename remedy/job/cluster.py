@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
 from kubenode.api.v1alpha1.ladder import AnnotateStep, LabelStep
 from kubenode.runtime.recorder import EventRecorder
 from remedy.handover.access import Handovers
-from remedy.handover.observation import HandedSeen
+from remedy.handover.observation import HandoverObservation
 from remedy.job.clockterm import ClockTerm
 from remedy.job.continuity import Hearing
 from remedy.job.events import JobEvent
@@ -20,7 +20,7 @@ from remedy.job.model import (
     JobAct,
     JobActResult,
     JobObservation,
-    NodeSeen,
+    NodeObservation,
     Pods,
     Requested,
 )
@@ -29,16 +29,16 @@ from remedy.job.notices import Notices
 from remedy.job.store import JobStore
 from remedy.noderecord.store import NodeRecords
 from remedy.plannedevents.access import EventAccess
-from remedy.plannedevents.observation import EventSeen
+from remedy.plannedevents.observation import EventObservation
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
-from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
 from remedy.power.replacer import Replacing
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
 from remedy.rollback.access import Rollbacks
-from remedy.rollback.observation import RollbackSeen
+from remedy.rollback.observation import RollbackObservation
 from rules.nodekeys import NodeKeys
 from rules.sources import HOST_EVENTS
 
@@ -83,7 +83,7 @@ class ClusterWorld:
     def clock_since(self) -> datetime:
         return self.term.since()
 
-    async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
+    async def node(self, job: Job, *, live: bool) -> NodeObservation | None:
         return await self.nodes.read(job, live=live)
 
     async def fault(self, job: Job) -> FaultAssessment:
@@ -96,10 +96,10 @@ class ClusterWorld:
             return None
 
     async def pods(self, job: Job) -> Pods:
-        return await self.pod_access.left(job)
+        return await self.pod_access.plan_drain(job)
 
     def stronger(self, job: Job) -> str:
-        return self.superseding.over(job.name)
+        return self.superseding.find_rule(job.name)
 
     def successor(self, job: Job) -> Job | None:
         return self.store.successor(job)
@@ -107,20 +107,20 @@ class ClusterWorld:
     async def unavailable(self, job: Job, now: datetime) -> timedelta:
         return await self.pod_access.unavailable(job, now)
 
-    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
+    async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         return await self.power_access.power(job, node)
 
-    async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
-        return await self.replacing_access.seen(job, node)
+    async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
+        return await self.replacing_access.observe(job, node)
 
-    async def rollback(self, job: Job) -> RollbackSeen:
-        return await self.rollbacks.seen(job)
+    async def rollback(self, job: Job) -> RollbackObservation:
+        return await self.rollbacks.observe(job)
 
-    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+    async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         return await self.event_access.planned(job, node)
 
-    async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
-        return await self.handovers.seen(job, node)
+    async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
+        return await self.handovers.observe(job, node)
 
     def booted_at(self, job: Job) -> datetime | None:
         """Return the later of the boot time by the Node, as rules use it, and the one
@@ -171,8 +171,8 @@ class ClusterEffects:
     async def uncordon(self, job: Job) -> None:
         await self.nodes.uncordon(job)
 
-    async def take_over(self, job: Job) -> None:
-        await self.nodes.take_over(job)
+    async def adopt_cordon(self, job: Job) -> None:
+        await self.nodes.adopt_cordon(job)
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
         return await self.pod_access.evict(job, pods)
@@ -201,7 +201,7 @@ class ClusterEffects:
         await self.nodes.set(job, field, step.key, step.value)
         return JobActResult(act)
 
-    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> JobActResult:
+    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
         return await self.power_access.switch(job, what, node)
 
     async def fence(self, job: Job) -> None:
@@ -210,23 +210,23 @@ class ClusterEffects:
     async def unfence(self, job: Job) -> None:
         await self.fencing.unfence(job)
 
-    async def replace(self, job: Job, node: NodeSeen | None) -> JobActResult:
+    async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult:
         return await self.replacing_access.ask(job, node)
 
     async def roll_back(self, job: Job) -> JobActResult:
         return await self.rollbacks.ask(job)
 
-    async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
-        return await self.event_access.approve(job, seen)
+    async def approve_event(self, job: Job, observation: JobObservation) -> JobActResult:
+        return await self.event_access.approve(job, observation)
 
-    async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
-        return await self.handovers.hand_over(job, seen)
+    async def start_handover(self, job: Job, observation: JobObservation) -> JobActResult:
+        return await self.handovers.start_handover(job, observation)
 
     async def take_back(self, job: Job) -> JobActResult:
         return await self.handovers.take_back(job)
 
-    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
-        return await self.pod_access.move(job, what, seen)
+    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
+        return await self.pod_access.move(job, what, observation)
 
     async def protect(self, job: Job) -> None:
         await self.nodes.protect(job)

@@ -5,39 +5,43 @@ from remedy.job.decisions import answered
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import Move, closed, wait
 from remedy.job.permits import released
-from remedy.job.supersession import handing_over
+from remedy.job.supersession import await_successor
 from remedy.job.undo import forget, undo
 
 
-def undoing(job: Job, seen: JobObservation, ending: CloseReason) -> Move:
+def undoing(job: Job, observation: JobObservation, ending: CloseReason) -> Move:
     """Undo the job's own changes in the fixed order of remedy.job.undo, release the permit, then
     close.
     """
-    if (left := handing_over(job, seen) or undo(job, seen)) is not None:
-        return left
+    if (move := await_successor(job, observation) or undo(job, observation)) is not None:
+        return move
     if job.status.permit is not None:
-        job, act = released(job, seen)
+        job, act = released(job, observation)
         if act is not JobAct.NONE:
             return job, act
-    return closed(forget(job), seen.now, ending)
+    return closed(forget(job), observation.now, ending)
 
 
-def afterwards(job: Job, seen: JobObservation) -> Move:
+def afterwards(job: Job, observation: JobObservation) -> Move:
     """Remove the finalizer of a closed job once the node record holds what counts, and delete the
     job after its TTL. A job of a rule in DryRun, from earlier versions, and a job beyond the newest
     of its node are deleted at once.
     """
-    if not seen.recorded:
+    if not observation.recorded:
         return wait(job)
     if job.finalizer:
         return job, JobAct.REMOVE_FINALIZER
-    if (said := answered(job, seen)) is not None:
-        return said
+    if (move := answered(job, observation)) is not None:
+        return move
     ended = job.status.timeline.closed
     if job.deleting or ended is None:
         return wait(job)
     of_a_rule = job.phase is JobPhase.SHADOWED and job.spec.remedier is not None
-    if of_a_rule or seen.outnumbered or seen.now >= ended + job.spec.ttl_after_finished:
+    if (
+        of_a_rule
+        or observation.outnumbered
+        or observation.now >= ended + job.spec.ttl_after_finished
+    ):
         return job, JobAct.DELETE
     return wait(job)
 

@@ -35,6 +35,6 @@ class Hearing:
         needed = [cache.hearing_since() for cache in self._caches]
         if any(at is None for at in needed):
             return None
-        told = [*needed, *(witness.hearing_since() for witness in self._witnesses)]
-        last = max(at for at in told if at is not None)
+        starts = [*needed, *(witness.hearing_since() for witness in self._witnesses)]
+        last = max(at for at in starts if at is not None)
         return self._clock.now() - timedelta(seconds=self._clock.monotonic() - last)

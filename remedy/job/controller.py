@@ -22,13 +22,13 @@ from kubenode.runtime.fence import Fence
 from remedy.job import traces
 from remedy.job.act import Effects, PermitClient, act
 from remedy.job.audit import JobAudit
-from remedy.job.events import JobEvent, told
+from remedy.job.events import JobEvent, build_event
 from remedy.job.metrics import JobMetrics
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation
 from remedy.job.observe import JobReader, observe
 from remedy.job.step import step
 from remedy.job.unsent_requests import Unasked
-from remedy.job.wake import look_again_at
+from remedy.job.wake import requeue_at
 from remedy.power.observation import RequestOutcome
 
 log = logging.getLogger(__name__)
@@ -37,11 +37,11 @@ ROUNDS = 24
 """More changes than one run of a job can have; the rest waits for the next run."""
 AGAIN = Result(requeue_after=timedelta(milliseconds=50))
 """Result of a run that used up its rounds."""
-GIVE_WAY = Result(requeue_after=timedelta(milliseconds=250))
+WAIT_FOR_OTHERS = Result(requeue_after=timedelta(milliseconds=250))
 """Result of a new job that waits while other jobs are created."""
 UNWRITTEN = frozenset({JobAct.ASK_PERMIT, JobAct.RENEW_PERMIT, JobAct.RELEASE_PERMIT})
 """Acts that may precede the write of the change that led to them."""
-LONGEST_WAY = timedelta(seconds=5)
+LONGEST_WAIT = timedelta(seconds=5)
 """Longest time for which a new job waits for the creation of other jobs."""
 
 
@@ -108,19 +108,19 @@ class JobController:
         if job is None:
             self.unasked.forget(key)
             return DONE
-        new = job.phase is JobPhase.PENDING and self.clock.now() - job.created < LONGEST_WAY
+        new = job.phase is JobPhase.PENDING and self.clock.now() - job.created < LONGEST_WAIT
         if new and self.busy():
-            return GIVE_WAY
-        first, draft, heard = job, _Draft(), None
+            return WAIT_FOR_OTHERS
+        first, draft, result = job, _Draft(), None
         for _ in range(ROUNDS):
             unasked = self.unasked.holds(job)
             now = self.clock.now()
-            seen = await observe(job, self.world, now, heard, woken=woken, unasked=unasked)
-            after, what = step(job, seen)
+            observation = await observe(job, self.world, now, result, woken=woken, unasked=unasked)
+            after, what = step(job, observation)
             if after != job:
                 draft.moves.append((job, after))
-                waits = _refused(after, heard)
-                job, heard = after, None
+                waits = _refused(after, result)
+                job, result = after, None
                 if waits:
                     break
                 if job.in_flight:
@@ -130,7 +130,7 @@ class JobController:
             elif draft.moves and what not in UNWRITTEN:
                 job = await self.save(job, draft)  # and observe once more, right before the act
             else:
-                job, heard = await self.do(job, what, seen)
+                job, result = await self.do(job, what, observation)
         else:
             job = await self.save(job, draft)
             await self.jobs.settled(job)
@@ -143,7 +143,7 @@ class JobController:
             return DONE
         if job is not first:
             await self.jobs.settled(job)
-        at = look_again_at(job, seen)
+        at = requeue_at(job, observation)
         return DONE if at is None else Result(max(at - self.clock.now(), timedelta(0)))
 
     async def save(self, job: Job, draft: "_Draft") -> Job:
@@ -164,7 +164,7 @@ class JobController:
         self.metrics.changed(before, after)
         self.audit.saved(before, after)
         traces.saved(before, after, self.clock)
-        if (event := told(before, after)) is not None:
+        if (event := build_event(before, after)) is not None:
             await self.recorder.emit(after, event)
         if after.phase is not before.phase:
             log.info(
@@ -178,21 +178,27 @@ class JobController:
                 },
             )
 
-    async def do(self, job: Job, what: JobAct, seen: JobObservation) -> tuple[Job, JobActResult]:
+    async def do(
+        self, job: Job, what: JobAct, observation: JobObservation
+    ) -> tuple[Job, JobActResult]:
         """Do one act; return the job with its new version and the result."""
         self.fence.check()
         self.metrics.acts.labels(what).inc()
         unasked = self.unasked.holds(job)
         self.unasked.acting(job, what)
         with self.audit.acting(job, what) as acting, traces.acting(job, what, self.clock) as doing:
-            job, acting.heard = await act(job, what, seen, self.effects, self.leave)
-            traces.heard(doing, acting.heard)
-        if unasked and acting.heard.outcome is RequestOutcome.HELD:
-            self.unasked.not_asked(job)
-        return job, acting.heard
+            job, acting.result = await act(job, what, observation, self.effects, self.leave)
+            traces.add_result(doing, acting.result)
+        if unasked and acting.result.outcome is RequestOutcome.PREVENTED:
+            self.unasked.mark_unsent(job)
+        return job, acting.result
 
 
-def _refused(after: Job, heard: JobActResult | None) -> bool:
+def _refused(after: Job, result: JobActResult | None) -> bool:
     """Report whether Kube Defender's refusal has just become a hold: the run can only wait."""
-    asked = heard is not None and heard.act is JobAct.ASK_PERMIT
-    return asked and after.phase is JobPhase.AWAITING_PERMIT and after.status.hold is not None
+    is_permit_answer = result is not None and result.act is JobAct.ASK_PERMIT
+    return (
+        is_permit_answer
+        and after.phase is JobPhase.AWAITING_PERMIT
+        and after.status.hold is not None
+    )

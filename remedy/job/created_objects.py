@@ -12,17 +12,17 @@ YES = "yes"
 
 def handed(job: Job) -> list[str]:
     """Return paths of objects that may exist, are ours and must not stay."""
-    return [r.output[PATH] for r in job.status.steps if _left(r)]
+    return [r.output[PATH] for r in job.status.steps if _is_outstanding(r)]
 
 
-def _left(record: StepStatus) -> bool:
+def _is_outstanding(record: StepStatus) -> bool:
     return PATH in record.output and TAKEN_BACK not in record.output
 
 
 def taken_back(job: Job) -> Job:
     """Record that all objects of this job are deleted."""
     steps = [
-        r.model_copy(update={"output": {**r.output, TAKEN_BACK: YES}}) if _left(r) else r
+        r.model_copy(update={"output": {**r.output, TAKEN_BACK: YES}}) if _is_outstanding(r) else r
         for r in job.status.steps
     ]
     return job.having(steps=steps)

@@ -14,9 +14,11 @@ from remedy.job.model import Job, JobObservation
 from remedy.job.records import begun
 from rules.truth import Truth
 
-LOOKS = frozenset({"collect", "notify", "label", "annotate", "wait", "waitForApproval", "uncordon"})
+HARMLESS = frozenset(
+    {"collect", "notify", "label", "annotate", "wait", "waitForApproval", "uncordon"}
+)
 """Steps that change nothing on the host and leave nothing under way, however they ended."""
-WHOLE = LOOKS | {"cordon", "migrate", "reboot", "powerCycle", "powerOn"}
+WHOLE = HARMLESS | {"cordon", "migrate", "reboot", "powerCycle", "powerOn"}
 """Steps that need no later step once they are done: the job itself removes a cordon, and a boot
 restarts everything on the host. The others do: powerOff, fence and replace leave a machine off or
 gone, rollbackComponent changes what a later restart loads.
@@ -43,16 +45,16 @@ SPARED = "not needed: the fault is gone, proven by reports made since the last a
 """Message of a skipped step."""
 
 
-def spared(job: Job, seen: JobObservation) -> bool:
+def spared(job: Job, observation: JobObservation) -> bool:
     """Report whether the current step is skipped: it disrupts, and has done nothing yet."""
-    step, record = job.step, job.under_way
+    step, record = job.step, job.running_record
     if step is None or step.disruption is Disruption.NONE or not begun(job):
         return False
     if record is not None and not _untouched(step, record):
         return False
     if any(r.state is StepState.SKIPPED for r in _records(job)):
         return True
-    gone = seen.fresh and seen.fault.gone is Truth.TRUE
+    gone = observation.fresh and observation.fault.gone is Truth.TRUE
     return gone and not job.rung.verify.checks and _complete(job)
 
 
@@ -62,16 +64,16 @@ def _complete(job: Job) -> bool:
     """
     steps = job.rung.steps
     return not any(step.name in OTHERS for step in steps) and all(
-        _left_nothing(steps[record.index], record) for record in _records(job)
+        _needs_no_more(steps[record.index], record) for record in _records(job)
     )
 
 
-def _left_nothing(step: Step, record: StepStatus) -> bool:
+def _needs_no_more(step: Step, record: StepStatus) -> bool:
     """Report whether the step needs no later step. A waiting record is from an earlier round of the
     rung, and what it did is done.
     """
     if record.state is StepState.FAILED:
-        return step.name in LOOKS or _only_looks(step)
+        return step.name in HARMLESS or _is_check(step)
     return whole(step)
 
 
@@ -88,7 +90,7 @@ def whole(step: Step) -> bool:
     return step.name in WHOLE
 
 
-def _only_looks(step: Step) -> bool:
+def _is_check(step: Step) -> bool:
     """Report whether the step is an agent's check."""
     return step.agent is not None and step.agent.action is AgentAction.RUN_CHECK
 

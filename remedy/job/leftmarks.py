@@ -31,7 +31,7 @@ def owners(node: Node) -> set[str]:
     return {set_by(annotations), annotations.get(CORDONED_BY, "")} - {""}
 
 
-class LeftMarks:
+class AbandonedMarks:
     """Reconciles nodes that carry marks of jobs that no longer exist."""
 
     def __init__(
@@ -58,9 +58,9 @@ class LeftMarks:
             return DONE
         now, waits = self._clock.monotonic(), 0.0
         for job in sorted(self._vanished(node)):
-            left = self._missing.setdefault(job, now) + GONE.total_seconds() - now
-            if left > 0:
-                waits = max(waits, left)
+            remaining = self._missing.setdefault(job, now) + GONE.total_seconds() - now
+            if remaining > 0:
+                waits = max(waits, remaining)
                 continue
             self._fence.check()
             await self._patch(node, job)

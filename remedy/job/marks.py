@@ -8,7 +8,7 @@ removes only those.
 from collections.abc import Mapping
 
 from kubenode.api.v1alpha1 import Disruption
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 
 PROTECTED_BY = "kubenode.io/protected-by"
 """Annotation on a Node, `job key,key`: the job and the autoscaler annotations that it set."""
@@ -57,11 +57,13 @@ def removed(annotations: Mapping[str, str], job: str) -> dict[str, str | None]:
     return dict.fromkeys([*ours(annotations, job), PROTECTED_BY])
 
 
-def protect(job: Job, seen: JobObservation, node: NodeSeen) -> tuple[Job, JobAct] | None:
+def protect(
+    job: Job, observation: JobObservation, node: NodeObservation
+) -> tuple[Job, JobAct] | None:
     """Set the annotations before a rung of class Pods or Node begins; None when that is done."""
-    if job.disruption not in CLASSES or seen.node is None:
+    if job.disruption not in CLASSES or observation.node is None:
         return None
-    tried = seen.heard is not None and seen.heard.act is JobAct.PROTECT
+    tried = observation.act_result is not None and observation.act_result.act is JobAct.PROTECT
     if tried or not (added(node.annotations, job.mark) or _unowned(job, node)):
         return None
     if not job.status.owned.scale_down_disabled:
@@ -72,11 +74,11 @@ def protect(job: Job, seen: JobObservation, node: NodeSeen) -> tuple[Job, JobAct
     return job, JobAct.PROTECT
 
 
-def _unowned(job: Job, node: NodeSeen) -> bool:
+def _unowned(job: Job, node: NodeObservation) -> bool:
     """Report whether our annotations are on the node, and the status that said so was removed."""
     return there(job, node) and not job.status.owned.scale_down_disabled
 
 
-def there(job: Job, node: NodeSeen | None) -> bool:
+def there(job: Job, node: NodeObservation | None) -> bool:
     """Report whether annotations of this job are on its node."""
     return node is not None and set_by(node.annotations) == job.mark

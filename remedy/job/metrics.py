@@ -58,7 +58,7 @@ class JobMetrics:
             self.holds.labels(_label(new.reason)).inc()
 
 
-class HeldJobsCollector(Collector):
+class HoldCollector(Collector):
     """Collects how long jobs that cordoned their nodes have been on hold, read when the page is
     requested.
     """
@@ -76,14 +76,14 @@ class HeldJobsCollector(Collector):
             seconds = (now - (status.hold.since or now)).total_seconds()
             reason = _label(status.hold.reason)
             oldest[reason] = max(oldest[reason], seconds)
-        found = GaugeMetricFamily(
+        family = GaugeMetricFamily(
             "kubenode_job_held_oldest_seconds",
             "For how long a job with its cordon on its node waits at most, by why it waits now.",
             labels=["reason"],
         )
         for reason, seconds in oldest.items():
-            found.add_metric([reason], seconds)
-        yield found
+            family.add_metric([reason], seconds)
+        yield family
 
 
 def _label(reason: str) -> str:

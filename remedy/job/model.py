@@ -35,10 +35,10 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from kubenode.runtime.drain.observation import Blocked as Blocked
 from kubenode.runtime.drain.observation import Pods as Pods
 from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
-from remedy.handover.observation import HandedSeen
-from remedy.plannedevents.observation import EventSeen
-from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
-from remedy.rollback.observation import RollbackSeen
+from remedy.handover.observation import HandoverObservation
+from remedy.plannedevents.observation import EventObservation
+from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
+from remedy.rollback.observation import RollbackObservation
 from rules.history import DAWN
 from rules.truth import Truth
 
@@ -75,7 +75,7 @@ class JobAct(StrEnum):
     RELEASE_PERMIT = "ReleasePermit"
     CORDON = "Cordon"
     UNCORDON = "Uncordon"
-    TAKE_OVER = "TakeOver"
+    ADOPT_CORDON = "TakeOver"
     EVICT = "Evict"
     NOTIFY = "Notify"
     LABEL = "Label"
@@ -89,7 +89,7 @@ class JobAct(StrEnum):
     REPLACE = "Replace"
     ROLL_BACK = "RollBack"
     APPROVE_EVENT = "ApproveEvent"
-    HAND_OVER = "HandOver"
+    START_HANDOVER = "HandOver"
     TAKE_BACK = "TakeBack"
     DELETE_PODS = "DeletePods"
     SURGE = "Surge"
@@ -142,10 +142,10 @@ class CloseReason(StrEnum):
         deleted or waited too long for approval, a person decided, or its checks passed while the
         evidence stayed.
         """
-        return self not in _OVER
+        return self not in _INCIDENT_ENDED
 
 
-_OVER = frozenset(
+_INCIDENT_ENDED = frozenset(
     {
         CloseReason.PROVEN,
         CloseReason.SUPERSEDED,
@@ -164,13 +164,13 @@ class Requested:
 
     word: `reset` or `replace`
     boot_id: boot ID of the host that the request was meant for, `-` if unknown
-    asked_at: when the step recorded that it is about to send the request
+    requested_at: when the step recorded that it is about to send the request
     """
 
     word: str
     request_id: str
     boot_id: str
-    asked_at: datetime
+    requested_at: datetime
 
     @classmethod
     def of(cls, text: str | None) -> "Requested | None":
@@ -180,13 +180,17 @@ class Requested:
             return None
         word, request_id, boot_id, at = parts
         try:
-            asked_at = datetime.fromisoformat(at)
+            requested_at = datetime.fromisoformat(at)
         except ValueError:
             return None
-        return cls(word, request_id, boot_id, asked_at) if asked_at.tzinfo is not None else None
+        return (
+            cls(word, request_id, boot_id, requested_at)
+            if requested_at.tzinfo is not None
+            else None
+        )
 
     def __str__(self) -> str:
-        return f"{self.word} {self.request_id} {self.boot_id} {format_time(self.asked_at)}"
+        return f"{self.word} {self.request_id} {self.boot_id} {format_time(self.requested_at)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +292,7 @@ class Job:
         )
 
     @property
-    def under_way(self) -> StepStatus | None:
+    def running_record(self) -> StepStatus | None:
         """The record of `step` while the step is running; None before and after."""
         record = self.record
         return record if record is not None and record.state is StepState.RUNNING else None
@@ -306,7 +310,7 @@ class Job:
         """Report whether an agent or a provider has been sent a request with an unknown outcome.
         Nothing interrupts a job from the write of the request until its result or its deadline.
         """
-        record = self.under_way
+        record = self.running_record
         return (
             self.phase is JobPhase.RUNNING
             and record is not None
@@ -315,7 +319,7 @@ class Job:
         )
 
     @property
-    def asked_agent(self) -> bool:
+    def awaits_agent(self) -> bool:
         """Report whether the job is in flight and only waits for the agent's answer."""
         return self.in_flight and self.record is not None and self.record.by is StepBy.AGENT
 
@@ -343,11 +347,11 @@ class Job:
         """Why the job ends or has ended; None while it continues. An unknown reason reads as
         GAVE_UP.
         """
-        found = self.condition(CLOSING)
-        if found is None or found.status is not ConditionStatus.TRUE:
+        closing = self.condition(CLOSING)
+        if closing is None or closing.status is not ConditionStatus.TRUE:
             return None
         try:
-            return CloseReason(found.reason)
+            return CloseReason(closing.reason)
         except ValueError:
             return CloseReason.GAVE_UP
 
@@ -365,7 +369,7 @@ def _also_matched(text: str | None) -> tuple[AlsoMatched, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSeen:
+class NodeObservation:
     """Observation of the job's node.
 
     cordoned_by: job named by our annotation for the cordon, "" for none
@@ -455,24 +459,24 @@ class JobObservation:
     """
 
     now: datetime
-    node: NodeSeen | None
+    node: NodeObservation | None
     fresh: bool = True
     fault: FaultAssessment = FaultAssessment()
     permit: Verdict | None = None
     pods: Pods | None = None
     unavailable: timedelta | None = None
-    heard: JobActResult | None = None
+    act_result: JobActResult | None = None
     stronger: str = ""
     successor: Job | None = None
     woken: bool = False
-    power: PowerSeen | None = None
-    replacing: ReplaceSeen | None = None
+    power: PowerObservation | None = None
+    replacing: ReplacementObservation | None = None
     unasked: bool = False
-    events: tuple[EventSeen, ...] = ()
+    events: tuple[EventObservation, ...] = ()
     """The planned events that the job was made for."""
-    handed: HandedSeen | None = None
+    handed: HandoverObservation | None = None
     """The object of the current step that another system works on; None: not read."""
-    rollback: RollbackSeen | None = None
+    rollback: RollbackObservation | None = None
     """Progress of the rollback of the machine's component; None: not asked."""
     hearing_since: datetime | None = DAWN
     """Start of the time without a gap in our caches and connections; None: there is a gap now."""

@@ -18,7 +18,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 )
 from remedy.job.model import CLOSING, CloseReason, Job, JobAct, JobObservation
 from remedy.job.power_record import replaced, switched_off
-from remedy.job.silence import over
+from remedy.job.silence import has_passed
 from remedy.job.undo import owns
 from rules.truth import Truth
 
@@ -26,7 +26,7 @@ Move = tuple[Job, JobAct]
 """The job after a decision, and the act to do. If the job changed, the act is NONE."""
 FAULT_UNKNOWN = str(HoldReason.FAULT_UNKNOWN)
 
-LOOK_AGAIN = timedelta(seconds=30)
+REQUEUE_AFTER = timedelta(seconds=30)
 """Default time until a hold that no other event would wake is evaluated again."""
 FURTHEST = timedelta(hours=1)
 """Upper bound of the times that Kube Defender gives for asking again; it gives at most half of
@@ -73,12 +73,12 @@ def hold(
         reason=reason,
         scope=scope[:317],
         message=message[:MESSAGE],
-        look_again_at=max(until or now + LOOK_AGAIN, now + timedelta(seconds=1)),
+        look_again_at=max(until or now + REQUEUE_AFTER, now + timedelta(seconds=1)),
     )
     old = job.status.hold
     if old is not None and not due(job, now - quiet):
-        told = (new.reason, new.scope, old.message if quiet else new.message)
-        if (old.reason, old.scope, old.message) == told:
+        current = (new.reason, new.scope, old.message if quiet else new.message)
+        if (old.reason, old.scope, old.message) == current:
             return wait(job)
     return job.having(hold=new), JobAct.NONE
 
@@ -101,8 +101,8 @@ def timed(before: Job, after: Job, now: datetime) -> Job:
 
 def _summed(job: Job, since: datetime, now: datetime) -> Job:
     timeline = job.status.timeline
-    held = (timeline.held or timedelta(0)) + max(now - since, timedelta(0))
-    return job.having(timeline=timeline.model_copy(update={"held": held}))
+    total = (timeline.held or timedelta(0)) + max(now - since, timedelta(0))
+    return job.having(timeline=timeline.model_copy(update={"held": total}))
 
 
 def due(job: Job, now: datetime) -> bool:
@@ -118,7 +118,7 @@ def asks_again(job: Job, now: datetime) -> bool:
     return due(job, now) or not due(job, now + FURTHEST)
 
 
-def held_for(job: Job, *reasons: str) -> bool:
+def is_waiting_for(job: Job, *reasons: str) -> bool:
     """Report whether the job has a hold for one of these reasons."""
     return job.status.hold is not None and job.status.hold.reason in reasons
 
@@ -222,95 +222,103 @@ def _nothing_goes_on(steps: Sequence[StepStatus], now: datetime) -> list[StepSta
     ]
 
 
-def healed(job: Job, seen: JobObservation) -> Move | None:
+def healed(job: Job, observation: JobObservation) -> Move | None:
     """Close a job when its fault has gone before the first irreversible step; None: the caches are
     stale or the evidence is not known false.
 
     The job keeps its changes on the node for SETTLES and does nothing meanwhile: a detector that
     restarts clears its fault for a moment, and a node must not be uncordoned and drained again.
     """
-    if not seen.fresh or seen.fault.evidence is not Truth.FALSE:
+    if not observation.fresh or observation.fault.evidence is not Truth.FALSE:
         return None
     since = job.status.evidence_false_since
-    if not owns(job) or (since is not None and over(seen, since, since + SETTLES)):
-        return close(job, seen.now, CloseReason.FAULT_GONE, "the fault has gone by itself")
+    if not owns(job) or (since is not None and has_passed(observation, since, since + SETTLES)):
+        return close(job, observation.now, CloseReason.FAULT_GONE, "the fault has gone by itself")
     if since is not None:
         return wait(job)
-    job = job.having(evidence_false_since=seen.now)
-    until = seen.now + SETTLES
-    return hold(job, seen.now, HoldReason.FAULT_UNKNOWN, SETTLING, until=until)
+    job = job.having(evidence_false_since=observation.now)
+    until = observation.now + SETTLES
+    return hold(job, observation.now, HoldReason.FAULT_UNKNOWN, SETTLING, until=until)
 
 
-def seen_again(job: Job, seen: JobObservation) -> Move | None:
+def reset_false_since(job: Job, observation: JobObservation) -> Move | None:
     """Reset the time since which the evidence is false: it is true again, or unknown. None: no
     change.
     """
-    if job.status.evidence_false_since is None or seen.fault.evidence is Truth.FALSE:
+    if job.status.evidence_false_since is None or observation.fault.evidence is Truth.FALSE:
         return None
     return job.having(evidence_false_since=None), JobAct.NONE
 
 
-def may(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
+def may(job: Job, observation: JobObservation, *, evidence: bool) -> Move | None:
     """Return None when nothing prevents an act that disrupts; else the hold or the end with the
     reason.
 
     evidence: whether the evidence must still be known true: False once this rung did something that
         cannot be undone
     """
-    if not seen.fresh:
-        return hold(job, seen.now, Reason.STALE_DATA, "what we know of the cluster is out of date")
-    fault = seen.fault
-    if evidence and (gone := healed(job, seen)) is not None:
+    if not observation.fresh:
+        return hold(
+            job, observation.now, Reason.STALE_DATA, "what we know of the cluster is out of date"
+        )
+    fault = observation.fault
+    if evidence and (gone := healed(job, observation)) is not None:
         return gone
     if evidence and fault.evidence is Truth.UNKNOWN:
-        return doubted(job, seen, fault.why or "the evidence is unknown")
+        return doubted(job, observation, fault.why or "the evidence is unknown")
     if evidence and not fault.agreed:
         why = fault.why or "the rule engines do not agree"
-        return hold(job, seen.now, HoldReason.ENGINES_DISAGREE, why)
+        return hold(job, observation.now, HoldReason.ENGINES_DISAGREE, why)
     if fault.guards is not Truth.FALSE:
         state = "is true" if fault.guards is Truth.TRUE else "is unknown"
         return hold(
-            job, seen.now, HoldReason.GUARD_TRUE, fault.why or f"a guard of the rule {state}"
+            job, observation.now, HoldReason.GUARD_TRUE, fault.why or f"a guard of the rule {state}"
         )
     return None
 
 
-def doubted(job: Job, seen: JobObservation, why: str) -> Move:
+def doubted(job: Job, observation: JobObservation, why: str) -> Move:
     """Wait while the evidence is unknown. A job with changes on the node waits for at most
     LONGEST_DOUBT; then it gives up as `onGiveUp` says: a person is called, or the node is released.
     """
-    held, now = job.status.hold, seen.now
-    since = held.since if held is not None and held_for(job, HoldReason.FAULT_UNKNOWN) else None
-    if since is not None and owns(job) and over(seen, since, since + LONGEST_DOUBT):
+    current_hold, now = job.status.hold, observation.now
+    since = (
+        current_hold.since
+        if current_hold is not None and is_waiting_for(job, HoldReason.FAULT_UNKNOWN)
+        else None
+    )
+    if since is not None and owns(job) and has_passed(observation, since, since + LONGEST_DOUBT):
         return give_up(job, now, f"nobody knows for an hour whether the fault is there: {why}")
     return hold(job, now, HoldReason.FAULT_UNKNOWN, why)
 
 
-def stands(job: Job, seen: JobObservation) -> Move | None:
+def stands(job: Job, observation: JobObservation) -> Move | None:
     """Return None when the permit is valid for as long as the step needs it; else the move that
     regains it.
 
     A permit is renewed first, since it may only expire too soon. A lost permit is requested anew at
     the times of the hold.
     """
-    if job.disruption is Disruption.NONE or (seen.permit is not None and seen.permit.allowed):
+    if job.disruption is Disruption.NONE or (
+        observation.permit is not None and observation.permit.allowed
+    ):
         return None
-    now, heard = seen.now, seen.heard
-    if heard is not None and heard.act in (JobAct.RENEW_PERMIT, JobAct.ASK_PERMIT):
-        verdict = heard.verdict
+    now, result = observation.now, observation.act_result
+    if result is not None and result.act in (JobAct.RENEW_PERMIT, JobAct.ASK_PERMIT):
+        verdict = result.verdict
         if verdict is not None and verdict.allowed:
             if verdict.expires_at is None or verdict.expires_at >= now + needed(job.step):
                 return granted(job, now, verdict).having(hold=None), JobAct.NONE
             why = "permits are shorter than this step: raise their life or lower its timeout"
         else:
-            why = verdict.message if verdict is not None else heard.error
+            why = verdict.message if verdict is not None else result.error
         until = verdict.look_again_at if verdict is not None else None
         scope = verdict.scope if verdict is not None else ""
         why = f"permit lost: {why}"
         return hold(job, now, HoldReason.PERMIT_LOST, why, scope=scope, until=until)
-    if not held_for(job, HoldReason.PERMIT_LOST):
+    if not is_waiting_for(job, HoldReason.PERMIT_LOST):
         return job, JobAct.RENEW_PERMIT
-    return (job, JobAct.ASK_PERMIT) if asks_again(job, now) or seen.woken else wait(job)
+    return (job, JobAct.ASK_PERMIT) if asks_again(job, now) or observation.woken else wait(job)
 
 
 def needed(step: Step | None) -> timedelta:

@@ -15,7 +15,7 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.job.marks import added, removed
-from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE, Job, NodeSeen
+from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE, Job, NodeObservation
 from remedy.remedier.boots import Boots
 from remedy.remedier.leases import AGENT_SILENT, Ages
 
@@ -27,9 +27,9 @@ AHEAD = 60.0
 """Seconds for which a read is remembered while the cache is behind it."""
 
 
-def seen(node: Node) -> NodeSeen:
+def observe_node(node: Node) -> NodeObservation:
     """Convert a Node to an observation, without what its agent reports."""
-    return NodeSeen(
+    return NodeObservation(
         unschedulable=node.spec.unschedulable,
         cordoned_by=node.metadata.annotations.get(CORDONED_BY, ""),
         boot_id=node.status.node_info.boot_id,
@@ -64,7 +64,7 @@ class NodeAccess:
         """Report whether all sources that `read` uses are available."""
         return self._boots.known()
 
-    async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
+    async def read(self, job: Job, *, live: bool) -> NodeObservation | None:
         """Return the job's node; None if it is gone or has another uid. `live` reads it from the
         API server.
         """
@@ -74,7 +74,7 @@ class NodeAccess:
         agent = job.spec.agent
         age = self._agents.age(agent)
         return replace(
-            seen(node),
+            observe_node(node),
             boot_id=self._boots.of(node, agent),
             agent_silent=age is not None and age > AGENT_SILENT,
         )
@@ -95,7 +95,7 @@ class NodeAccess:
     async def _live(self, job: Job) -> Node | None:
         """Return the Node as read within LIVE, else read it; None if it is gone."""
         name, now = job.spec.node_name, self._kube.clock.monotonic()
-        self._recent = {n: kept for n, kept in self._recent.items() if now < kept[0] + AHEAD}
+        self._recent = {n: entry for n, entry in self._recent.items() if now < entry[0] + AHEAD}
         if name in self._recent and now < self._recent[name][0] + LIVE:
             return self._recent[name][1]
         try:
@@ -121,10 +121,10 @@ class NodeAccess:
         The cordon stays if a person annotated the node with `kubenode.io/keep-cordoned`.
         """
         node = await self._live(job)
-        if node is None or not same(node, job) or seen(node).cordoned_by != job.mark:
+        if node is None or not same(node, job) or observe_node(node).cordoned_by != job.mark:
             return
-        kept = keeps_cordon(node.metadata.annotations)
-        spec = None if kept else {"unschedulable": None}
+        stays_cordoned = keeps_cordon(node.metadata.annotations)
+        spec = None if stays_cordoned else {"unschedulable": None}
         await self._patch(node, {"annotations": {CORDONED_BY: None}}, spec)
 
     async def protect(self, job: Job) -> None:
@@ -143,12 +143,12 @@ class NodeAccess:
         if marks := removed(node.metadata.annotations, job.mark):
             await self._patch(node, {"annotations": marks})
 
-    async def take_over(self, job: Job) -> None:
+    async def adopt_cordon(self, job: Job) -> None:
         """Replace the superseded job's mark by ours; do nothing if the cordon is not that job's."""
         node = await self._live(job)
         if node is None or not same(node, job) or not node.spec.unschedulable:
             return
-        if seen(node).cordoned_by == job.spec.supersedes:
+        if observe_node(node).cordoned_by == job.spec.supersedes:
             await self._patch(node, {"annotations": {CORDONED_BY: job.mark}})
 
     async def set(self, job: Job, kind: str, key: str, value: str) -> None:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
-from remedy.handover.observation import HandedSeen
+from remedy.handover.observation import HandoverObservation
 from remedy.job.initialwait import unbegun
 from remedy.job.model import (
     CloseReason,
@@ -12,15 +12,20 @@ from remedy.job.model import (
     Job,
     JobActResult,
     JobObservation,
-    NodeSeen,
+    NodeObservation,
     Pods,
 )
 from remedy.job.moves import needed
 from remedy.job.planned_events import holding
-from remedy.job.steps.provider_request import asks_power, asks_replacing, asks_rollback, kept_dark
-from remedy.plannedevents.observation import EventSeen
-from remedy.power.observation import PowerSeen, ReplaceSeen
-from remedy.rollback.observation import RollbackSeen
+from remedy.job.steps.provider_request import (
+    asks_power,
+    asks_replacing,
+    asks_rollback,
+    force_fault_true,
+)
+from remedy.plannedevents.observation import EventObservation
+from remedy.power.observation import PowerObservation, ReplacementObservation
+from remedy.rollback.observation import RollbackObservation
 from rules.truth import Truth
 
 
@@ -39,7 +44,7 @@ class JobReader(Protocol):
         """Return since when this process leads with a clock that was not set."""
         ...
 
-    async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
+    async def node(self, job: Job, *, live: bool) -> NodeObservation | None:
         """Return the job's node; None if it is gone or has another uid. `live` reads it from the
         API server.
         """
@@ -67,21 +72,21 @@ class JobReader(Protocol):
         """Return the total time for which pods that this job evicted had no ready replacement."""
         ...
 
-    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
+    async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         """Return the provider's reading of the node's machine, or why there is none."""
         ...
 
-    async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen: ...
+    async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation: ...
 
-    async def rollback(self, job: Job) -> RollbackSeen:
+    async def rollback(self, job: Job) -> RollbackObservation:
         """Return the progress of the rollback that the current step requested."""
         ...
 
-    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+    async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         """Return the planned events that the job was made for, in their current state."""
         ...
 
-    async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
+    async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
         """Return the object that the current step hands over to another system."""
         ...
 
@@ -106,7 +111,7 @@ async def observe(
     job: Job,
     world: JobReader,
     now: datetime,
-    heard: JobActResult | None = None,
+    act_result: JobActResult | None = None,
     *,
     woken: bool = False,
     unasked: bool = False,
@@ -125,13 +130,13 @@ async def observe(
         fresh=world.fresh(job),
         hearing_since=world.hearing_since(),
         clock_since=world.clock_since(),
-        fault=holding(kept_dark(job, fault, power), events),
+        fault=holding(force_fault_true(job, fault, power), events),
         permit=await _permit(job, world),
         pods=pods,
         unavailable=await world.unavailable(job, now) if _proving(job, fault, now) else None,
         stronger=world.stronger(job) if not job.phase.closed else "",
         successor=world.successor(job) if _superseded(job) else None,
-        heard=heard,
+        act_result=act_result,
         woken=woken,
         power=power,
         replacing=await world.replacing(job, node) if asks_replacing(job) else None,
@@ -150,15 +155,15 @@ def _superseded(job: Job) -> bool:
     return not job.phase.closed and job.close_reason is CloseReason.SUPERSEDED
 
 
-def _takes_over(job: Job) -> bool:
+def _is_successor(job: Job) -> bool:
     return job.phase is JobPhase.PENDING and bool(job.spec.supersedes)
 
 
 def _acting(job: Job) -> bool:
     """Report whether the next act may be on the node: then a read from the cache is not enough."""
-    if job.close_reason is not None or _takes_over(job):
+    if job.close_reason is not None or _is_successor(job):
         return True
-    return job.phase is JobPhase.RUNNING and not job.asked_agent
+    return job.phase is JobPhase.RUNNING and not job.awaits_agent
 
 
 def _asks_for_the_fault(job: Job) -> bool:
@@ -178,7 +183,7 @@ def _disrupting(job: Job) -> bool:
     return (
         job.phase is JobPhase.RUNNING
         and job.close_reason is None
-        and not job.asked_agent
+        and not job.awaits_agent
         and step is not None
         and (step.disruption is not Disruption.NONE or step.name in ASKS_OTHERS)
     )
@@ -202,7 +207,7 @@ def _handing(job: Job) -> bool:
         _disrupting(job)
         and step is not None
         and step.create_object is not None
-        and job.under_way is not None
+        and job.running_record is not None
     )
 
 
@@ -219,7 +224,7 @@ def _draining(job: Job) -> bool:
         _disrupting(job)
         and step is not None
         and (step.migrate is not None or step.fence is not None)
-        and job.under_way is not None
+        and job.running_record is not None
     )
 
 

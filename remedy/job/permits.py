@@ -14,10 +14,10 @@ from remedy.job.moves import (
     enter,
     granted,
     healed,
-    held_for,
     hold,
+    is_waiting_for,
     may,
-    seen_again,
+    reset_false_since,
     wait,
 )
 from remedy.job.undo import owns
@@ -27,31 +27,35 @@ RENEW_BEFORE = timedelta(minutes=5)
 """A permit is renewed this long before it expires, or after half of its life if that is later."""
 
 
-def awaiting_permit(job: Job, seen: JobObservation) -> Move:
+def awaiting_permit(job: Job, observation: JobObservation) -> Move:
     """Ask for a permit until it is granted; end if the fault goes or a person denies the job."""
-    now, heard = seen.now, seen.heard
-    told = heard is not None and heard.act is JobAct.ASK_PERMIT
-    if told and heard is not None and heard.verdict is not None and heard.verdict.allowed:
+    now, result = observation.now, observation.act_result
+    has_answer = result is not None and result.act is JobAct.ASK_PERMIT
+    if has_answer and result is not None and result.verdict is not None and result.verdict.allowed:
         job = granted(
-            job, now, heard.verdict
+            job, now, result.verdict
         )  # stored even if the job stops below: it must be released
-    if seen.fault.evidence is Truth.FALSE and not owns(job):
+    if observation.fault.evidence is Truth.FALSE and not owns(job):
         return close(job, now, CloseReason.FAULT_GONE, "the fault has gone by itself")
-    if (said := word(job)) is not None:
-        return denied(job, now, said)
-    if (gone := healed(job, seen) or seen_again(job, seen)) is not None:
+    if (decision := word(job)) is not None:
+        return denied(job, now, decision)
+    if (gone := healed(job, observation) or reset_false_since(job, observation)) is not None:
         return gone
-    if held_for(job, HoldReason.PDB_BLOCKED) and job.status.permit is not None and not told:
-        return released(job, seen)
+    if (
+        is_waiting_for(job, HoldReason.PDB_BLOCKED)
+        and job.status.permit is not None
+        and not has_answer
+    ):
+        return released(job, observation)
     if job.disruption is Disruption.NONE:
         return enter(job, JobPhase.RUNNING)
-    if held_for(job, HoldReason.PDB_BLOCKED) and not due(job, now) and not told:
+    if is_waiting_for(job, HoldReason.PDB_BLOCKED) and not due(job, now) and not has_answer:
         return wait(job)
-    if (stop := may(job, seen, evidence=True)) is not None:
+    if (stop := may(job, observation, evidence=True)) is not None:
         return stop
-    if heard is not None and told:
-        return _told(job, seen, heard.verdict, heard.error)
-    if _refused_lately(job, now) and not seen.woken:
+    if result is not None and has_answer:
+        return _apply_verdict(job, observation, result.verdict, result.error)
+    if _refused_lately(job, now) and not observation.woken:
         return wait(job)
     return job, JobAct.ASK_PERMIT
 
@@ -64,12 +68,14 @@ def _refused_lately(job: Job, now: datetime) -> bool:
         HoldReason.GUARD_TRUE,
         "StaleData",
     )
-    return not asks_again(job, now) and not held_for(job, *ours)
+    return not asks_again(job, now) and not is_waiting_for(job, *ours)
 
 
-def _told(job: Job, seen: JobObservation, verdict: Verdict | None, error: str) -> Move:
+def _apply_verdict(
+    job: Job, observation: JobObservation, verdict: Verdict | None, error: str
+) -> Move:
     """Enter Running if the permit is granted; else hold with the reason of the refusal."""
-    now = seen.now
+    now = observation.now
     until = ask_again_at(job, now, verdict)
     if verdict is None:
         return hold(job, now, HoldReason.DEFENDER_UNREACHABLE, error, until=until, quiet=LATE)
@@ -96,35 +102,35 @@ def ask_again_at(job: Job, now: datetime, verdict: Verdict | None) -> datetime:
     return max(verdict.look_again_at, later) if now - job.created > LATE else verdict.look_again_at
 
 
-def released(job: Job, seen: JobObservation) -> Move:
+def released(job: Job, observation: JobObservation) -> Move:
     """Release the permit. If Kube Defender cannot be reached, it frees the permit by itself, since
     it checks whether the job still needs it.
     """
-    heard = seen.heard
-    if heard is not None and heard.act is JobAct.RELEASE_PERMIT:
+    result = observation.act_result
+    if result is not None and result.act is JobAct.RELEASE_PERMIT:
         return job.having(permit=None), JobAct.NONE
     return job, JobAct.RELEASE_PERMIT
 
 
-def renewed(job: Job, seen: JobObservation) -> Move | None:
+def renewed(job: Job, observation: JobObservation) -> Move | None:
     """Renew the permit while the job runs or verifies. A lost permit is handled before the next
     act.
     """
     permit = job.status.permit
     if permit is None or permit.expires_at is None:
         return None
-    heard = seen.heard
-    if heard is not None and heard.act is JobAct.RENEW_PERMIT:
+    result = observation.act_result
+    if result is not None and result.act is JobAct.RENEW_PERMIT:
         if (
-            heard.verdict is not None
-            and heard.verdict.allowed
-            and heard.verdict.expires_at != permit.expires_at
+            result.verdict is not None
+            and result.verdict.allowed
+            and result.verdict.expires_at != permit.expires_at
         ):
-            return granted(job, seen.now, heard.verdict), JobAct.NONE
+            return granted(job, observation.now, result.verdict), JobAct.NONE
         return None
-    if heard is not None and heard.outcome is not None:
+    if result is not None and result.outcome is not None:
         return None  # the outcome of an act is written first
-    if seen.now < renew_at(job) or held_for(job, HoldReason.PERMIT_LOST):
+    if observation.now < renew_at(job) or is_waiting_for(job, HoldReason.PERMIT_LOST):
         return None
     return job, JobAct.RENEW_PERMIT
 

@@ -4,7 +4,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from remedy.job.model import Job
 
-ASKED, HEARD, WAS, MACHINE = "asked", "heard", "was", "machine"
+REQUEST, OUTCOME, WAS, MACHINE = "asked", "heard", "was", "machine"
 """Keys of a step's output: what was requested, the outcome, the machine's power before, and its
 providerID.
 """
@@ -16,7 +16,7 @@ OVER.
 """
 INTENT = "asked"
 """Value of BACK: the first request is about to be sent."""
-OVER = frozenset({"on", "gone", "called"})
+BACK_FINAL = frozenset({"on", "gone", "called"})
 """Values of BACK that end it: the machine runs, it no longer exists, or a person was called."""
 
 
@@ -24,23 +24,23 @@ def switching_record(job: Job) -> StepStatus | None:
     """Return the record of the step by which this job switched the machine off; None if it did not,
     or has observed a boot since.
     """
-    found: StepStatus | None = None
+    switching: StepStatus | None = None
     for record in job.status.steps:
-        if record.output.get(ASKED) in (OFF_WORD, ON_WORD):
+        if record.output.get(REQUEST) in (OFF_WORD, ON_WORD):
             off = record.name == "powerOff" or record.state is not StepState.DONE
-            found = record if off else None
+            switching = record if off else None
         elif record.name == "reboot" and record.state is StepState.DONE:
-            found = None
-    return found
+            switching = None
+    return switching
 
 
 def switched_off(job: Job) -> bool:
     """Report whether this job switched the machine off and has not observed that it runs again."""
     record = switching_record(job)
-    return record is not None and record.output.get(BACK) not in OVER
+    return record is not None and record.output.get(BACK) not in BACK_FINAL
 
 
-def replacement_asked(job: Job) -> bool:
+def is_replacement_requested(job: Job) -> bool:
     """Report whether this job requested a replacement of the machine."""
     return any(r.name == "replace" and r.asked_at is not None for r in job.status.steps)
 
@@ -50,7 +50,7 @@ def replaced(job: Job) -> bool:
     return any(r.name == "replace" and r.state is StepState.DONE for r in job.status.steps)
 
 
-def left_off(job: Job) -> bool:
+def must_switch_on(job: Job) -> bool:
     """Report whether the job must not end before the machine runs again or a person was called.
 
     In NeedsHuman, and in Pending after a person's decision there, a person was called already.

@@ -14,15 +14,15 @@ from kubenode.providers.port import PowerState
 from remedy.job import silence
 from remedy.job.model import CLOSING, Job, JobAct, JobObservation
 from remedy.job.power_record import (
-    ASKED,
     BACK,
     INTENT,
     OFF_WORD,
+    REQUEST,
     WAS,
-    replacement_asked,
+    is_replacement_requested,
     switching_record,
 )
-from remedy.power.observation import PowerSeen, RequestOutcome
+from remedy.power.observation import PowerObservation, RequestOutcome
 
 AGAIN = timedelta(minutes=1)
 """Interval between requests to switch on a machine that does not run yet."""
@@ -36,40 +36,40 @@ WITHIN = timedelta(minutes=15)
 Move = tuple[Job, JobAct]
 
 
-def switch_on_again(job: Job, seen: JobObservation) -> Move | None:
+def switch_on_again(job: Job, observation: JobObservation) -> Move | None:
     """Return the next move towards a running machine; None: this job did not leave the
     machine off.
     """
-    record, power = switching_record(job), seen.power
+    record, power = switching_record(job), observation.power
     if record is None:
         return None
-    heard = seen.heard
-    if heard is not None and heard.act is JobAct.POWER_ON and heard.outcome is not None:
-        if heard.outcome is RequestOutcome.REFUSED:
-            return _call(job, record, f"it could not be switched on again: {heard.error}")
-        return _back(job, record, format_time(seen.now)), JobAct.NONE
+    result = observation.act_result
+    if result is not None and result.act is JobAct.POWER_ON and result.outcome is not None:
+        if result.outcome is RequestOutcome.REFUSED:
+            return _call(job, record, f"it could not be switched on again: {result.error}")
+        return _back(job, record, format_time(observation.now)), JobAct.NONE
     if power is None:
         return job, JobAct.NONE
     if _is_gone(job, power):
         return _back(job, record, "gone"), JobAct.NONE
-    if replacement_asked(job):
+    if is_replacement_requested(job):
         return _call(job, record, "its replacement was asked for and is not seen to have come")
-    asked_again = record.output.get(BACK, "")
+    progress = record.output.get(BACK, "")
     state = power.power.state if power.power is not None else None
-    if state is PowerState.ON and (asked_again or not _may_go_off(record, seen)):
+    if state is PowerState.ON and (progress or not _may_go_off(record, observation)):
         return _back(job, record, "on"), JobAct.NONE
-    if _is_late(job, record, seen):
-        return _call(job, record, f"it was not seen to run again: {power.why or power.told}")
+    if _is_late(job, record, observation):
+        return _call(job, record, f"it was not seen to run again: {power.why or power.description}")
     if power.outcome is RequestOutcome.REFUSED:
         return _call(job, record, f"it could not be switched on again: {power.why}")
     if not power.dark:
         return job, JobAct.NONE
-    if not asked_again:
+    if not progress:
         return _back(job, record, INTENT), JobAct.NONE
-    return job, JobAct.POWER_ON if _is_due(asked_again, seen.now) else JobAct.NONE
+    return job, JobAct.POWER_ON if _is_due(progress, observation.now) else JobAct.NONE
 
 
-def _is_gone(job: Job, power: PowerSeen) -> bool:
+def _is_gone(job: Job, power: PowerObservation) -> bool:
     """Report whether the machine is gone. A provider that does not know the machine proves it only
     if it knew it before.
     """
@@ -79,35 +79,35 @@ def _is_gone(job: Job, power: PowerSeen) -> bool:
     return power.outcome is RequestOutcome.GONE and known
 
 
-def _may_go_off(record: StepStatus, seen: JobObservation) -> bool:
+def _may_go_off(record: StepStatus, observation: JobObservation) -> bool:
     """Report whether a running machine may still follow our request to switch it off."""
-    pending = record.output.get(ASKED) == OFF_WORD and record.state is not StepState.DONE
+    pending = record.output.get(REQUEST) == OFF_WORD and record.state is not StepState.DONE
     if not pending or record.expires_at is None:
         return False
     end = max(record.expires_at, (record.asked_at or record.expires_at) + FOLLOWS)
-    return not silence.over(seen, record.started_at, end)
+    return not silence.has_passed(observation, record.started_at, end)
 
 
-def _is_late(job: Job, record: StepStatus, seen: JobObservation) -> bool:
+def _is_late(job: Job, record: StepStatus, observation: JobObservation) -> bool:
     closing = job.condition(CLOSING)
-    began = closing.last_transition_time if closing is not None else seen.now
+    began = closing.last_transition_time if closing is not None else observation.now
     end = max(began, record.expires_at or began) + WITHIN
-    return silence.over(seen, began, end)
+    return silence.has_passed(observation, began, end)
 
 
-def _is_due(asked_again: str, now: datetime) -> bool:
+def _is_due(progress: str, now: datetime) -> bool:
     """Report whether the request is due. A time in the future comes from a clock that
     was set back.
     """
-    if asked_again == INTENT:
+    if progress == INTENT:
         return True
-    at = datetime.fromisoformat(asked_again)
+    at = datetime.fromisoformat(progress)
     return not now - AGAIN < at <= now
 
 
 def _back(job: Job, record: StepStatus, word: str) -> Job:
     noted = record.model_copy(update={"output": {**record.output, BACK: word}})
-    steps = [noted if one is record else one for one in job.status.steps]
+    steps = [noted if other is record else other for other in job.status.steps]
     return job.having(steps=steps)
 
 

@@ -11,8 +11,8 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.ladder import OnFailure
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus, Timeline
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen, binding
-from remedy.job.moves import MESSAGE, Move, climb, give_up, held_for, may, stands, wait
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation, binding
+from remedy.job.moves import MESSAGE, Move, climb, give_up, is_waiting_for, may, stands, wait
 from remedy.job.silence import of_step
 
 FIRST_CHECK = 16
@@ -26,7 +26,12 @@ def put(job: Job, record: StepStatus) -> Job:
 
 
 def ask(
-    job: Job, now: datetime, node: NodeSeen, record: StepStatus, by: StepBy, expires_at: datetime
+    job: Job,
+    now: datetime,
+    node: NodeObservation,
+    record: StepStatus,
+    by: StepBy,
+    expires_at: datetime,
 ) -> Job:
     """Return the job with a request in its step's record. Writing it is the request to an agent,
     which acts by itself; a provider is asked after that write. Each request of a step has its own
@@ -35,7 +40,7 @@ def ask(
     expires_at: from then on the executor refuses the request, and the job no longer waits for it
     """
     attempts = record.attempts + bool(record.request_id)
-    asked = record.model_copy(
+    request = record.model_copy(
         update={
             "by": by,
             "attempts": attempts,
@@ -46,7 +51,7 @@ def ask(
         }
     )
     owned = job.status.owned.model_copy(update={"boot_id": node.boot_id})
-    return put(job, asked).having(owned=owned, hold=None)
+    return put(job, request).having(owned=owned, hold=None)
 
 
 def ended(record: StepStatus, at: datetime, state: StepState, message: str) -> StepStatus:
@@ -58,7 +63,7 @@ def ended(record: StepStatus, at: datetime, state: StepState, message: str) -> S
 
 def done(
     job: Job,
-    seen: JobObservation,
+    observation: JobObservation,
     record: StepStatus,
     message: str,
     *,
@@ -67,7 +72,7 @@ def done(
     **changes: object,
 ) -> Move:
     """Record the step as done and go on with the next one."""
-    record = ended(record, at or seen.now, StepState.DONE, message)
+    record = ended(record, at or observation.now, StepState.DONE, message)
     timeline = timeline or job.status.timeline
     after = put(job, record).having(
         step=job.status.step + 1, hold=None, timeline=timeline, **changes
@@ -75,32 +80,43 @@ def done(
     return after, JobAct.NONE
 
 
-def failed(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
+def failed(job: Job, observation: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
     """Record the step as failed and go on as its `onFailure` says."""
-    after = put(job, ended(record, seen.now, StepState.FAILED, why))
+    after = put(job, ended(record, observation.now, StepState.FAILED, why))
     match step.body.on_failure:
         case OnFailure.CONTINUE:
             return after.having(step=job.status.step + 1, hold=None), JobAct.NONE
         case OnFailure.STOP:
-            return give_up(after, seen.now, why)
-        case OnFailure.ESCALATE if seen.node is None:
-            return give_up(after, seen.now, f"{why}; the node is gone, so no rung can follow")
+            return give_up(after, observation.now, why)
+        case OnFailure.ESCALATE if observation.node is None:
+            return give_up(
+                after, observation.now, f"{why}; the node is gone, so no rung can follow"
+            )
         case OnFailure.ESCALATE:
-            return climb(after, seen.now, why)
+            return climb(after, observation.now, why)
 
 
-def late(record: StepStatus, seen: JobObservation) -> bool:
+def late(record: StepStatus, observation: JobObservation) -> bool:
     """Report whether the step's time is over, not counting outages of the API server."""
-    return record.expires_at is not None and of_step(seen, record, record.expires_at)
+    return record.expires_at is not None and of_step(observation, record, record.expires_at)
 
 
 def unheard(
-    job: Job, seen: JobObservation, step: Step, record: StepStatus, deadline: datetime, why: str
+    job: Job,
+    observation: JobObservation,
+    step: Step,
+    record: StepStatus,
+    deadline: datetime,
+    why: str,
 ) -> Move:
     """Fail a step without an answer once its deadline has passed and the missing answer counts;
     until then wait.
     """
-    return failed(job, seen, step, record, why) if of_step(seen, record, deadline) else wait(job)
+    return (
+        failed(job, observation, step, record, why)
+        if of_step(observation, record, deadline)
+        else wait(job)
+    )
 
 
 def begun(job: Job) -> bool:
@@ -114,10 +130,10 @@ def begun(job: Job) -> bool:
     )
 
 
-def disrupt(job: Job, seen: JobObservation, act: JobAct) -> Move:
+def disrupt(job: Job, observation: JobObservation, act: JobAct) -> Move:
     """Check once more right before an act that disrupts."""
-    if stop := may(job, seen, evidence=not begun(job)) or stands(job, seen):
+    if stop := may(job, observation, evidence=not begun(job)) or stands(job, observation):
         return stop
-    if job.status.hold is not None and not held_for(job, HoldReason.PDB_BLOCKED):
+    if job.status.hold is not None and not is_waiting_for(job, HoldReason.PDB_BLOCKED):
         return job.having(hold=None), JobAct.NONE
     return job, act

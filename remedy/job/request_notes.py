@@ -7,7 +7,7 @@ status, the job begins again and finds the earlier request in the annotation.
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from remedy.job.model import Job, Requested
-from remedy.job.power_record import ASKED
+from remedy.job.power_record import REQUEST
 
 ONCE = frozenset({"reset", "replace"})
 """Requests that have a second effect when they are sent twice."""
@@ -18,19 +18,19 @@ def to_note(job: Job) -> Requested | None:
     otherwise.
     """
     record = job.record
-    if record is None or record.asked_at is None or record.output.get(ASKED) not in ONCE:
+    if record is None or record.asked_at is None or record.output.get(REQUEST) not in ONCE:
         return None
     request = Requested(
-        record.output[ASKED], record.request_id, record.boot_id or "-", record.asked_at
+        record.output[REQUEST], record.request_id, record.boot_id or "-", record.asked_at
     )
     return None if job.requested == request else request
 
 
-def asked_earlier(job: Job, record: StepStatus, word: str) -> Requested | None:
+def find_earlier_request(job: Job, record: StepStatus, word: str) -> Requested | None:
     """Return the same request of the same step sent before this step began, so by a status that was
     removed; None if there is none.
     """
     noted, begun = job.requested, record.started_at
-    if noted is None or noted.word != word or begun is None or noted.asked_at >= begun:
+    if noted is None or noted.word != word or begun is None or noted.requested_at >= begun:
         return None
     return noted if noted.request_id.startswith(f"r{record.rung}s{record.index}a") else None

@@ -9,8 +9,8 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from remedy.job.early_end import SPARED, spared
 from remedy.job.marks import protect
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen, binding, unsupported_step
-from remedy.job.moves import Move, enter, healed, may, seen_again, set_condition, stands
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation, binding, unsupported_step
+from remedy.job.moves import Move, enter, healed, may, reset_false_since, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.steps.agent import agent
 from remedy.job.steps.approval import wait_for_approval
@@ -26,7 +26,7 @@ from remedy.job.steps.replace import replace
 from remedy.job.steps.rollback import rollback_component
 from remedy.job.steps.small import small, wait
 
-Going = Callable[[Job, JobObservation, NodeSeen, Step, StepStatus], Move]
+Going = Callable[[Job, JobObservation, NodeObservation, Step, StepStatus], Move]
 """How a step that has begun goes on: (job, seen, node, step, its record) -> Move."""
 
 STEPS: dict[str, Going] = {
@@ -54,33 +54,33 @@ STEPS: dict[str, Going] = {
 }
 
 
-GONE = NodeSeen()
+GONE = NodeObservation()
 """Passed to steps of a job that replaced its node, for which `seen.node` is None."""
 
 
-def running(job: Job, seen: JobObservation) -> Move:
+def running(job: Job, observation: JobObservation) -> Move:
     """Continue the current step, begin the next one, or enter Verifying."""
-    step, record, node = job.step, job.record, seen.node or GONE
-    if (gone := _healed(job, seen) or seen_again(job, seen)) is not None:
+    step, record, node = job.step, job.record, observation.node or GONE
+    if (gone := _healed(job, observation) or reset_false_since(job, observation)) is not None:
         return gone
-    if (first := protect(job, seen, node)) is not None:
+    if (first := protect(job, observation, node)) is not None:
         return first
     if step is None:
-        return _steps_done(job, seen)
+        return _steps_done(job, observation)
     if record is None or record.state is not StepState.RUNNING:
-        return _begin(job, seen, node, step, record)
-    if spared(job, seen):
-        return _skipped(job, seen, record, SPARED)
-    return STEPS[step.name](job, seen, node, step, record)
+        return _begin(job, observation, node, step, record)
+    if spared(job, observation):
+        return _skipped(job, observation, record, SPARED)
+    return STEPS[step.name](job, observation, node, step, record)
 
 
-def _healed(job: Job, seen: JobObservation) -> Move | None:
+def _healed(job: Job, observation: JobObservation) -> Move | None:
     """Close the job before its first irreversible step if the fault has gone: a healthy node need
     not be drained.
     """
     step = job.step
     disrupts = step is not None and step.disruption is not Disruption.NONE
-    return healed(job, seen) if disrupts and not job.in_flight and not begun(job) else None
+    return healed(job, observation) if disrupts and not job.in_flight and not begun(job) else None
 
 
 def last_act(job: Job) -> tuple[datetime, datetime] | None:
@@ -102,27 +102,27 @@ def last_act(job: Job) -> tuple[datetime, datetime] | None:
     return min(began, ended), ended
 
 
-def _steps_done(job: Job, seen: JobObservation) -> Move:
+def _steps_done(job: Job, observation: JobObservation) -> Move:
     timeline = job.status.timeline
     act = last_act(job)
-    acted = act[1] if act is not None else timeline.acted or seen.now
+    acted = act[1] if act is not None else timeline.acted or observation.now
     return enter(
         job,
         JobPhase.VERIFYING,
         f"rung {job.rung.name} is done, waiting for the proof",
         timeline=timeline.model_copy(update={"acted": acted}),
-        conditions=set_condition(job, seen.now, "Acted", f"Rung{job.status.rung}"),
+        conditions=set_condition(job, observation.now, "Acted", f"Rung{job.status.rung}"),
         evidence_false_since=None,
     )
 
 
-def _skipped(job: Job, seen: JobObservation, record: StepStatus, why: str) -> Move:
-    skipped = ended(record, seen.now, StepState.SKIPPED, why)
+def _skipped(job: Job, observation: JobObservation, record: StepStatus, why: str) -> Move:
+    skipped = ended(record, observation.now, StepState.SKIPPED, why)
     return put(job, skipped).having(step=job.status.step + 1, hold=None), JobAct.NONE
 
 
 def _begin(
-    job: Job, seen: JobObservation, node: NodeSeen, step: Step, old: StepStatus | None
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, old: StepStatus | None
 ) -> Move:
     """Begin a step: write its record, unless the step is unsupported, skipped or held back."""
     attempts = (old.attempts if old is not None else 0) + 1
@@ -132,18 +132,20 @@ def _begin(
         name=step.name,
         state=StepState.RUNNING,
         attempts=attempts,
-        started_at=seen.now,
-        expires_at=seen.now + step.body.timeout,
+        started_at=observation.now,
+        expires_at=observation.now + step.body.timeout,
         output=old.output if old is not None else {},
     )
     if why := unsupported_step(step):
-        return failed(job, seen, step, record, why)
-    if seen.node is None:
-        return _skipped(job, seen, record, "the node is gone")
-    if spared(job, seen):
-        return _skipped(job, seen, record, SPARED)
+        return failed(job, observation, step, record, why)
+    if observation.node is None:
+        return _skipped(job, observation, record, "the node is gone")
+    if spared(job, observation):
+        return _skipped(job, observation, record, SPARED)
     disrupts = step.disruption is not Disruption.NONE
-    if disrupts and (stop := may(job, seen, evidence=not begun(job)) or stands(job, seen)):
+    if disrupts and (
+        stop := may(job, observation, evidence=not begun(job)) or stands(job, observation)
+    ):
         return stop
     owned = job.status.owned
     if job.spec.host_events:
@@ -153,6 +155,6 @@ def _begin(
     if step.name == "cordon":
         owned = owned.model_copy(update={"cordon": True})
     if step.agent is not None or step.collect is not None:
-        until = seen.now + step.body.timeout
-        return ask(job, seen.now, node, record, StepBy.AGENT, until), JobAct.NONE
+        until = observation.now + step.body.timeout
+        return ask(job, observation.now, node, record, StepBy.AGENT, until), JobAct.NONE
     return put(job, record).having(owned=owned, hold=None), JobAct.NONE

@@ -17,52 +17,58 @@ from remedy.job.model import JobObservation
 from rules.history import DAWN
 
 
-def by_our_clock(seen: JobObservation, began: datetime, deadline: datetime) -> datetime:
+def by_our_clock(observation: JobObservation, began: datetime, deadline: datetime) -> datetime:
     """Return the end of a wait that began at `began`, by our clock (kubenode.runtime.term)."""
     length = max(deadline - began, timedelta(0))
-    return begin_by_our_clock(began, length, seen.now, seen.clock_since) + length
+    return begin_by_our_clock(began, length, observation.now, observation.clock_since) + length
 
 
-def over(seen: JobObservation, began: datetime | None, deadline: datetime) -> bool:
+def has_passed(observation: JobObservation, began: datetime | None, deadline: datetime) -> bool:
     """Report whether a wait that began at `began` is over, whether or not answers could arrive in
     it. `began` None: it begins now.
     """
-    return seen.now >= by_our_clock(seen, began or seen.now, deadline)
+    return observation.now >= by_our_clock(observation, began or observation.now, deadline)
 
 
 def counts_from(
-    seen: JobObservation, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
+    observation: JobObservation,
+    began: datetime,
+    deadline: datetime,
+    report: timedelta = NEXT_REPORT,
 ) -> datetime | None:
     """Return when a missing answer counts: the deadline, or later after a gap in our caches since
     `began`. None: there is a gap now.
 
     report: how long a healthy host, controller or person may take to report after the gap
     """
-    deadline = by_our_clock(seen, began, deadline)
-    heard = seen.hearing_since if seen.fresh else None
-    if heard is None:
+    deadline = by_our_clock(observation, began, deadline)
+    gapless_since = observation.hearing_since if observation.fresh else None
+    if gapless_since is None:
         return None
-    return deadline if heard <= began else max(deadline, heard + report)
+    return deadline if gapless_since <= began else max(deadline, gapless_since + report)
 
 
 def counts(
-    seen: JobObservation, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
+    observation: JobObservation,
+    began: datetime,
+    deadline: datetime,
+    report: timedelta = NEXT_REPORT,
 ) -> bool:
     """Report whether a missing answer counts now; see `counts_from`."""
-    at = counts_from(seen, began, deadline, report)
-    return at is not None and seen.now >= at
+    at = counts_from(observation, began, deadline, report)
+    return at is not None and observation.now >= at
 
 
-def already(seen: JobObservation, began: datetime) -> bool:
+def already(observation: JobObservation, began: datetime) -> bool:
     """Report whether a silence that looks long enough now counts: either no gap occurred since
     `began`, or there was time for a report since the last gap, by a clock that was not set
     meanwhile.
     """
-    if seen.now < seen.clock_since + NEXT_REPORT and seen.clock_since > DAWN:
+    if observation.now < observation.clock_since + NEXT_REPORT and observation.clock_since > DAWN:
         return False
-    return counts(seen, max(began, seen.clock_since), seen.now)
+    return counts(observation, max(began, observation.clock_since), observation.now)
 
 
-def of_step(seen: JobObservation, record: StepStatus, deadline: datetime) -> bool:
+def of_step(observation: JobObservation, record: StepStatus, deadline: datetime) -> bool:
     """Report whether the missing answer to the step counts now; `deadline` is when it was due."""
-    return counts(seen, record.started_at or seen.now, deadline)
+    return counts(observation, record.started_at or observation.now, deadline)

@@ -76,8 +76,8 @@ def _steps(before: Job, after: Job, fault: SpanContext, now: datetime) -> Iterat
     old = {(r.rung, r.index): r for r in before.status.steps}
     for record in after.status.steps:
         was = old.get((record.rung, record.index))
-        was_over = was is not None and was.state in ENDED
-        if record.state in ENDED and record.started_at is not None and not was_over:
+        had_ended = was is not None and was.state in ENDED
+        if record.state in ENDED and record.started_at is not None and not had_ended:
             yield from _step(after, record, fault, record.started_at, now)
 
 
@@ -98,13 +98,19 @@ def _step(
     answer = agent.requests.get(record.request_id) if agent is not None else None
     if record.by is StepBy.AGENT and answer is not None and answer.started_at is not None:
         place = fault.part("agent", record.request_id)
-        told: dict[str, Value] = {"k8s.node.name": job.spec.node_name}
+        attributes: dict[str, Value] = {"k8s.node.name": job.spec.node_name}
         if answer.code is not None:
-            told["kubenode.code"] = answer.code
+            attributes["kubenode.code"] = answer.code
         failed = "" if answer.state == "Done" else f"the agent says {answer.state}"
-        over = answer.finished_at or end
+        finished = answer.finished_at or end
         yield TraceSpan(
-            f"agent {record.name}", place, step.span, answer.started_at, over, told, failed
+            f"agent {record.name}",
+            place,
+            step.span,
+            answer.started_at,
+            finished,
+            attributes,
+            failed,
         )
     yield TraceSpan(f"step {record.name}", step, fault.span, start, end, about, error)
 

@@ -12,12 +12,12 @@ from remedy.job import planned_events
 from remedy.job.conclusion import afterwards, undoing
 from remedy.job.decisions import answered
 from remedy.job.initialwait import waiting
-from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeSeen
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, close, enter, hold, timed
 from remedy.job.people import awaiting_approval, needs_human
 from remedy.job.permits import awaiting_permit, renewed
 from remedy.job.rung import running
-from remedy.job.supersession import superseded, taking_over
+from remedy.job.supersession import adopt_cordon_mark, superseded
 from remedy.job.undo import adopted
 from remedy.job.verification import verifying
 
@@ -56,34 +56,34 @@ EDGES: dict[Phase, set[Phase]] = {
 """Allowed transitions between phases."""
 
 
-def step(job: Job, seen: JobObservation) -> Move:
+def step(job: Job, observation: JobObservation) -> Move:
     """Return the job with its next status, and the act to do when the status needs no change."""
-    after, act = _step(job, seen)
-    return timed(job, after, seen.now), act
+    after, act = _step(job, observation)
+    return timed(job, after, observation.now), act
 
 
-def _step(job: Job, seen: JobObservation) -> Move:
+def _step(job: Job, observation: JobObservation) -> Move:
     if job.phase.closed:
-        return afterwards(job, seen)
+        return afterwards(job, observation)
     if (ending := job.close_reason) is not None:
-        return undoing(job, seen, ending)
-    if job.phase is Phase.PENDING and (with_marks := adopted(job, seen)) is not job:
+        return undoing(job, observation, ending)
+    if job.phase is Phase.PENDING and (with_marks := adopted(job, observation)) is not job:
         return with_marks, JobAct.NONE
-    if (stop := _interrupted(job, seen) or answered(job, seen)) is not None:
+    if (stop := _interrupted(job, observation) or answered(job, observation)) is not None:
         return stop
     match job.phase:
         case Phase.PENDING:
-            return _pending(job, seen)
+            return _pending(job, observation)
         case Phase.AWAITING_APPROVAL:
-            return awaiting_approval(job, seen)
+            return awaiting_approval(job, observation)
         case Phase.AWAITING_PERMIT:
-            return awaiting_permit(job, seen)
+            return awaiting_permit(job, observation)
         case Phase.RUNNING:
-            return renewed(job, seen) or running(job, seen)
+            return renewed(job, observation) or running(job, observation)
         case Phase.VERIFYING:
-            return renewed(job, seen) or verifying(job, seen)
+            return renewed(job, observation) or verifying(job, observation)
         case Phase.NEEDS_HUMAN:
-            return needs_human(job, seen)
+            return needs_human(job, observation)
         case Phase.SUCCEEDED | Phase.FAILED | Phase.CANCELLED | Phase.SHADOWED:
             raise AssertionError("closed phases were handled above")
 
@@ -95,12 +95,12 @@ LACKS_CORDON = (
 """Message of the hold of a job when its cordon is missing after a restore of etcd."""
 
 
-def _interrupted(job: Job, seen: JobObservation) -> Move | None:
+def _interrupted(job: Job, observation: JobObservation) -> Move | None:
     """Close an open job for a reason outside its own plan; return None if there is no
     such reason.
     """
-    now = seen.now
-    if seen.node is None and not job.gone_by_us:
+    now = observation.now
+    if observation.node is None and not job.gone_by_us:
         return close(job, now, CloseReason.NODE_GONE, "the node is gone, or another one by now")
     if job.in_flight:
         return None
@@ -108,17 +108,17 @@ def _interrupted(job: Job, seen: JobObservation) -> Move | None:
         return close(job, now, CloseReason.JOB_DELETED, "the job was deleted")
     if job.spec.cancel:
         return close(job, now, CloseReason.PERSON_CANCELLED, "a person cancelled the job")
-    if seen.node is not None and _uncordoned(job, seen.node):
+    if observation.node is not None and _uncordoned(job, observation.node):
         # After a restore the caches may show the backup's Node before the backup's job.
-        if seen.restored:
+        if observation.restored:
             return hold(job, now, HoldReason.ACT_REFUSED, LACKS_CORDON)
         return close(job, now, CloseReason.PERSON_UNCORDONED, "a person uncordoned the node")
-    if (stronger := superseded(job, seen)) is not None:
+    if (stronger := superseded(job, observation)) is not None:
         return stronger
-    return planned_events.cancelled(job, seen)
+    return planned_events.cancelled(job, observation)
 
 
-def _uncordoned(job: Job, node: NodeSeen) -> bool:
+def _uncordoned(job: Job, node: NodeObservation) -> bool:
     """Report whether somebody removed the cordon that we had set.
 
     Before the cordon step is recorded as done, a schedulable node without our mark is one that we
@@ -130,27 +130,27 @@ def _uncordoned(job: Job, node: NodeSeen) -> bool:
         return True
     if not job.status.owned.cordon:
         return False
-    seen_done = any(r.name == "cordon" and r.state is StepState.DONE for r in job.status.steps)
-    return seen_done or node.cordoned_by == job.mark
+    cordon_done = any(r.name == "cordon" and r.state is StepState.DONE for r in job.status.steps)
+    return cordon_done or node.cordoned_by == job.mark
 
 
-def _pending(job: Job, seen: JobObservation) -> Move:
-    if (move := taking_over(job, seen)) is not None:
+def _pending(job: Job, observation: JobObservation) -> Move:
+    if (move := adopt_cordon_mark(job, observation)) is not None:
         return move
     if job.status.timeline.job_created is not None:
         return _led_on(job)
     known = {"rung": job.spec.start_rung, "also_matched": list(job.also_matched)}
-    if (held := waiting(job.having(**known), seen)) is not None:
-        return held
-    fault_seen = job.status.timeline.fault_seen or job.spec.trigger.first_true
+    if (wait_move := waiting(job.having(**known), observation)) is not None:
+        return wait_move
+    fault_since = job.status.timeline.fault_seen or job.spec.trigger.first_true
     timeline = job.status.timeline.model_copy(
-        update={"fault_seen": fault_seen, "job_created": job.created}
+        update={"fault_seen": fault_since, "job_created": job.created}
     )
     start = {**known, "timeline": timeline}
     first = job.spec.ladder[job.spec.start_rung].disruption_class
     match job.spec.mode:
         case Mode.DRY_RUN | Mode.OFF:
-            return _shadow(job, seen, first)
+            return _shadow(job, observation, first)
         case Mode.APPROVE:
             return enter(job, Phase.AWAITING_APPROVAL, "waits for a person's word", **start)
         case Mode.ENFORCE if job.spec.approval.required:
@@ -168,24 +168,26 @@ def _led_on(job: Job) -> Move:
     return enter(job, Phase.AWAITING_PERMIT, job.status.message)
 
 
-def _shadow(job: Job, seen: JobObservation, first: Disruption) -> Move:
+def _shadow(job: Job, observation: JobObservation, first: Disruption) -> Move:
     """End a dry run with the verdict that Kube Defender would have given."""
     timeline = job.status.timeline.model_copy(
         update={
             "fault_seen": job.spec.trigger.first_true,
             "job_created": job.created,
-            "closed": seen.now,
+            "closed": observation.now,
         }
     )
     if first is Disruption.NONE:
         return enter(job, Phase.SHADOWED, "would have run without a permit", timeline=timeline)
-    heard = seen.heard
-    if heard is None or heard.act is not JobAct.ASK_PERMIT:
+    result = observation.act_result
+    if result is None or result.act is not JobAct.ASK_PERMIT:
         return job, JobAct.ASK_PERMIT
-    if heard.verdict is None:
-        said = f"Kube Defender could not be asked: {heard.error}"
-    elif heard.verdict.allowed:
-        said = "Kube Defender would have granted it"
+    if result.verdict is None:
+        message = f"Kube Defender could not be asked: {result.error}"
+    elif result.verdict.allowed:
+        message = "Kube Defender would have granted it"
     else:
-        said = f"Kube Defender would have refused ({heard.verdict.reason}): {heard.verdict.message}"
-    return enter(job, Phase.SHADOWED, said, timeline=timeline)
+        message = (
+            f"Kube Defender would have refused ({result.verdict.reason}): {result.verdict.message}"
+        )
+    return enter(job, Phase.SHADOWED, message, timeline=timeline)

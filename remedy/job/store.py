@@ -40,8 +40,8 @@ class JobStore:
         index `node`.
         """
         on_node = self._informer.by(NODE_INDEX, job.spec.node_name)
-        found = (obj for obj in on_node if obj.spec.supersedes == job.name)
-        return next((Job.of(obj) for obj in found), None)
+        successors = (obj for obj in on_node if obj.spec.supersedes == job.name)
+        return next((Job.of(obj) for obj in successors), None)
 
     def outnumbered(self, job: Job) -> bool:
         """Report whether MOST_CLOSED jobs of its node closed after it. Needs the informer's index

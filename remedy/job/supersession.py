@@ -27,7 +27,7 @@ from remedy.job.power_record import switched_off
 from remedy.job.records import begun
 from remedy.job.undo import owns_others, undo_others
 
-HAND_OVER = timedelta(minutes=2)
+SUCCESSION_TIMEOUT = timedelta(minutes=2)
 """Longest time for which the cordon and the permit are kept for a successor."""
 
 WAITS = frozenset({JobPhase.AWAITING_APPROVAL, JobPhase.AWAITING_PERMIT, JobPhase.NEEDS_HUMAN})
@@ -48,17 +48,17 @@ def may_be_superseded(job: Job) -> bool:
     return job.phase in WAITS or unbegun(job)
 
 
-def superseded(job: Job, seen: JobObservation) -> Move | None:
+def superseded(job: Job, observation: JobObservation) -> Move | None:
     """Close the job as superseded; None if no stronger rule matches or it must not be superseded
     now.
     """
-    if not seen.stronger or not may_be_superseded(job):
+    if not observation.stronger or not may_be_superseded(job):
         return None
-    why = f"superseded: rule {seen.stronger} is stronger"
-    return close(job, seen.now, CloseReason.SUPERSEDED, why)
+    why = f"superseded: rule {observation.stronger} is stronger"
+    return close(job, observation.now, CloseReason.SUPERSEDED, why)
 
 
-def hands_over(job: Job) -> bool:
+def allows_successor(job: Job) -> bool:
     """Report whether the successor of the job may be created."""
     return (
         job.close_reason is CloseReason.SUPERSEDED
@@ -67,42 +67,42 @@ def hands_over(job: Job) -> bool:
     )
 
 
-def handing_over(job: Job, seen: JobObservation) -> Move | None:
+def await_successor(job: Job, observation: JobObservation) -> Move | None:
     """Undo all but the cordon and wait for the successor; None: the rest may be undone now."""
     if job.close_reason is not CloseReason.SUPERSEDED:
         return None
-    if (others := undo_others(job, seen, JobAct.UNCORDON)) is not None:
+    if (others := undo_others(job, observation, JobAct.UNCORDON)) is not None:
         return others
-    return None if _handed_over(job, seen) else wait(job)
+    return None if _is_succession_done(job, observation) else wait(job)
 
 
-def _handed_over(job: Job, seen: JobObservation) -> bool:
+def _is_succession_done(job: Job, observation: JobObservation) -> bool:
     """Report whether nothing has to be kept for the successor any more."""
-    if seen.now >= hand_over_until(job) or seen.node is None:
+    if observation.now >= await_successor_until(job) or observation.node is None:
         return True
-    after = seen.successor
+    after = observation.successor
     if after is None or after.phase.closed:
         return after is not None
-    if job.status.owned.cordon and seen.node.cordoned_by == job.mark:
+    if job.status.owned.cordon and observation.node.cordoned_by == job.mark:
         return False
     wants_permit = after.status.permit is None and after.phase in ASKING
     return job.status.permit is None or not wants_permit
 
 
-def hand_over_until(job: Job) -> datetime:
+def await_successor_until(job: Job) -> datetime:
     """Return until when the cordon and the permit are kept for a successor."""
     closing = job.condition(CLOSING)
     since = closing.last_transition_time if closing is not None else job.created
-    return since + HAND_OVER
+    return since + SUCCESSION_TIMEOUT
 
 
-def taking_over(job: Job, seen: JobObservation) -> Move | None:
+def adopt_cordon_mark(job: Job, observation: JobObservation) -> Move | None:
     """Replace the superseded job's mark on the cordon by ours; None: there is nothing
     to take over.
     """
-    node, before = seen.node, job.spec.supersedes
+    node, before = observation.node, job.spec.supersedes
     if node is None or not before or node.cordoned_by != before or not node.unschedulable:
         return None
     if not job.status.owned.cordon:
         return job.having(owned=job.status.owned.model_copy(update={"cordon": True})), JobAct.NONE
-    return job, JobAct.TAKE_OVER if job.finalizer else JobAct.ADD_FINALIZER
+    return job, JobAct.ADOPT_CORDON if job.finalizer else JobAct.ADD_FINALIZER

@@ -41,13 +41,13 @@ def acting(job: Job, what: JobAct, clock: Clock) -> Iterator[tracing.Doing]:
     if not tracing.on():
         yield tracing.Doing()
         return
-    fault, record = fault_of(job), job.under_way
+    fault, record = fault_of(job), job.running_record
     parent = fault if record is None else step_of(fault, record)
     with tracing.span(f"act {what}", clock, parent, **{"kubenode.job": job.name}) as doing:
         yield doing
 
 
-def heard(doing: tracing.Doing, answer: JobActResult | None) -> None:
+def add_result(doing: tracing.Doing, answer: JobActResult | None) -> None:
     """Add the result of the act to its span: its error and the verdict, if any."""
     if answer is None:
         return

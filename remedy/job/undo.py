@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from remedy.job import marks
 from remedy.job.created_objects import handed, taken_back
 from remedy.job.migration import surge_replicas
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
-from remedy.job.power_record import left_off
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
+from remedy.job.power_record import must_switch_on
 from remedy.job.power_undo import switch_on_again
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class OwnedChange:
     """A kind of change that a job may own.
 
     act: undoes it; idempotent
@@ -31,7 +31,7 @@ class Thing:
     act: JobAct
     owned: Callable[[Job], bool]
     off: Callable[[Job], Job]
-    there: Callable[[Job, NodeSeen | None], bool] | None = None
+    there: Callable[[Job, NodeObservation | None], bool] | None = None
     move: Callable[[Job, JobObservation], tuple[Job, JobAct] | None] | None = None
 
 
@@ -40,23 +40,25 @@ def disowned(job: Job, *names: str) -> Job:
     return job.having(owned=job.status.owned.model_copy(update=dict.fromkeys(names, False)))
 
 
-THINGS: tuple[Thing, ...] = (
-    Thing(act=JobAct.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
-    Thing(act=JobAct.UNSURGE, owned=surge_replicas.owns, off=surge_replicas.forget),
-    Thing(
+OWNED_CHANGES: tuple[OwnedChange, ...] = (
+    OwnedChange(act=JobAct.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
+    OwnedChange(act=JobAct.UNSURGE, owned=surge_replicas.owns, off=surge_replicas.forget),
+    OwnedChange(
         act=JobAct.UNPROTECT,
         owned=lambda job: job.status.owned.scale_down_disabled,
         off=lambda job: disowned(job, "scale_down_disabled"),
         there=marks.there,
     ),
-    Thing(
+    OwnedChange(
         act=JobAct.UNFENCE,
         owned=lambda job: job.status.owned.fenced,
         off=lambda job: disowned(job, "fenced"),
         there=lambda job, node: node is not None and node.fenced_by == job.mark,
     ),
-    Thing(act=JobAct.POWER_ON, owned=left_off, off=lambda job: job, move=switch_on_again),
-    Thing(
+    OwnedChange(
+        act=JobAct.POWER_ON, owned=must_switch_on, off=lambda job: job, move=switch_on_again
+    ),
+    OwnedChange(
         act=JobAct.UNCORDON,
         owned=lambda job: job.status.owned.cordon,
         off=lambda job: disowned(job, "cordon"),
@@ -68,76 +70,86 @@ cordon.
 """
 
 
-def adopted(job: Job, seen: JobObservation) -> Job:
+def adopted(job: Job, observation: JobObservation) -> Job:
     """Return the job owning all that its node shows as its own: a removed status no
     longer says it.
     """
-    node = seen.node
+    node = observation.node
     if node is None:
         return job
     owned = job.status.owned
-    found = owned.model_copy(
+    updated = owned.model_copy(
         update={
             "cordon": owned.cordon or node.cordoned_by == job.mark,
             "fenced": owned.fenced or node.fenced_by == job.mark,
             "scale_down_disabled": owned.scale_down_disabled or marks.there(job, node),
         }
     )
-    return job if found == owned else job.having(owned=found)
+    return job if updated == owned else job.having(owned=updated)
 
 
 def owns(job: Job) -> bool:
     """Report whether the job owns anything on the cluster."""
-    return any(thing.owned(job) for thing in THINGS)
+    return any(change.owned(job) for change in OWNED_CHANGES)
 
 
-def undo(job: Job, seen: JobObservation) -> tuple[Job, JobAct] | None:
+def undo(job: Job, observation: JobObservation) -> tuple[Job, JobAct] | None:
     """Undo the first change that exists; None: nothing of ours is left. Marks on the node that name
     the job are its own, even if somebody removed the status that said so.
     """
-    for thing in THINGS:
-        if thing.there is not None and not thing.owned(job) and thing.there(job, seen.node):
-            return job, thing.act
-    return _undo(THINGS, job, seen)
+    for change in OWNED_CHANGES:
+        if (
+            change.there is not None
+            and not change.owned(job)
+            and change.there(job, observation.node)
+        ):
+            return job, change.act
+    return _undo(OWNED_CHANGES, job, observation)
 
 
-def _undo(things: Iterable[Thing], job: Job, seen: JobObservation) -> tuple[Job, JobAct] | None:
-    for thing in things:
-        if not thing.owned(job):
+def _undo(
+    candidates: Iterable[OwnedChange], job: Job, observation: JobObservation
+) -> tuple[Job, JobAct] | None:
+    for change in candidates:
+        if not change.owned(job):
             continue
-        if thing.move is not None:
-            if (move := thing.move(job, seen)) is not None:
+        if change.move is not None:
+            if (move := change.move(job, observation)) is not None:
                 return move
-        elif thing.there is not None:
-            if thing.there(job, seen.node):
-                return job, thing.act
-        elif seen.heard is None or seen.heard.act is not thing.act:
-            return job, thing.act
+        elif change.there is not None:
+            if change.there(job, observation.node):
+                return job, change.act
+        elif observation.act_result is None or observation.act_result.act is not change.act:
+            return job, change.act
         else:  # after an error it is tried again at the next reconcile
-            return job if seen.heard.error else thing.off(job), JobAct.NONE
+            return job if observation.act_result.error else change.off(job), JobAct.NONE
     return None
 
 
-def undo_others(job: Job, seen: JobObservation, kept: JobAct) -> tuple[Job, JobAct] | None:
-    """Undo all but the change that the act `kept` would undo, and forget what is undone; None:
+def undo_others(
+    job: Job, observation: JobObservation, excluded: JobAct
+) -> tuple[Job, JobAct] | None:
+    """Undo all but the change that the act `excluded` would undo, and forget what is undone; None:
     done.
     """
-    left = [thing for thing in THINGS if thing.act is not kept and thing.owned(job)]
-    if (move := _undo(left, job, seen)) is not None:
+    others = [
+        change for change in OWNED_CHANGES if change.act is not excluded and change.owned(job)
+    ]
+    if (move := _undo(others, job, observation)) is not None:
         return move
-    for thing in left:
-        job = thing.off(job)
-    return (job, JobAct.NONE) if left else None
+    for change in others:
+        job = change.off(job)
+    return (job, JobAct.NONE) if others else None
 
 
-def owns_others(job: Job, kept: JobAct) -> bool:
-    """Report whether the job owns anything but the change that the act `kept` would undo."""
-    return any(thing.owned(job) for thing in THINGS if thing.act is not kept)
+def owns_others(job: Job, excluded: JobAct) -> bool:
+    """Report whether the job owns anything but the change that the act `excluded` would undo."""
+    return any(change.owned(job) for change in OWNED_CHANGES if change.act is not excluded)
 
 
 def forget(job: Job) -> Job:
     """Return the job without anything that it owns."""
-    for thing in THINGS:
-        if thing.owned(job):
-            job = thing.off(job)
+    for change in OWNED_CHANGES:
+        if change.owned(job):
+            job = change.off(job)
     return job

@@ -7,7 +7,7 @@ After a restart that knowledge is lost, and the request counts as sent.
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
 from remedy.job.model import Job, JobAct
-from remedy.job.power_record import HEARD
+from remedy.job.power_record import OUTCOME
 
 ASKING = frozenset(
     {JobAct.POWER_OFF, JobAct.POWER_ON, JobAct.RESET, JobAct.REPLACE, JobAct.APPROVE_EVENT}
@@ -26,7 +26,7 @@ class Unasked:
         new = _request(after)
         if new is None:
             self.forget(after.name)
-        elif new != _request(before) and not _asked_before(after):
+        elif new != _request(before) and not _was_sent_before(after):
             self._requests[after.name] = new
 
     def holds(self, job: Job) -> bool:
@@ -38,7 +38,7 @@ class Unasked:
         if what in ASKING:
             self.forget(job.name)
 
-    def not_asked(self, job: Job) -> None:
+    def mark_unsent(self, job: Job) -> None:
         """Record that the last check before the act prevented it: the request was not sent after
         all.
         """
@@ -50,9 +50,9 @@ class Unasked:
         self._requests.pop(name, None)
 
 
-def _asked_before(job: Job) -> bool:
+def _was_sent_before(job: Job) -> bool:
     """Report whether the request was sent before somebody removed the status."""
-    return job.record is not None and HEARD in job.record.output
+    return job.record is not None and OUTCOME in job.record.output
 
 
 def _request(job: Job) -> tuple[str, str] | None:

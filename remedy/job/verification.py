@@ -14,7 +14,7 @@ from kubenode.runtime.term import NEXT_REPORT
 from remedy.job.checks import called_off, examined, failures
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import Move, climb, close, give_up, set_condition, wait
-from remedy.job.silence import counts, over
+from remedy.job.silence import counts, has_passed
 from rules.readiness import about_readiness
 from rules.truth import Truth
 
@@ -22,52 +22,52 @@ GONE = "the fault is gone, proven by fresh reports"
 PASSED = "all checks of the rung pass"
 
 
-def verifying(job: Job, seen: JobObservation) -> Move:
+def verifying(job: Job, observation: JobObservation) -> Move:
     """Close the job as verified, or escalate when `verify.timeout` is over."""
-    if seen.node is None and job.replaced:
-        return _proven(job, seen, "the node was replaced, and the new one is Ready")
-    found = _examined(job, seen)
-    if found is not None and found[0].close_reason is not None:
-        return found
-    if counts(seen, acted_on(job), verify_until(job), proof_takes(job)):
+    if observation.node is None and job.replaced:
+        return _proven(job, observation, "the node was replaced, and the new one is Ready")
+    move = _examined(job, observation)
+    if move is not None and move[0].close_reason is not None:
+        return move
+    if counts(observation, acted_on(job), verify_until(job), proof_takes(job)):
         within = format_duration(job.rung.verify.timeout)
         why = "; ".join([f"not proven healthy within {within}", *failures(job)])
-        job = called_off(job, seen.now)
-        if seen.node is None:
-            return give_up(job, seen.now, f"{why}; the node is gone, so no rung can follow")
-        return climb(job, seen.now, why)
-    return found or _interrupted(job, seen)
+        job = called_off(job, observation.now)
+        if observation.node is None:
+            return give_up(job, observation.now, f"{why}; the node is gone, so no rung can follow")
+        return climb(job, observation.now, why)
+    return move or _interrupted(job, observation)
 
 
-def healed_meanwhile(job: Job, seen: JobObservation) -> Move:
+def healed_meanwhile(job: Job, observation: JobObservation) -> Move:
     """Verify the job while it waits for a person."""
-    return _examined(job, seen) or _interrupted(job, seen)
+    return _examined(job, observation) or _interrupted(job, observation)
 
 
-def stands(job: Job, seen: JobObservation) -> bool:
+def stands(job: Job, observation: JobObservation) -> bool:
     """Report whether the proof holds now, without the checks."""
     verify = job.rung.verify
     if verify.checks and verify.cleared is None and job.phase is JobPhase.VERIFYING:
-        ready = seen.node is not None and seen.node.ready == "True"
+        ready = observation.node is not None and observation.node.ready == "True"
         return ready or job.spec.when is None or not about_readiness(job.spec.when)
-    return seen.fault.gone is Truth.TRUE and seen.fresh
+    return observation.fault.gone is Truth.TRUE and observation.fresh
 
 
-def _examined(job: Job, seen: JobObservation) -> Move | None:
+def _examined(job: Job, observation: JobObservation) -> Move | None:
     """Return what follows from a proof that holds; None while it does not hold."""
-    now, since = seen.now, job.status.evidence_false_since
-    if not stands(job, seen):
+    now, since = observation.now, job.status.evidence_false_since
+    if not stands(job, observation):
         return None
     if since is None:
         return job.having(evidence_false_since=now), JobAct.NONE
-    if not over(seen, since, since + job.rung.verify.for_):
+    if not has_passed(observation, since, since + job.rung.verify.for_):
         return wait(job)
-    if (move := examined(job, seen, since)) is not None:
+    if (move := examined(job, observation, since)) is not None:
         return move
-    return _proven(job, seen, PASSED if job.rung.verify.checks else GONE)
+    return _proven(job, observation, PASSED if job.rung.verify.checks else GONE)
 
 
-def _interrupted(job: Job, seen: JobObservation) -> Move:
+def _interrupted(job: Job, observation: JobObservation) -> Move:
     """Reset the start of the proof, which does not hold now."""
     if job.status.evidence_false_since is None:
         return wait(job)
@@ -90,16 +90,16 @@ def verify_until(job: Job) -> datetime:
     return acted_on(job) + job.rung.verify.timeout
 
 
-def _proven(job: Job, seen: JobObservation, why: str) -> Move:
+def _proven(job: Job, observation: JobObservation, why: str) -> Move:
     """Close the job as verified: PROVEN if the fault is gone or the node was replaced, else
     CHECKED.
     """
     timeline = job.status.timeline.model_copy(
-        update={"verified": seen.now, "pods_unavailable": seen.unavailable}
+        update={"verified": observation.now, "pods_unavailable": observation.unavailable}
     )
-    gone = seen.fault.gone is Truth.TRUE or job.replaced
+    gone = observation.fault.gone is Truth.TRUE or job.replaced
     reason = CloseReason.PROVEN if gone else CloseReason.CHECKED
     conditions = set_condition(
-        job, seen.now, "Verified", "FaultGone" if gone else "ChecksPassed", why
+        job, observation.now, "Verified", "FaultGone" if gone else "ChecksPassed", why
     )
-    return close(job.having(timeline=timeline, conditions=conditions), seen.now, reason, why)
+    return close(job.having(timeline=timeline, conditions=conditions), observation.now, reason, why)

@@ -10,13 +10,13 @@ from remedy.job.checks import answers_until
 from remedy.job.checks import ask_again_at as checks_again_at
 from remedy.job.initialwait import begins_at, unbegun
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation
-from remedy.job.moves import LOOK_AGAIN, SETTLES
+from remedy.job.moves import REQUEUE_AFTER, SETTLES
 from remedy.job.permits import ask_again_at, renew_at
-from remedy.job.power_record import left_off
+from remedy.job.power_record import must_switch_on
 from remedy.job.silence import by_our_clock, counts_from
 from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.provider_request import POLLED
-from remedy.job.supersession import hand_over_until
+from remedy.job.supersession import await_successor_until
 from remedy.job.verification import acted_on, proof_takes, verify_until
 
 CORDONS = timedelta(seconds=3)
@@ -25,9 +25,9 @@ nothing is evicted then, and reading takes capacity that those jobs need.
 """
 
 
-def look_again_at(job: Job, seen: JobObservation) -> datetime | None:
+def requeue_at(job: Job, observation: JobObservation) -> datetime | None:
     """Return when the job must be reconciled even if nothing changes; None for never."""
-    now, status = seen.now, job.status
+    now, status = observation.now, job.status
     if job.phase.closed:
         if status.timeline.closed is None:
             return None
@@ -36,17 +36,17 @@ def look_again_at(job: Job, seen: JobObservation) -> datetime | None:
     times = [now + LATE]
     if status.hold is not None and status.hold.look_again_at is not None:
         times.append(status.hold.look_again_at)
-    if unbegun(job) and (begins := begins_at(job, seen)) is not None:
+    if unbegun(job) and (begins := begins_at(job, observation)) is not None:
         times.append(begins)
     if job.phase is JobPhase.AWAITING_PERMIT:
-        heard = seen.heard
-        if heard is not None and heard.act is JobAct.ASK_PERMIT:
-            times.append(ask_again_at(job, now, heard.verdict))
+        result = observation.act_result
+        if result is not None and result.act is JobAct.ASK_PERMIT:
+            times.append(ask_again_at(job, now, result.verdict))
         elif status.hold is not None:
-            times.append(now + LOOK_AGAIN)
+            times.append(now + REQUEUE_AFTER)
     if job.phase is JobPhase.AWAITING_APPROVAL:
         began = min(job.created, now)
-        times.extend(_waited_out(seen, began, began + job.spec.approval.expires_after))
+        times.extend(_waited_out(observation, began, began + job.spec.approval.expires_after))
     if (
         job.phase in (JobPhase.RUNNING, JobPhase.VERIFYING)
         and status.permit
@@ -56,46 +56,51 @@ def look_again_at(job: Job, seen: JobObservation) -> datetime | None:
     settles = job.phase in (JobPhase.RUNNING, JobPhase.AWAITING_PERMIT) or unbegun(job)
     if settles and status.evidence_false_since:
         since = status.evidence_false_since
-        times.append(by_our_clock(seen, since, since + SETTLES))
+        times.append(by_our_clock(observation, since, since + SETTLES))
     if job.phase is JobPhase.RUNNING:
-        times.extend(_step_times(job, seen))
+        times.extend(_step_times(job, observation))
     if job.phase in (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN):
         if status.evidence_false_since is not None:
             since = status.evidence_false_since
-            times.append(by_our_clock(seen, since, since + job.rung.verify.for_))
-        times.extend(_waited_out(seen, acted_on(job), verify_until(job), proof_takes(job)))
+            times.append(by_our_clock(observation, since, since + job.rung.verify.for_))
+        times.extend(_waited_out(observation, acted_on(job), verify_until(job), proof_takes(job)))
         for began, end in answers_until(job):
-            times.extend(_waited_out(seen, began, end))
+            times.extend(_waited_out(observation, began, end))
         if (again := checks_again_at(job)) is not None:
             times.append(again)
-    if job.close_reason is not None and left_off(job):
+    if job.close_reason is not None and must_switch_on(job):
         times.append(now + 2 * SOON)
     if job.close_reason is CloseReason.SUPERSEDED:
-        times.append(hand_over_until(job))
+        times.append(await_successor_until(job))
     return max(min((t for t in times if t > now), default=now + SOON), now)
 
 
 def _waited_out(
-    seen: JobObservation, began: datetime, deadline: datetime, report: timedelta = NEXT_REPORT
+    observation: JobObservation,
+    began: datetime,
+    deadline: datetime,
+    report: timedelta = NEXT_REPORT,
 ) -> list[datetime]:
     """Return the deadline for a missing answer, and when it counts if that is later."""
-    counts = counts_from(seen, began, deadline, report)
-    return [deadline, max(deadline, seen.now + SOON) if counts is None else counts]
+    counts = counts_from(observation, began, deadline, report)
+    return [deadline, max(deadline, observation.now + SOON) if counts is None else counts]
 
 
-def _step_times(job: Job, seen: JobObservation) -> list[datetime]:
+def _step_times(job: Job, observation: JobObservation) -> list[datetime]:
     """Return the times at which the current step must be reconciled."""
-    record, what, now, pods = job.record, job.step, seen.now, seen.pods
+    record, what, now, pods = job.record, job.step, observation.now, observation.pods
     if record is None or what is None or record.started_at is None or record.expires_at is None:
-        return [now + LOOK_AGAIN]
+        return [now + REQUEUE_AFTER]
     ends = (
         record.expires_at,
         record.expires_at + ANSWER_GRACE,
         record.started_at + what.body.timeout,
     )
-    times = [at for end in ends for at in _waited_out(seen, record.started_at, end)]
+    times = [at for end in ends for at in _waited_out(observation, record.started_at, end)]
     if what.wait is not None:
-        times.append(by_our_clock(seen, record.started_at, record.started_at + what.wait.for_))
+        times.append(
+            by_our_clock(observation, record.started_at, record.started_at + what.wait.for_)
+        )
     if what.migrate is not None:
         # Pods are listed, not watched, so no event reports that a pod has ended.
         waited = now - record.started_at

@@ -35,7 +35,7 @@ def to_stored(
 def from_stored(memory: EventMemory) -> LastingEvents:
     return LastingEvents(
         tuple(_fact(event) for event in memory.events),
-        tuple((one.uid, (one.count, one.at)) for one in memory.counted),
+        tuple((entry.uid, (entry.count, entry.at)) for entry in memory.counted),
         memory.dropped,
     )
 

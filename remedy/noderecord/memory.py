@@ -37,7 +37,7 @@ from rules.diagnose import Diagnosis
 from rules.facts import FactSet
 from rules.truth import Truth
 
-SAID = 256
+LONGEST_ANSWER = 256
 LONGEST_EVIDENCE = 65536
 
 
@@ -53,15 +53,15 @@ def with_job(spec: NodeRecordSpec, job: Job, events_until: datetime | None) -> N
     ):
         return spec
     entries = sorted([*spec.jobs, _entry(job, events_until)], key=_age)
-    kept = _bounded(entries, entries[-1].closed)
-    return spec if kept == spec.jobs else spec.model_copy(update={"jobs": kept})
+    retained = _bounded(entries, entries[-1].closed)
+    return spec if retained == spec.jobs else spec.model_copy(update={"jobs": retained})
 
 
 def with_old_dry_run(spec: NodeRecordSpec, job: Job) -> NodeRecordSpec:
     """Return the record with a dry run that an earlier version stored as a job."""
     rule, at = job.spec.remedier, job.status.timeline.closed or job.created
     if rule is None or any(
-        _is_of(found, at) for found in spec.dry_runs if _named(found, rule.name)
+        _is_of(dry_run, at) for dry_run in spec.dry_runs if _named(dry_run, rule.name)
     ):
         return spec
     rung = job.spec.ladder[job.spec.start_rung]
@@ -70,7 +70,7 @@ def with_old_dry_run(spec: NodeRecordSpec, job: Job) -> NodeRecordSpec:
         first_true=job.spec.trigger.first_true,
         class_=rung.disruption_class,
         rung=rung.name,
-        said=job.status.message[:SAID],
+        said=job.status.message[:LONGEST_ANSWER],
     )
     return with_result(spec, rule.name, job.spec.fault_class, result)
 
@@ -79,8 +79,8 @@ def with_result(
     spec: NodeRecordSpec, remedier: str, fault_class: str, result: WouldHave
 ) -> NodeRecordSpec:
     """Return the record with one more repair that a rule in DryRun would have begun."""
-    old = next((found for found in spec.dry_runs if found.remedier == remedier), None)
-    recent = sorted([*(old.recent if old is not None else ()), result], key=lambda one: one.at)
+    old = next((dry_run for dry_run in spec.dry_runs if dry_run.remedier == remedier), None)
+    recent = sorted([*(old.recent if old is not None else ()), result], key=lambda entry: entry.at)
     new = DryRunResults(
         remedier=remedier,
         fault_class=fault_class,
@@ -89,21 +89,21 @@ def with_result(
         false_since=None,
         recent=recent[-MOST_RECENT:],
     )
-    others = [found for found in spec.dry_runs if found.remedier != remedier]
+    others = [dry_run for dry_run in spec.dry_runs if dry_run.remedier != remedier]
     return spec.model_copy(update={"dry_runs": [*others, new][-MOST_RULES:]})
 
 
-def with_answer(spec: NodeRecordSpec, remedier: str, at: datetime, said: str) -> NodeRecordSpec:
+def with_answer(spec: NodeRecordSpec, remedier: str, at: datetime, answer: str) -> NodeRecordSpec:
     """Return the record with Kube Defender's answer to the request that a rule would have made at
     `at`.
     """
 
-    def answered(found: DryRunResults) -> DryRunResults:
+    def answered(dry_run: DryRunResults) -> DryRunResults:
         recent = [
-            one.model_copy(update={"said": said[:SAID]}) if one.at == at else one
-            for one in found.recent
+            entry.model_copy(update={"said": answer[:LONGEST_ANSWER]}) if entry.at == at else entry
+            for entry in dry_run.recent
         ]
-        return found.model_copy(update={"recent": recent})
+        return dry_run.model_copy(update={"recent": recent})
 
     results = [answered(f) if _named(f, remedier) else f for f in spec.dry_runs]
     return spec.model_copy(update={"dry_runs": results})
@@ -124,10 +124,10 @@ def judged(
         for entry in spec.jobs
     ]
     dry_runs = [
-        found.model_copy(update={"false_since": now})
-        if found.false_since is None and by_name.get(found.remedier) is Truth.FALSE
-        else found
-        for found in spec.dry_runs
+        dry_run.model_copy(update={"false_since": now})
+        if dry_run.false_since is None and by_name.get(dry_run.remedier) is Truth.FALSE
+        else dry_run
+        for dry_run in spec.dry_runs
     ]
     same = all(a is b for a, b in zip(jobs, spec.jobs, strict=True)) and all(
         a is b for a, b in zip(dry_runs, spec.dry_runs, strict=True)
@@ -146,9 +146,9 @@ def pasts(spec: NodeRecordSpec) -> tuple[Past, ...]:
     """Return what the record contributes to a new decision."""
     jobs = (_past(entry, spec.node_uid) for entry in spec.jobs)
     dry = (
-        _dry_past(found, result, spec.node_uid)
-        for found in spec.dry_runs
-        for result in found.recent
+        _dry_past(dry_run, result, spec.node_uid)
+        for dry_run in spec.dry_runs
+        for result in dry_run.recent
     )
     return (*jobs, *dry)
 
@@ -205,8 +205,8 @@ def _bounded(entries: Sequence[ClosedJob], now: datetime) -> list[ClosedJob]:
     counts = (e for e in entries if (e.acted or e.evidence) and e.closed > now - REMEMBERED)
     may = [e for e in counts if e not in must]
     room = max(MOST_JOBS - len(must), 0)
-    kept = must[-MOST_JOBS:] + (may[-room:] if room else [])
-    return sorted(kept, key=_age)
+    retained = must[-MOST_JOBS:] + (may[-room:] if room else [])
+    return sorted(retained, key=_age)
 
 
 def _followed(entry: ClosedJob, truth: Truth, now: datetime) -> ClosedJob:
@@ -223,8 +223,12 @@ def _truth(entry: ClosedJob, matches: dict[str, Truth], facts: FactSet, now: dat
         when = Expression.model_validate_json(entry.evidence)
     except ValidationError:
         return Truth.UNKNOWN
-    told = matches.get(f"{entry.remedier}@{entry.generation}")
-    truth = told if told is not None else fold(when, lambda leaf: read(leaf, facts, now).truth)
+    loaded_truth = matches.get(f"{entry.remedier}@{entry.generation}")
+    truth = (
+        loaded_truth
+        if loaded_truth is not None
+        else fold(when, lambda leaf: read(leaf, facts, now).truth)
+    )
     # The first reports of a detector that just started do not end an incident.
     return truth if truth is not Truth.FALSE or settled(when, facts, now) else Truth.UNKNOWN
 
@@ -248,21 +252,21 @@ def _past(entry: ClosedJob, node_uid: str) -> Past:
     )
 
 
-def _dry_past(found: DryRunResults, result: WouldHave, node_uid: str) -> Past:
+def _dry_past(dry_run: DryRunResults, result: WouldHave, node_uid: str) -> Past:
     disrupts = result.class_ is not Disruption.NONE
-    last = result is found.recent[-1]
+    last = result is dry_run.recent[-1]
     return Past(
         name="",
         node_uid=node_uid,
-        remedier=found.remedier,
-        fault_class=found.fault_class,
+        remedier=dry_run.remedier,
+        fault_class=dry_run.fault_class,
         phase=JobPhase.SHADOWED,
         created=result.at,
         shadow=True,
         acted=disrupts,
         acted_at=result.at if disrupts else None,
         closed=result.at,
-        false_since=found.false_since if last else result.at,
+        false_since=dry_run.false_since if last else result.at,
     )
 
 
@@ -276,13 +280,13 @@ def _reason(text: str) -> CloseReason | None:
         return CloseReason.GAVE_UP
 
 
-def _named(found: DryRunResults, remedier: str) -> bool:
-    return found.remedier == remedier
+def _named(dry_run: DryRunResults, remedier: str) -> bool:
+    return dry_run.remedier == remedier
 
 
-def _is_of(found: DryRunResults, at: datetime) -> bool:
+def _is_of(dry_run: DryRunResults, at: datetime) -> bool:
     """Report whether the result of that time is counted, or may be: it is older than all remembered
     ones.
     """
-    full = len(found.recent) >= MOST_RECENT
-    return any(one.at == at for one in found.recent) or (full and at < found.recent[0].at)
+    full = len(dry_run.recent) >= MOST_RECENT
+    return any(entry.at == at for entry in dry_run.recent) or (full and at < dry_run.recent[0].at)

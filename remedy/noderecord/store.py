@@ -60,8 +60,8 @@ class StoredEvents:
 
     def past_events(self) -> dict[str, EventMemory]:
         records = self._records.cache.items()
-        found = ((name, record.spec.past_events) for name, record in records)
-        return {name: memory for name, memory in found if memory is not None}
+        stored = ((name, record.spec.past_events) for name, record in records)
+        return {name: memory for name, memory in stored if memory is not None}
 
 
 class NodeRecords:
@@ -128,9 +128,9 @@ class NodeRecords:
             self._ahead.pop(key, None)
             return
         waiting = self._closed.pop(key, {})
-        left = {name: job for name, job in waiting.items() if not self._has(new.spec, job)}
-        if left:
-            self._closed[key] = left
+        remaining = {name: job for name, job in waiting.items() if not self._has(new.spec, job)}
+        if remaining:
+            self._closed[key] = remaining
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -233,8 +233,8 @@ class NodeRecords:
 
     async def _ask(self, node: str) -> None:
         for rule, at, ask in self._asks.pop(node, []):
-            said = await self._leave.ask(ask)
-            text = _sentence(said)
+            answer = await self._leave.ask(ask)
+            text = _sentence(answer)
             self._take(node, memory.with_answer(self.spec(node), rule, at, text))
 
     async def _write(
@@ -305,10 +305,10 @@ class NodeRecords:
         self._events_at.pop(node, None)
 
 
-def _sentence(said: Any) -> str:
+def _sentence(answer: Any) -> str:
     """Return Kube Defender's answer as a sentence."""
-    if isinstance(said, str):
-        return f"Kube Defender could not be asked: {said}"
-    if said.allowed:
+    if isinstance(answer, str):
+        return f"Kube Defender could not be asked: {answer}"
+    if answer.allowed:
         return "Kube Defender would have granted it"
-    return f"Kube Defender would have refused ({said.reason}): {said.message}"
+    return f"Kube Defender would have refused ({answer.reason}): {answer.message}"

@@ -86,14 +86,14 @@ class Channel:
         while True:
             self._came.clear()
             now = self._clock.monotonic()
-            if (held := self._limit.summary(now)) is not None:
-                await self._send(self._summary(held), told=False)
+            if (suppressed := self._limit.summary(now)) is not None:
+                await self._send(self._summary(suppressed), reports_end=False)
             if self._waiting:
                 _, notice = self._waiting.popitem(last=False)
                 self._sending = notice.id
                 self._count()
                 try:
-                    await self._send(notice, told=True)
+                    await self._send(notice, reports_end=True)
                 finally:
                     self._sending = ""
                 self._count()
@@ -101,14 +101,14 @@ class Channel:
             at = self._limit.summary_at()
             await wait(self._clock, self._came, None if at is None else max(at - now, 0.0))
 
-    async def _send(self, notice: JobNotice, *, told: bool) -> None:
+    async def _send(self, notice: JobNotice, *, reports_end: bool) -> None:
         why = await self._delivered(notice)
         self._metrics.notifications.labels(self.receiver, FAILED if why else SENT).inc()
         if why and self._trouble != why:
             extra = {"receiver": self.receiver, "notice": notice.id, "why": why}
             log.warning("notification given up", extra=extra)
         self._trouble = why
-        if told:
+        if reports_end:
             self._ended(notice, self.receiver, why)
 
     async def _delivered(self, notice: JobNotice) -> str:
@@ -132,10 +132,10 @@ class Channel:
             await self._clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _summary(self, held: SuppressedNotices) -> JobNotice:
-        now, count = self._clock.now(), held.kinds.total()
-        since = timedelta(seconds=self._clock.monotonic() - held.since)
-        nodes = list(held.nodes)
+    def _summary(self, suppressed: SuppressedNotices) -> JobNotice:
+        now, count = self._clock.now(), suppressed.kinds.total()
+        since = timedelta(seconds=self._clock.monotonic() - suppressed.since)
+        nodes = list(suppressed.nodes)
         return JobNotice(
             id=f"{self.receiver}.{SUMMARY}.{now.timestamp():.0f}",
             kind=SUMMARY,
@@ -143,7 +143,7 @@ class Channel:
             severity=SEVERITIES[1],
             node=", ".join(nodes[:10]) + (", …" if len(nodes) > 10 else ""),
             happened=f"{count} more in the last {_spoken(since)}",
-            counts=dict(held.kinds),
+            counts=dict(suppressed.kinds),
             commands=("kubenode get jobs",),
         )
 

@@ -29,13 +29,13 @@ class DirectNotifier:
 
     async def tell(self, receiver: str, notice: JobNotice) -> None:
         """Send the notice; return once it was accepted (2xx)."""
-        asked = self._of(receiver)
+        target = self._of(receiver)
         try:
-            title, body = asked.texts.of(notice, self._cluster)
+            title, body = target.texts.of(notice, self._cluster)
         except BadTemplate as error:
             raise NotDelivered(f"its template {error}", final=True) from error
         message = RenderedNotice(notice, title, body, self._cluster)
-        (await asked.sender.post(*encoded(message, asked.http))).check()
+        (await target.sender.post(*encoded(message, target.http))).check()
 
     async def ask(
         self, receiver: str, body: Mapping[str, Any], key: str, within: timedelta | None = None
@@ -48,12 +48,12 @@ class DirectNotifier:
         return await sender.post(headers, json.dumps(body).encode(), within)
 
     async def close(self) -> None:
-        for asked in self._known.values():
-            await asked.sender.close()
+        for target in self._known.values():
+            await target.sender.close()
 
     def _of(self, receiver: str) -> "_PendingReply":
-        if (asked := self._known.get(receiver)) is not None:
-            return asked
+        if (target := self._known.get(receiver)) is not None:
+            return target
         if receiver in self._others:
             why = f"receiver {receiver} is for people: name one with webhook or cloudEvents"
             raise NotDelivered(why, final=True)

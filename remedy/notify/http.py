@@ -115,7 +115,7 @@ def encoded(
 ) -> tuple[dict[str, str], bytes]:
     """Return headers and body of the request."""
     notice = message.notice
-    told = {
+    data = {
         **notice.to_dict(),
         "title": message.title,
         "text": message.body,
@@ -123,7 +123,7 @@ def encoded(
     }
     key = {"Idempotency-Key": notice.id}
     if isinstance(settings, Webhook):
-        return {**key, "Content-Type": "application/json"}, json.dumps(told).encode()
+        return {**key, "Content-Type": "application/json"}, json.dumps(data).encode()
     event = CloudEvent(
         {
             "id": notice.id,
@@ -134,7 +134,7 @@ def encoded(
             "datacontenttype": "application/json",
             **({"subject": notice.node} if notice.node and notice.kind != SUPPRESSED else {}),
         },
-        told,
+        data,
     )
     made = to_structured_event(event)
     return {**key, **made.headers}, made.body
@@ -157,5 +157,9 @@ def _why(error: Exception) -> str:
     secret.
     """
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    told = getattr(cause, "strerror", None)
-    return told if isinstance(told, str) and told and "//" not in told else type(cause).__name__
+    reason = getattr(cause, "strerror", None)
+    return (
+        reason
+        if isinstance(reason, str) and reason and "//" not in reason
+        else type(cause).__name__
+    )

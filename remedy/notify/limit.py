@@ -34,21 +34,21 @@ class NotificationLimit:
     def __init__(self, count: int, per: timedelta) -> None:
         self._count, self._per = count, per.total_seconds()
         self._sent: deque[float] = deque()
-        self._held: SuppressedNotices | None = None
+        self._suppressed: SuppressedNotices | None = None
 
     def allows(self, now: float) -> bool:
         """Report whether one more notification may be sent now, and count it."""
         self._forget(now)
-        if self._held is not None or len(self._sent) >= self._count:
+        if self._suppressed is not None or len(self._sent) >= self._count:
             return False
         self._sent.append(now)
         return True
 
     def hold(self, notice: JobNotice, now: float) -> None:
         """Put the notice into the next summary."""
-        if self._held is None:
-            self._held = SuppressedNotices(now)
-        self._held.add(notice)
+        if self._suppressed is None:
+            self._suppressed = SuppressedNotices(now)
+        self._suppressed.add(notice)
 
     def summary_at(self) -> float | None:
         """Return when the next summary is due; None: there is nothing to summarize.
@@ -56,20 +56,20 @@ class NotificationLimit:
         It waits for `per`, at most a minute, after the first suppressed notice, so that later ones
         are included.
         """
-        if self._held is None:
+        if self._suppressed is None:
             return None
         oldest = self._sent[0] + self._per if len(self._sent) >= self._count else 0.0
-        return max(oldest, self._held.since + min(self._per, 60.0))
+        return max(oldest, self._suppressed.since + min(self._per, 60.0))
 
     def summary(self, now: float) -> SuppressedNotices | None:
         """Return what to summarize now, and count the summary; None: not yet."""
         at = self.summary_at()
         if at is None or now < at:
             return None
-        held, self._held = self._held, None
+        suppressed, self._suppressed = self._suppressed, None
         self._forget(now)
         self._sent.append(now)
-        return held
+        return suppressed
 
     def _forget(self, now: float) -> None:
         while self._sent and self._sent[0] <= now - self._per:

@@ -24,7 +24,7 @@ class JobNotice:
 
     kind: a phase of the job, STEP or SUPPRESSED
     happened: one sentence
-    held: why the job waits, "" if it does not
+    hold_message: why the job waits, "" if it does not
     commands: commands that a person can use next, exactly as typed
     """
 
@@ -40,7 +40,7 @@ class JobNotice:
     phase: str = ""
     rung: str = ""
     happened: str = ""
-    held: str = ""
+    hold_message: str = ""
     explanation: str = ""
     deadline: datetime | None = None
     commands: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class JobNotice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form for programs: JSON types, camelCase, without empty values."""
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "id": self.id,
             "kind": self.kind,
             "at": format_time(self.at),
@@ -62,13 +62,13 @@ class JobNotice:
             "phase": self.phase,
             "rung": self.rung,
             "happened": self.happened,
-            "held": self.held,
+            "held": self.hold_message,
             "explanation": self.explanation,
             "deadline": format_time(self.deadline) if self.deadline is not None else "",
             "commands": list(self.commands),
             "counts": dict(self.counts),
         }
-        return {key: value for key, value in told.items() if value not in ("", [], {})}
+        return {key: value for key, value in document.items() if value not in ("", [], {})}
 
 
 def level(job: Job) -> str:
@@ -110,7 +110,7 @@ def _notice(job: Job, id_: str, kind: str, at: datetime, happened: str) -> JobNo
         phase=str(status.phase),
         rung=job.rung.name,
         happened=happened or str(status.phase),
-        held=status.hold.message if status.hold is not None else "",
+        hold_message=status.hold.message if status.hold is not None else "",
         explanation=spec.trigger.explanation,
         deadline=spec.deadline,
         commands=commands(job),

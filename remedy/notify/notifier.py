@@ -96,5 +96,5 @@ class Notifier:
         end = self._ends[(notice.id, receiver)] = DeliveryEnd(receiver, why)
         while len(self._ends) > REMEMBERED:
             self._ends.popitem(last=False)
-        for told in self.on_end:
-            told(notice, end)
+        for callback in self.on_end:
+            callback(notice, end)

@@ -30,22 +30,22 @@ KINDS = {
 }
 
 
-class _Words(logging.Handler):
+class _StatusCodeHandler(logging.Handler):
     """Reads apprise's log lines about the call of this thread. They may hold secrets: only the
     status code of a response is kept.
     """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.said: dict[int, str] = {}
+        self.codes: dict[int, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        found = re.search(r"error=(\d{3})", record.getMessage())
-        if found is not None:
-            self.said[get_ident()] = found.group(1)
+        match = re.search(r"error=(\d{3})", record.getMessage())
+        if match is not None:
+            self.codes[get_ident()] = match.group(1)
 
 
-_words = _Words()
+_status_codes = _StatusCodeHandler()
 
 
 def load() -> None:
@@ -54,9 +54,9 @@ def load() -> None:
     """
     logger = logging.getLogger("apprise")
     logger.propagate = False
-    if _words in logger.handlers:
+    if _status_codes in logger.handlers:
         return
-    logger.addHandler(_words)
+    logger.addHandler(_status_codes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of unused plugins
         apprise.Apprise.instantiate("json://localhost", suppress_exceptions=True)
@@ -95,7 +95,7 @@ class AppriseSender:
             if number in taken:
                 continue
             try:
-                await self._one(url, message)
+                await self._send_to(url, message)
                 taken.add(number)
             except NotDelivered as error:
                 whys.append(error)
@@ -105,7 +105,7 @@ class AppriseSender:
             )
         self._calls.taken.pop(message.notice.id, None)
 
-    async def _one(self, url: str | Secret, message: RenderedNotice) -> None:
+    async def _send_to(self, url: str | Secret, message: RenderedNotice) -> None:
         running = self._calls.running
         if running is not None and not running.done():
             raise NotDelivered("the call before still hangs")
@@ -138,7 +138,7 @@ def instantiated(url: str, timeout: float) -> apprise.NotifyBase:
 
 def _notify(target: apprise.NotifyBase, message: RenderedNotice) -> str:
     """Send in a thread; return why the message was not accepted, "" if it was."""
-    _words.said.pop(get_ident(), None)
+    _status_codes.codes.pop(get_ident(), None)
     try:
         taken = target.notify(
             body=message.body,
@@ -150,7 +150,7 @@ def _notify(target: apprise.NotifyBase, message: RenderedNotice) -> str:
         return f"failed: {type(error).__name__}"
     if taken:
         return ""
-    answer = _words.said.pop(get_ident(), "")
+    answer = _status_codes.codes.pop(get_ident(), "")
     return f"answered {answer}" if answer else "did not take it"
 
 

@@ -26,7 +26,7 @@ class Secret(Model):
     from_env: str | None = Field(default=None, min_length=1, max_length=256)
 
     @model_validator(mode="after")
-    def _one_place(self) -> "Secret":
+    def _check_place(self) -> "Secret":
         if (self.from_file is None) == (self.from_env is None):
             raise refusal("not one place: write either fromFile or fromEnv")
         return self

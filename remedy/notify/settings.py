@@ -34,7 +34,7 @@ NOT_SECRET = frozenset({"idempotency-key"})
 Text = Annotated[str, StringConstraints(min_length=1, max_length=8192)]
 Url = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 
-TOLD = (JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN, JobPhase.FAILED)
+DEFAULT_PHASES = (JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN, JobPhase.FAILED)
 """What people want to hear of unless they say otherwise: what waits for them, and what failed."""
 
 
@@ -112,7 +112,7 @@ class Receiver(Model):
     apprise: Apprise | None = None
     webhook: Webhook | None = None
     cloud_events: CloudEvents | None = None
-    on: list[JobPhase] = Field(default_factory=lambda: list(TOLD), max_length=10)
+    on: list[JobPhase] = Field(default_factory=lambda: list(DEFAULT_PHASES), max_length=10)
     """Phases of a job that are told when it enters them."""
     min_severity: Severity = Severity.INFO
     """Jobs of rules that are less severe are not told; steps `notify` and `webhook` always are."""
@@ -129,7 +129,7 @@ class Receiver(Model):
     body: Text | None = None
 
     @model_validator(mode="after")
-    def _one_way(self) -> "Receiver":
+    def _check_method(self) -> "Receiver":
         if [self.apprise, self.webhook, self.cloud_events].count(None) != 2:
             raise refusal("not one way of telling: write one of apprise, webhook, cloudEvents")
         return self

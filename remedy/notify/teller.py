@@ -25,7 +25,7 @@ from remedy.notify.notifications import Telling
 from remedy.notify.notifier import DeliveryEnd
 from remedy.notify.settings import Receiver
 
-TOLD = "kubenode.io/told"
+NOTIFIED = "kubenode.io/told"
 """Annotation on a job: the state that was notified about, and the receivers that got it."""
 OLD = timedelta(hours=1)
 """A new receiver gets no notification about a job that closed longer ago than this."""
@@ -75,20 +75,20 @@ class NotificationController:
             return DONE
         job, now = Job.of(obj), self._clock.now()
         self._telling.meet(job, job.spec.notify)
-        told = told_of(obj.metadata.annotations.get(TOLD, ""), level(job))
-        due = [r for r in hearers(job, self._receivers, now) if r not in told]
+        notified = read_notified(obj.metadata.annotations.get(NOTIFIED, ""), level(job))
+        due = [r for r in hearers(job, self._receivers, now) if r not in notified]
         if not due:
             return DONE
         notice = of_phase(job, now)
         ended = [r for r in due if self._notifier.end(notice.id, r) is not None]
         if ended:
-            await self._write(job, sorted({*told, *ended}))
+            await self._write(job, sorted({*notified, *ended}))
         self._notifier.put(notice, [r for r in due if r not in ended])
         return DONE
 
-    async def _write(self, job: Job, told: Sequence[str]) -> None:
+    async def _write(self, job: Job, notified: Sequence[str]) -> None:
         self._fence.check()
-        body = {"metadata": {"annotations": {TOLD: f"{level(job)} {','.join(told)}"}}}
+        body = {"metadata": {"annotations": {NOTIFIED: f"{level(job)} {','.join(notified)}"}}}
         try:
             await self._kube.patch(paths.custom(PLURAL, job.name), body)
         except NotFound:
@@ -117,10 +117,10 @@ def hearers(job: Job, receivers: Mapping[str, Receiver], now: datetime) -> list[
     ]
 
 
-def told_of(annotation: str, now_at: str) -> frozenset[str]:
+def read_notified(annotation: str, now_at: str) -> frozenset[str]:
     """Return the receivers that already got the state `now_at`."""
-    told, _, names = annotation.partition(" ")
-    return frozenset(names.split(",")) if told == now_at and names else frozenset()
+    state, _, names = annotation.partition(" ")
+    return frozenset(names.split(",")) if state == now_at and names else frozenset()
 
 
 def _same(old: RemedyOperationJob, new: RemedyOperationJob) -> bool:

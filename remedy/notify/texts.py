@@ -123,7 +123,7 @@ def values(notice: JobNotice, cluster: str) -> dict[str, Any]:
         "phase": notice.phase,
         "rung": clean(notice.rung),
         "happened": clean(notice.happened),
-        "held": clean(notice.held),
+        "held": clean(notice.hold_message),
         "explanation": clean(notice.explanation),
         "deadline": _spoken(notice.deadline) if notice.deadline is not None else "",
         "commands": list(notice.commands),
@@ -137,8 +137,10 @@ def _spoken(at: datetime) -> str:
 
 def clean(text: str) -> str:
     """Remove control and direction characters, which could hide or forge a part of a message."""
-    kept = (c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
-    return "".join(kept)[:VALUE_LENGTH]
+    printable = (
+        c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs")
+    )
+    return "".join(printable)[:VALUE_LENGTH]
 
 
 SAMPLE = JobNotice(

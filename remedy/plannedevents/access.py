@@ -10,10 +10,10 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.informer import Informer
 from remedy.hostdoctor.record import note_of
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation
 from remedy.job.steps.events import next_to_approve
-from remedy.plannedevents.observation import EventSeen, due_at
-from remedy.power.access import NOBODY, PowerAccess, heard
+from remedy.plannedevents.observation import EventObservation, due_at
+from remedy.power.access import NOBODY, PowerAccess, await_outcome
 from remedy.power.observation import RequestOutcome
 from remedy.remedier.hostevents import phase_at
 
@@ -40,20 +40,20 @@ class EventAccess:
         self._events, self._jobs, self._power, self._clock = events, jobs, power, clock
         events.add_index(EXTERNAL, lambda event: (_external(event),))
 
-    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+    async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         """Return the events that the job was made for, in their current state."""
         if not job.spec.host_events:
             return ()
         _, provider = self._power.of(job, node)
         repeatable = provider is not None and provider.can.repeatable
         now = self._clock.now()
-        found = (
-            (self._events.get(name), event_seen(name, self._events.get(name), job, now))
+        observations = (
+            (self._events.get(name), observe_event(name, self._events.get(name), job, now))
             for name in job.spec.host_events
         )
         return tuple(
-            replace(seen, repeatable=repeatable, shared=self._shared(event, job))
-            for event, seen in found
+            replace(observed, repeatable=repeatable, shared=self._shared(event, job))
+            for event, observed in observations
         )
 
     def _shared(self, event: HostEvent | None, job: Job) -> str:
@@ -65,27 +65,29 @@ class EventAccess:
         alike = list(self._events.by(EXTERNAL, _external(event)))
         return shared(event, alike, self._jobs.cache.values())
 
-    async def approve(self, job: Job, seen: JobObservation) -> JobActResult:
+    async def approve(self, job: Job, observation: JobObservation) -> JobActResult:
         """Approve at the provider the event that the step's record names."""
-        event = next_to_approve(job, seen.events)
+        event = next_to_approve(job, observation.events)
         if event is None:
             return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.TAKEN)
-        machine, provider = self._power.of(job, seen.node)
+        machine, provider = self._power.of(job, observation.node)
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
             return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.REFUSED, error=why)
         if not provider.can.approve:
             why = CANNOT.format(provider=provider.name)
             return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.REFUSED, error=why)
-        return await heard(JobAct.APPROVE_EVENT, provider.approve(machine, event.external_id))
+        return await await_outcome(
+            JobAct.APPROVE_EVENT, provider.approve(machine, event.external_id)
+        )
 
 
-def event_seen(name: str, event: HostEvent | None, job: Job, now: datetime) -> EventSeen:
+def observe_event(name: str, event: HostEvent | None, job: Job, now: datetime) -> EventObservation:
     """Return the observation of the HostEvent `name` of a job's evidence. Pure."""
     if event is None or not _about(event, job):
-        return EventSeen(name)
+        return EventObservation(name)
     spec, phase = event.spec, phase_at(event, now)
-    return EventSeen(
+    return EventObservation(
         name=name,
         phase=phase,
         class_=spec.class_,
@@ -109,17 +111,17 @@ def shared(event: HostEvent, alike: Sequence[HostEvent], jobs: Iterable[RemedyOp
     if not named:
         return ""
     machines = len(named.split(","))
-    nodes = {one.spec.node.name for one in alike if one.spec.node.name}
+    nodes = {each.spec.node.name for each in alike if each.spec.node.name}
     if named.endswith("…") or len(nodes) < machines:
         return f"the event is of {machines} machines, and {len(nodes)} of them are known to be ours"
-    names = {one.metadata.name for one in alike}
+    names = {each.metadata.name for each in alike}
     empty = {
         job.spec.node_name
         for job in jobs
         if not job.status.phase.closed and names & set(job.spec.host_events) and approves(job)
     }
-    left = sorted(nodes - empty - {event.spec.node.name})
-    return f"the event is of node {left[0]} too, which is not empty yet" if left else ""
+    pending = sorted(nodes - empty - {event.spec.node.name})
+    return f"the event is of node {pending[0]} too, which is not empty yet" if pending else ""
 
 
 def approves(job: RemedyOperationJob) -> bool:
@@ -139,6 +141,6 @@ def _external(event: HostEvent) -> str:
 
 def _about(event: HostEvent, job: Job) -> bool:
     """Report whether the event is still about the job's node."""
-    told = event.spec.node
-    same = told.uid in ("", job.spec.node_uid) or not job.spec.node_uid
-    return told.name == job.spec.node_name and same
+    target = event.spec.node
+    same = target.uid in ("", job.spec.node_uid) or not job.spec.node_uid
+    return target.name == job.spec.node_name and same

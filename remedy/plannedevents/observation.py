@@ -29,7 +29,7 @@ BEFORE = (HostEventPhase.SCHEDULED, HostEventPhase.AWAITING_APPROVAL)
 
 
 @dataclass(frozen=True, slots=True)
-class EventSeen:
+class EventObservation:
     """One HostEvent of a job's evidence.
 
     phase: None: its object is gone, or it is about another host now
@@ -79,7 +79,7 @@ class Ending(StrEnum):
     CANCELLED = "Cancelled"
 
 
-def ending(events: Sequence[EventSeen]) -> Ending:
+def ending(events: Sequence[EventObservation]) -> Ending:
     """Return the combined state. An event that is gone or past its time is over; without events
     nothing is known to be over.
     """
@@ -99,7 +99,7 @@ class Evacuation:
     inevitable: bool
 
 
-def evacuation(events: Sequence[EventSeen]) -> Evacuation | None:
+def evacuation(events: Sequence[EventObservation]) -> Evacuation | None:
     """Return the evacuation for the events' current state; None: no planned event is open."""
     planned = [event for event in events if event.open and event.planned]
     if not planned:
@@ -109,11 +109,11 @@ def evacuation(events: Sequence[EventSeen]) -> Evacuation | None:
 
 
 def due_at(
-    phase: HostEventPhase | None, not_before: datetime | None, first_seen: datetime | None
+    phase: HostEventPhase | None, not_before: datetime | None, first_observed: datetime | None
 ) -> datetime | None:
     """Return when an event begins. An active event without a start time began when it was first
     seen.
     """
     if not_before is not None or phase is not HostEventPhase.ACTIVE:
         return not_before
-    return first_seen
+    return first_observed

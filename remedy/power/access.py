@@ -24,17 +24,17 @@ from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.guard import DisruptionGuard
 from kubenode.runtime.disruption.request import ActRefused
-from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
 from remedy.job.power_record import machine_of_record
 from remedy.power.leave import (
     NodeReader,
     act_request,
-    held,
     is_written,
     live_target,
     request_of,
+    to_refused_result,
 )
-from remedy.power.observation import PowerSeen, RequestOutcome
+from remedy.power.observation import PowerObservation, RequestOutcome
 
 log = logging.getLogger(__name__)
 
@@ -61,37 +61,37 @@ class PowerAccess:
     ) -> None:
         self._providers, self._guard, self._nodes = providers, guard, nodes
         self._clock = clock
-        self._read: dict[str, tuple[float, PowerSeen]] = {}
+        self._read: dict[str, tuple[float, PowerObservation]] = {}
         """Readings by job, with the monotonic time until which each serves."""
 
-    def of(self, job: Job, node: NodeSeen | None) -> tuple[ProviderMachine, Provider | None]:
+    def of(self, job: Job, node: NodeObservation | None) -> tuple[ProviderMachine, Provider | None]:
         machine = machine_of(job, node)
         return machine, self._providers.of(machine)
 
-    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
+    async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         machine, provider = self.of(job, node)
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
-            return PowerSeen(outcome=RequestOutcome.REFUSED, why=why)
+            return PowerObservation(outcome=RequestOutcome.REFUSED, why=why)
         now = self._clock.monotonic()
-        self._read = {name: kept for name, kept in self._read.items() if now < kept[0]}
+        self._read = {name: entry for name, entry in self._read.items() if now < entry[0]}
         if job.name in self._read:
             return self._read[job.name][1]
-        seen = await self._reading(machine, provider)
+        reading = await self._reading(machine, provider)
         drains = job.step is not None and job.step.migrate is not None
-        serves = PATIENT if drains and not seen.dark else FRESH
-        self._read[job.name] = (now + serves, seen)
-        return seen
+        serves = PATIENT if drains and not reading.dark else FRESH
+        self._read[job.name] = (now + serves, reading)
+        return reading
 
-    async def _reading(self, machine: ProviderMachine, provider: Provider) -> PowerSeen:
-        read = PowerSeen(provider=provider.name, can=provider.can)
+    async def _reading(self, machine: ProviderMachine, provider: Provider) -> PowerObservation:
+        read = PowerObservation(provider=provider.name, can=provider.can)
         try:
             return replace(read, power=await provider.power(machine))
         except ProviderError as error:
             outcome, after = outcome_of(error)
             return replace(read, outcome=outcome, why=sentence(error), after=after)
 
-    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> JobActResult:
+    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
         machine, provider = self.of(job, node)
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
@@ -99,7 +99,7 @@ class PowerAccess:
         self._read.pop(job.name, None)
         id_ = request_of(job)
         if what is JobAct.POWER_ON:
-            return await heard(what, provider.on(machine, id_))
+            return await await_outcome(what, provider.on(machine, id_))
         asking = self._guard.perform(
             act_request(job, what, machine.provider_id),
             intent=partial(is_written, job, what),
@@ -110,23 +110,23 @@ class PowerAccess:
                 else provider.reset(machine, id_)
             ),
         )
-        return await heard(what, asking)
+        return await await_outcome(what, asking)
 
 
-def machine_of(job: Job, node: NodeSeen | None) -> ProviderMachine:
+def machine_of(job: Job, node: NodeObservation | None) -> ProviderMachine:
     """Return the machine as the Node says now, or as it was recorded before the first request."""
     noted = machine_of_record(job)
-    seen = node.provider_id if node is not None else ""
+    provider_id = node.provider_id if node is not None else ""
     annotations = node.annotations if node is not None else {}
-    return ProviderMachine(seen or noted, job.spec.node_name, annotations)
+    return ProviderMachine(provider_id or noted, job.spec.node_name, annotations)
 
 
-async def heard(what: JobAct, asking: Awaitable[None]) -> JobActResult:
+async def await_outcome(what: JobAct, asking: Awaitable[None]) -> JobActResult:
     """Await the request and return its outcome."""
     try:
         await asking
     except ActRefused as refused:
-        return held(what, refused)
+        return to_refused_result(what, refused)
     except ProviderError as error:
         outcome, after = outcome_of(error)
         log.warning(

@@ -19,12 +19,12 @@ from remedy.power.methods import (
     ReplacementTarget,
     controller_of,
     created,
-    heard,
     newest_of,
     taken,
+    to_failed_result,
     young,
 )
-from remedy.power.observation import ReplaceSeen
+from remedy.power.observation import ReplacementObservation
 
 MACHINE, NAMESPACE = "cluster.x-k8s.io/machine", "cluster.x-k8s.io/cluster-namespace"
 """Annotations of a Node: name and namespace of its Machine."""
@@ -53,41 +53,45 @@ class ClusterApi(ObjectReplacement):
             return f"Machine {namespace}/{name} has no controller that would make another"
         uid = machine["metadata"]["uid"]
         group = _group_of(machine)
-        made = [created(one) for one in await self.all(namespace) if _group_of(one) == group]
+        made = [
+            created(member) for member in await self.all(namespace) if _group_of(member) == group
+        ]
         return ReplacementTarget(f"{namespace}/{name}/{uid}", group, newest_of(made))
 
-    async def ask(self, asked: ReplacementRequest) -> JobActResult:
-        namespace, name, uid = asked.target.split("/")
+    async def ask(self, request: ReplacementRequest) -> JobActResult:
+        namespace, name, uid = request.target.split("/")
         path = await self.path(name, namespace)
-        if path is None or asked.group.startswith((SET, "MachineDeployment")):
+        if path is None or request.group.startswith((SET, "MachineDeployment")):
             return taken() if path is None else await self.delete(path, uid)
-        body = {"metadata": {"uid": uid, "annotations": {REMEDIATE: asked.request}}}
+        body = {"metadata": {"uid": uid, "annotations": {REMEDIATE: request.request}}}
         try:
             await self._kube.patch(path, body)
         except KubeError as error:
-            return heard(error)
+            return to_failed_result(error)
         return taken()
 
-    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
-        namespace, name, uid = asked.target.split("/")
+    async def far(self, request: ReplacementRequest) -> ReplacementObservation:
+        namespace, name, uid = request.target.split("/")
         gone = not await self.is_there(name, uid, namespace)
         others = await self.recent(namespace) if gone else []
         new = [
             m
             for m in others
-            if m["metadata"]["uid"] != uid and _group_of(m) == asked.group and young(m, asked)
+            if m["metadata"]["uid"] != uid and _group_of(m) == request.group and young(m, request)
         ]
-        new = [m for m in new if not self.is_taken(_node_of(m), asked)]
+        new = [m for m in new if not self.is_taken(_node_of(m), request)]
         ready = tuple(n for n in map(_node_of, new) if n and self.ready(n))
         why = f"Machine {namespace}/{name} is not gone yet"
         if gone:
             why = (
-                f"{asked.group} has no new Machine yet" if not new else "the new node is not Ready"
+                f"{request.group} has no new Machine yet"
+                if not new
+                else "the new node is not Ready"
             )
-        return ReplaceSeen(
+        return ReplacementObservation(
             self.name,
-            asked.target,
-            asked.group,
+            request.target,
+            request.group,
             gone=gone,
             new=next(iter(ready), ""),
             candidates=ready,

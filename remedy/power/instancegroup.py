@@ -10,7 +10,7 @@ from kubenode.providers.port import PowerState, Provider, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import JobAct, JobActResult
-from remedy.power.access import NOBODY, heard, outcome_of, sentence
+from remedy.power.access import NOBODY, await_outcome, outcome_of, sentence
 from remedy.power.methods import (
     BootOf,
     NodeCache,
@@ -19,7 +19,7 @@ from remedy.power.methods import (
     is_taken,
     newest_of,
 )
-from remedy.power.observation import ReplaceSeen, RequestOutcome
+from remedy.power.observation import ReplacementObservation, RequestOutcome
 
 GROUPS = (
     "kubenode.io/pool",
@@ -50,71 +50,75 @@ class InstanceGroup:
             return f"provider {provider.name} has no groups that replace a machine"
         group = group_of(node)
         made = [
-            (one.metadata.creation_timestamp, one.metadata.uid)
-            for one in self._nodes.cache.values()
-            if one.metadata.creation_timestamp is not None and group_of(one) == group
+            (member.metadata.creation_timestamp, member.metadata.uid)
+            for member in self._nodes.cache.values()
+            if member.metadata.creation_timestamp is not None and group_of(member) == group
         ]
         return ReplacementTarget(machine.provider_id, group, newest_of(made))
 
-    async def ask(self, asked: ReplacementRequest) -> JobActResult:
-        machine, provider = self._of(asked)
+    async def ask(self, request: ReplacementRequest) -> JobActResult:
+        machine, provider = self._of(request)
         if provider is None:
-            why = NOBODY.format(id=asked.target)
+            why = NOBODY.format(id=request.target)
             return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.REFUSED, error=why)
-        return await heard(JobAct.REPLACE, provider.replace(machine, asked.request))
+        return await await_outcome(JobAct.REPLACE, provider.replace(machine, request.request))
 
-    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
-        machine, provider = self._of(asked)
-        ready = self._new(asked)
+    async def far(self, request: ReplacementRequest) -> ReplacementObservation:
+        machine, provider = self._of(request)
+        ready = self._new(request)
         new = next(iter(ready), "")
-        seen = ReplaceSeen(self.name, asked.target, asked.group, new=new, candidates=ready)
+        observation = ReplacementObservation(
+            self.name, request.target, request.group, new=new, candidates=ready
+        )
         if provider is None:
-            why = NOBODY.format(id=asked.target)
-            return replace(seen, outcome=RequestOutcome.REFUSED, why=why)
+            why = NOBODY.format(id=request.target)
+            return replace(observation, outcome=RequestOutcome.REFUSED, why=why)
         if provider.can.renews:
-            renewed = self._renewed(asked)
+            renewed = self._renewed(request)
             return replace(
-                seen, renewed=renewed, why="its Node has not booted anew, or is not Ready"
+                observation, renewed=renewed, why="its Node has not booted anew, or is not Ready"
             )
         try:
             power = await provider.power(machine)
         except NoSuchMachine:
-            return replace(seen, gone=True, why="the new node is not Ready")
+            return replace(observation, gone=True, why="the new node is not Ready")
         except ProviderError as error:
-            return replace(seen, outcome=outcome_of(error)[0], why=sentence(error))
+            return replace(observation, outcome=outcome_of(error)[0], why=sentence(error))
         gone = power.state is PowerState.GONE
         why = "the new node is not Ready" if gone else f"the old machine is {power.state} still"
-        return replace(seen, gone=gone, why=why)
+        return replace(observation, gone=gone, why=why)
 
-    def _of(self, asked: ReplacementRequest) -> tuple[ProviderMachine, Provider | None]:
-        node = self._nodes.get(asked.node)
-        old = node is not None and node.metadata.uid == asked.node_uid
+    def _of(self, request: ReplacementRequest) -> tuple[ProviderMachine, Provider | None]:
+        node = self._nodes.get(request.node)
+        old = node is not None and node.metadata.uid == request.node_uid
         machine = ProviderMachine(
-            asked.target, asked.node, node.metadata.annotations if node is not None and old else {}
+            request.target,
+            request.node,
+            node.metadata.annotations if node is not None and old else {},
         )
         return machine, self._providers.of(machine)
 
-    def _renewed(self, asked: ReplacementRequest) -> bool:
+    def _renewed(self, request: ReplacementRequest) -> bool:
         """Report whether the Node has booted since, or another Node has its name, and
         it is Ready.
         """
-        node = self._nodes.get(asked.node)
+        node = self._nodes.get(request.node)
         if node is None or not node.is_ready:
             return False
-        boot_id = self._boot_of(node, asked.agent)
-        return node.metadata.uid != asked.node_uid or len({"", asked.boot_id, boot_id}) == 3
+        boot_id = self._boot_of(node, request.agent)
+        return node.metadata.uid != request.node_uid or len({"", request.boot_id, boot_id}) == 3
 
-    def _new(self, asked: ReplacementRequest) -> tuple[str, ...]:
+    def _new(self, request: ReplacementRequest) -> tuple[str, ...]:
         """Return Ready Nodes of the group created since, or another one with the old name."""
-        found = []
+        replacements = []
         for name, node in self._nodes.cache.items():
             made = node.metadata.creation_timestamp
-            if node.metadata.uid == asked.node_uid or made is None or not node.is_ready:
+            if node.metadata.uid == request.node_uid or made is None or not node.is_ready:
                 continue
-            mine = name == asked.node or group_of(node) == asked.group
-            if mine and asked.is_new(made, node.metadata.uid) and not is_taken(node, asked):
-                found.append(name)
-        return tuple(found)
+            mine = name == request.node or group_of(node) == request.group
+            if mine and request.is_new(made, node.metadata.uid) and not is_taken(node, request):
+                replacements.append(name)
+        return tuple(replacements)
 
 
 def group_of(node: Node) -> str:

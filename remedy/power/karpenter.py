@@ -19,7 +19,7 @@ from remedy.power.methods import (
     taken,
     young,
 )
-from remedy.power.observation import ReplaceSeen
+from remedy.power.observation import ReplacementObservation
 
 POOL = "karpenter.sh/nodepool"
 
@@ -39,28 +39,28 @@ class Karpenter(ObjectReplacement):
             return f"NodeClaim {owner.name} is not in this cluster"
         if (claim.get("status") or {}).get("nodeName") != node.metadata.name:
             return f"NodeClaim {owner.name} says that it is another node's"
-        made = [created(one) for one in await self.all() if _pool(one) == _pool(claim)]
+        made = [created(member) for member in await self.all() if _pool(member) == _pool(claim)]
         return ReplacementTarget(
             f"{owner.name}/{owner.uid}", f"NodePool {_pool(claim)}", newest_of(made)
         )
 
-    async def ask(self, asked: ReplacementRequest) -> JobActResult:
-        name, uid = asked.target.split("/")
+    async def ask(self, request: ReplacementRequest) -> JobActResult:
+        name, uid = request.target.split("/")
         path = await self.path(name)
         return taken() if path is None else await self.delete(path, uid)
 
-    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
-        name, uid = asked.target.split("/")
+    async def far(self, request: ReplacementRequest) -> ReplacementObservation:
+        name, uid = request.target.split("/")
         gone = not await self.is_there(name, uid)
         others = [c for c in await self.recent() if c["metadata"]["uid"] != uid] if gone else []
-        mine = [c for c in others if f"NodePool {_pool(c)}" == asked.group and young(c, asked)]
-        new = [c for c in mine if not self.is_taken(_node_of(c), asked)]
+        mine = [c for c in others if f"NodePool {_pool(c)}" == request.group and young(c, request)]
+        new = [c for c in mine if not self.is_taken(_node_of(c), request)]
         ready = tuple(n for n in map(_node_of, new) if n and self.ready(n))
         why = "the new node is not Ready" if gone else f"NodeClaim {name} is not gone yet"
-        return ReplaceSeen(
+        return ReplacementObservation(
             self.name,
-            asked.target,
-            asked.group,
+            request.target,
+            request.group,
             gone=gone,
             new=next(iter(ready), ""),
             candidates=ready,

@@ -13,8 +13,8 @@ from kubenode.runtime.disruption.request import (
     LiveTarget,
     RefusalReason,
 )
-from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
-from remedy.job.power_record import ASKED, machine_of_record
+from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
+from remedy.job.power_record import REQUEST, machine_of_record
 from remedy.power.observation import RequestOutcome
 
 ACTS: dict[JobAct, DisruptiveAct] = {
@@ -22,12 +22,12 @@ ACTS: dict[JobAct, DisruptiveAct] = {
     JobAct.RESET: DisruptiveAct.RESET,
     JobAct.REPLACE: DisruptiveAct.REPLACE,
 }
-WORDS = {JobAct.POWER_OFF: "off", JobAct.RESET: "reset", JobAct.REPLACE: "replace"}
+REQUEST_VALUES = {JobAct.POWER_OFF: "off", JobAct.RESET: "reset", JobAct.REPLACE: "replace"}
 """Words of the acts in a record's output."""
 
 
 class NodeReader(Protocol):
-    async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
+    async def read(self, job: Job, *, live: bool) -> NodeObservation | None:
         """Return the job's Node; None if it is gone or has another uid. Raises KubeError."""
         ...
 
@@ -62,7 +62,9 @@ def act_request(job: Job, what: JobAct, target: str) -> ActRequest:
 async def is_written(job: Job, what: JobAct) -> bool:
     """Report whether the job's stored status requests this act."""
     record = job.record
-    return job.in_flight and record is not None and record.output.get(ASKED) == WORDS[what]
+    return (
+        job.in_flight and record is not None and record.output.get(REQUEST) == REQUEST_VALUES[what]
+    )
 
 
 async def live_target(nodes: NodeReader, job: Job) -> LiveTarget:
@@ -80,6 +82,6 @@ async def live_target(nodes: NodeReader, job: Job) -> LiveTarget:
     return LiveTarget(boot_id=node.boot_id)
 
 
-def held(what: JobAct, refused: ActRefused) -> JobActResult:
+def to_refused_result(what: JobAct, refused: ActRefused) -> JobActResult:
     booted = refused.reason is RefusalReason.BOOT_CHANGED
-    return JobActResult(what, outcome=RequestOutcome.HELD, error=str(refused), booted=booted)
+    return JobActResult(what, outcome=RequestOutcome.PREVENTED, error=str(refused), booted=booted)

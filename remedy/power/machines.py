@@ -34,11 +34,11 @@ from remedy.power.methods import (
     NodeCache,
     ReplacementRequest,
     ReplacementTarget,
-    heard,
     is_taken,
     taken,
+    to_failed_result,
 )
-from remedy.power.observation import ReplaceSeen, RequestOutcome
+from remedy.power.observation import ReplacementObservation, RequestOutcome
 
 SET = MachineSet.resource.kind
 
@@ -104,45 +104,49 @@ class OwnMachine:
         highest = max(_numbers(await self._all(), group), default=0)
         return ReplacementTarget(f"{name}/{machine.metadata.uid}/{highest}", group)
 
-    async def ask(self, asked: ReplacementRequest) -> JobActResult:
-        name, uid, _ = _target(asked)
+    async def ask(self, request: ReplacementRequest) -> JobActResult:
+        name, uid, _ = _target(request)
         try:
             machine = await self._read(name)
             if machine is None or machine.metadata.uid != uid:
                 return taken()  # it is gone, as requested
-            if (other := _under_way(machine, asked)) != "":
+            if (other := _describe_running(machine, request)) != "":
                 return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.LATER, error=other)
-            await self._kube.patch(f"{MACHINES}/{name}", _wanted(machine, asked))
+            await self._kube.patch(f"{MACHINES}/{name}", _wanted(machine, request))
         except NotFound:
             return taken()
         except KubeError as error:
-            return heard(error)
+            return to_failed_result(error)
         return taken()
 
-    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
+    async def far(self, request: ReplacementRequest) -> ReplacementObservation:
         """Return the progress. Machines are listed only when the old one is gone, once for all
         waiting jobs.
         """
-        name, uid, _ = _target(asked)
+        name, uid, _ = _target(request)
         old = await self._brief(name, uid)
-        found = await self._recent.get(MACHINES) if old is None else []
-        new = [m for m in found if m.metadata.uid != uid and _made_for(m, asked)]
-        new = [m for m in new if not is_taken(self._nodes.get(_node_of(m)), asked)]
+        listed = await self._recent.get(MACHINES) if old is None else []
+        new = [m for m in listed if m.metadata.uid != uid and _made_for(m, request)]
+        new = [m for m in new if not is_taken(self._nodes.get(_node_of(m)), request)]
         ready = tuple(node for node in map(_node_of, new) if node and self._ready(node))
         last = old.status.last_operation if old is not None else None
-        if last is not None and last.id == asked.operation and last.state is OperationState.FAILED:
+        if (
+            last is not None
+            and last.id == request.operation
+            and last.state is OperationState.FAILED
+        ):
             why = f"Machine {name} cannot be replaced: {last.code}"
-            return ReplaceSeen(
-                self.name, asked.target, asked.group, outcome=RequestOutcome.REFUSED, why=why
+            return ReplacementObservation(
+                self.name, request.target, request.group, outcome=RequestOutcome.REFUSED, why=why
             )
         why = f"Machine {name} is not gone yet"
         if old is None:
-            why = "the new node is not Ready" if new else f"{asked.group} has no new Machine yet"
+            why = "the new node is not Ready" if new else f"{request.group} has no new Machine yet"
         gone = old is None
-        return ReplaceSeen(
+        return ReplacementObservation(
             self.name,
-            asked.target,
-            asked.group,
+            request.target,
+            request.group,
             gone=gone,
             new=next(iter(ready), ""),
             candidates=ready,
@@ -153,27 +157,27 @@ class OwnMachine:
         """Return every current Machine. Raises KubeError, also for one that cannot be decoded,
         since it may have the highest number.
         """
-        found = []
+        machines = []
         async for raw in raw_items(self._kube, MACHINES):
             try:
-                found.append(_decode(raw))
+                machines.append(_decode(raw))
             except ValueError as error:
                 text = f"a Machine cannot be read: {error}"
                 raise Undecodable(200, "", text, tried=f"GET {MACHINES}") from error
-        return found
+        return machines
 
     async def _brief(self, name: str, uid: str) -> _Brief | None:
         """Return the Machine; None if it is gone or has another uid."""
         try:
-            found = await self._kube.get(f"{MACHINES}/{name}", _decode)
+            machine = await self._kube.get(f"{MACHINES}/{name}", _decode)
         except NotFound:
             return None
-        return found if found.metadata.uid == uid else None
+        return machine if machine.metadata.uid == uid else None
 
     async def _of(self, node: Node) -> Machine | None:
         """Return the Machine of this node; None for none."""
-        found = await machines_named(self._kube, node.metadata.name)
-        return next((machine for machine in found if _is_of(machine, node)), None)
+        machines = await machines_named(self._kube, node.metadata.name)
+        return next((machine for machine in machines if _is_of(machine, node)), None)
 
     async def _read(self, name: str) -> Machine | None:
         try:
@@ -187,8 +191,8 @@ class OwnMachine:
 
 
 def _is_of(machine: Machine, node: Node) -> bool:
-    seen = machine.status.node_ref
-    return seen is None or seen.uid in ("", node.metadata.uid)
+    node_ref = machine.status.node_ref
+    return node_ref is None or node_ref.uid in ("", node.metadata.uid)
 
 
 def _set_of(machine: Machine | _Brief) -> str:
@@ -214,20 +218,20 @@ def _numbers(machines: Iterable[_Brief], group: str) -> Iterable[int]:
     return (_number(machine) for machine in machines if _set_of(machine) == group)
 
 
-def _made_for(machine: _Brief, asked: ReplacementRequest) -> bool:
-    if _set_of(machine) != asked.group:
+def _made_for(machine: _Brief, request: ReplacementRequest) -> bool:
+    if _set_of(machine) != request.group:
         return False
-    _, _, highest = _target(asked)
+    _, _, highest = _target(request)
     if highest is None:
-        return machine.metadata.creation_timestamp >= asked.at - CLOCKS
+        return machine.metadata.creation_timestamp >= request.at - CLOCKS
     return _number(machine) > highest
 
 
-def _target(asked: ReplacementRequest) -> tuple[str, str, int | None]:
+def _target(request: ReplacementRequest) -> tuple[str, str, int | None]:
     """Return name and uid of the Machine, and the highest number of its set at the request; None:
     the request is from a version without numbers.
     """
-    name, uid, *highest = asked.target.split("/")
+    name, uid, *highest = request.target.split("/")
     return name, uid, int(highest[0]) if highest else None
 
 
@@ -235,18 +239,18 @@ def _node_of(machine: _Brief) -> str:
     return machine.status.node_ref.name if machine.status.node_ref is not None else ""
 
 
-def _under_way(machine: Machine, asked: ReplacementRequest) -> str:
+def _describe_running(machine: Machine, request: ReplacementRequest) -> str:
     """Return why another job's operation is still running; "" for none."""
     wanted, last = machine.spec.operation, machine.status.last_operation
-    if wanted is None or wanted.id == asked.operation:
+    if wanted is None or wanted.id == request.operation:
         return ""
-    over = last is not None and last.id == wanted.id and last.state is not OperationState.RUNNING
-    return "" if over else f"operation {wanted.id} of Machine {machine.metadata.name} is under way"
+    ended = last is not None and last.id == wanted.id and last.state is not OperationState.RUNNING
+    return "" if ended else f"operation {wanted.id} of Machine {machine.metadata.name} is under way"
 
 
-def _wanted(machine: Machine, asked: ReplacementRequest) -> dict[str, Any]:
+def _wanted(machine: Machine, request: ReplacementRequest) -> dict[str, Any]:
     operation = MachineOperation(
-        id=asked.operation, type=MachineOperationType.REPLACE, permit=asked.permit
+        id=request.operation, type=MachineOperationType.REPLACE, permit=request.permit
     )
     meta = machine.metadata
     return {

@@ -20,7 +20,7 @@ from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.kube.paths import resource
 from remedy.job.model import JobAct, JobActResult
 from remedy.power.claims import REPLACES
-from remedy.power.observation import ReplaceSeen, RequestOutcome
+from remedy.power.observation import ReplacementObservation, RequestOutcome
 
 RECENT_SECONDS = 10.0
 """Oldest list that jobs waiting for a new machine share, in seconds."""
@@ -99,15 +99,15 @@ class ReplacementMethod(Protocol):
         """Return the target, or why the method does not apply."""
         ...
 
-    async def ask(self, asked: ReplacementRequest) -> JobActResult: ...
-    async def far(self, asked: ReplacementRequest) -> ReplaceSeen: ...
+    async def ask(self, request: ReplacementRequest) -> JobActResult: ...
+    async def far(self, request: ReplacementRequest) -> ReplacementObservation: ...
 
 
 def taken() -> JobActResult:
     return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.TAKEN)
 
 
-def heard(error: KubeError) -> JobActResult:
+def to_failed_result(error: KubeError) -> JobActResult:
     """Return the outcome of a failed write to the API server."""
     outcome, after = outcome_of(error)
     return JobActResult(JobAct.REPLACE, outcome=outcome, error=str(error), after=after)
@@ -139,10 +139,10 @@ class ObjectReplacement:
         group.
         """
         try:
-            found = await self._kube.get(f"/apis/{self.group}")
+            api_group = await self._kube.get(f"/apis/{self.group}")
         except NotFound:
             return None
-        return f"/apis/{self.group}/{found['preferredVersion']['version']}"
+        return f"/apis/{self.group}/{api_group['preferredVersion']['version']}"
 
     async def path(self, name: str, namespace: str | None = None) -> str | None:
         """Return the path of one object; None if the API server does not have the group."""
@@ -152,8 +152,8 @@ class ObjectReplacement:
     async def is_there(self, name: str, uid: str, namespace: str | None = None) -> bool:
         """Report whether the object exists with this uid."""
         path = await self.path(name, namespace)
-        found = None if path is None else await self.read(path)
-        return found is not None and bool(found["metadata"]["uid"] == uid)
+        obj = None if path is None else await self.read(path)
+        return obj is not None and bool(obj["metadata"]["uid"] == uid)
 
     async def all(self, namespace: str | None = None) -> list[dict[str, Any]]:
         """Return the compared fields of all objects, read now."""
@@ -183,21 +183,21 @@ class ObjectReplacement:
         except (NotFound, Conflict):
             return taken()
         except KubeError as error:
-            return heard(error)
+            return to_failed_result(error)
         return taken()
 
     def ready(self, name: str) -> bool:
         node = self._nodes.get(name)
         return node is not None and node.is_ready
 
-    def is_taken(self, name: str, asked: ReplacementRequest) -> bool:
-        return is_taken(self._nodes.get(name), asked)
+    def is_taken(self, name: str, request: ReplacementRequest) -> bool:
+        return is_taken(self._nodes.get(name), request)
 
 
-def is_taken(node: Node | None, asked: ReplacementRequest) -> bool:
+def is_taken(node: Node | None, request: ReplacementRequest) -> bool:
     """Report whether the Node is another request's replacement, as far as the cache shows."""
     holder = node.metadata.annotations.get(REPLACES, "") if node is not None else ""
-    return holder not in ("", asked.request)
+    return holder not in ("", request.request)
 
 
 class _Compared(msgspec.Struct, omit_defaults=True, rename="camel"):
@@ -223,12 +223,12 @@ _decode_compared = msgspec.json.Decoder(_Compared).decode
 
 
 def _compared(raw: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(_decode_compared(raw))
-    return found
+    fields: dict[str, Any] = msgspec.to_builtins(_decode_compared(raw))
+    return fields
 
 
-def young(obj: dict[str, Any], asked: ReplacementRequest) -> bool:
-    return asked.is_new(*created(obj))
+def young(obj: dict[str, Any], request: ReplacementRequest) -> bool:
+    return request.is_new(*created(obj))
 
 
 def created(obj: dict[str, Any]) -> tuple[datetime, str]:

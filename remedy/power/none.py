@@ -2,8 +2,8 @@
 
 from typing import NoReturn
 
-from remedy.job.model import Job, JobAct, NodeSeen
-from remedy.power.observation import PowerSeen, RequestOutcome
+from remedy.job.model import Job, JobAct, NodeObservation
+from remedy.power.observation import PowerObservation, RequestOutcome
 
 WHY = "no step asks for a machine here"
 
@@ -11,11 +11,11 @@ WHY = "no step asks for a machine here"
 class NoPower:
     """The machine methods of the job controller's ports, without any machine."""
 
-    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
+    async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         """Return a refusal: the drain of a silent node may ask."""
-        return PowerSeen(outcome=RequestOutcome.REFUSED, why=WHY)
+        return PowerObservation(outcome=RequestOutcome.REFUSED, why=WHY)
 
-    async def replacing(self, job: Job, node: NodeSeen | None) -> NoReturn:
+    async def replacing(self, job: Job, node: NodeObservation | None) -> NoReturn:
         raise AssertionError(WHY)
 
     async def rollback(self, job: Job) -> NoReturn:
@@ -24,7 +24,7 @@ class NoPower:
     async def roll_back(self, job: Job) -> NoReturn:
         raise AssertionError(WHY)
 
-    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> NoReturn:
+    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> NoReturn:
         raise AssertionError(WHY)
 
     async def fence(self, job: Job) -> None:
@@ -33,5 +33,5 @@ class NoPower:
     async def unfence(self, job: Job) -> None:
         raise AssertionError(WHY)
 
-    async def replace(self, job: Job, node: NodeSeen | None) -> NoReturn:
+    async def replace(self, job: Job, node: NodeObservation | None) -> NoReturn:
         raise AssertionError(WHY)

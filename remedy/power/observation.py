@@ -15,7 +15,7 @@ class RequestOutcome(StrEnum):
     LATER: not taken now; it can be repeated later
     REFUSED: not taken, and repeating does not help: a person has to act
     GONE: there is no such machine
-    HELD: no request was sent, because the last check prevented the act
+    PREVENTED: no request was sent, because the last check prevented the act
     """
 
     TAKEN = "Taken"
@@ -23,14 +23,14 @@ class RequestOutcome(StrEnum):
     LATER = "Later"
     REFUSED = "Refused"
     GONE = "Gone"
-    HELD = "Held"
+    PREVENTED = "Held"
 
 
 NOTHING = Can()
 
 
 @dataclass(frozen=True, slots=True)
-class PowerSeen:
+class PowerObservation:
     """The provider's reading of the machine.
 
     provider: its name, "" if no provider has this machine
@@ -54,7 +54,7 @@ class PowerSeen:
         return self.power is not None and self.power.state.dark
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The reading for people: our state and the provider's word."""
         if self.power is None:
             return self.why
@@ -62,7 +62,7 @@ class PowerSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceSeen:
+class ReplacementObservation:
     """Who can replace the node's machine and, after the request, its progress.
 
     path, target: the first method that applies and the object or machine to give up; "" for none

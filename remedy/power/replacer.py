@@ -12,7 +12,7 @@ from kubenode.runtime.disruption.request import ActRefused
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, KubeError
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
 from remedy.power.claims import ReplacementClaims
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.instancegroup import InstanceGroup
@@ -20,10 +20,10 @@ from remedy.power.karpenter import Karpenter
 from remedy.power.leave import (
     NodeReader,
     act_request,
-    held,
     is_written,
     live_target,
     request_of,
+    to_refused_result,
 )
 from remedy.power.machines import OwnMachine
 from remedy.power.methods import (
@@ -32,10 +32,10 @@ from remedy.power.methods import (
     ReplacementMethod,
     ReplacementRequest,
     ReplacementTarget,
-    heard,
     outcome_of,
+    to_failed_result,
 )
-from remedy.power.observation import ReplaceSeen, RequestOutcome
+from remedy.power.observation import ReplacementObservation, RequestOutcome
 
 PATH, TARGET, GROUP, NEWEST = "path", "target", "group", "newest"
 """Keys of the step's output: method and target of the request, for when the Node is gone."""
@@ -59,80 +59,82 @@ class Replacing:
     ) -> None:
         self._nodes, self._guard, self._live = nodes, guard, live
         self._claims = ReplacementClaims(kube)
-        ways: tuple[ReplacementMethod, ...] = (
+        methods: tuple[ReplacementMethod, ...] = (
             OwnMachine(kube, nodes),
             ClusterApi(kube, nodes),
             Karpenter(kube, nodes),
             InstanceGroup(providers, nodes, boot_of),
         )
-        self._ways = {way.name: way for way in ways}
+        self._methods = {method.name: method for method in methods}
 
-    async def seen(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
-        asked = _asked(job)
+    async def observe(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
+        request = _read_request(job)
         try:
-            if asked is not None:
-                return await self._claimed(asked, await self._way(job).far(asked), node)
+            if request is not None:
+                return await self._claimed(request, await self._method_of(job).far(request), node)
             return await self._first(job)
         except KubeError as error:
             outcome, after = outcome_of(error)
-            return ReplaceSeen(outcome=outcome, why=str(error), after=after)
+            return ReplacementObservation(outcome=outcome, why=str(error), after=after)
 
-    async def ask(self, job: Job, node: NodeSeen | None) -> JobActResult:
-        asked = _asked(job)
-        assert asked is not None, "asked before it was written down"
-        way = self._way(job)
+    async def ask(self, job: Job, node: NodeObservation | None) -> JobActResult:
+        request = _read_request(job)
+        assert request is not None, "asked before it was written down"
+        method = self._method_of(job)
         try:
             return await self._guard.perform(
-                act_request(job, JobAct.REPLACE, asked.target),
+                act_request(job, JobAct.REPLACE, request.target),
                 intent=partial(is_written, job, JobAct.REPLACE),
                 target=lambda: live_target(self._live, job),
-                act=lambda: way.ask(asked),
+                act=lambda: method.ask(request),
             )
         except ActRefused as refused:
-            return held(JobAct.REPLACE, refused)
+            return to_refused_result(JobAct.REPLACE, refused)
         except KubeError as error:
-            return heard(error)
+            return to_failed_result(error)
 
     async def _claimed(
-        self, asked: ReplacementRequest, far: ReplaceSeen, node: NodeSeen | None
-    ) -> ReplaceSeen:
+        self, request: ReplacementRequest, far: ReplacementObservation, node: NodeObservation | None
+    ) -> ReplacementObservation:
         """Return the progress; only a Node that is claimed for this request counts as its
         replacement.
         """
         if not far.gone or node is not None or not far.candidates:
             return replace(far, new="")
-        new = await self._claims.claim(far.candidates, asked.request)
+        new = await self._claims.claim(far.candidates, request.request)
         return replace(far, new=new, why=far.why if new else "the new node is another one's")
 
-    def _way(self, job: Job) -> ReplacementMethod:
+    def _method_of(self, job: Job) -> ReplacementMethod:
         record = job.record
         assert record is not None
-        return self._ways[ReplacePath(record.output[PATH])]
+        return self._methods[ReplacePath(record.output[PATH])]
 
-    async def _first(self, job: Job) -> ReplaceSeen:
+    async def _first(self, job: Job) -> ReplacementObservation:
         step = job.step.replace if job.step is not None else None
         node = self._nodes.get(job.spec.node_name)
         if step is None or node is None or job.spec.node_uid not in ("", node.metadata.uid):
-            return ReplaceSeen(
+            return ReplacementObservation(
                 outcome=RequestOutcome.GONE, why="the node is gone, or another one by now"
             )
         reasons = []
         for path in step.via:
-            found = await _find(self._ways[path], node)
-            if isinstance(found, ReplacementTarget):
-                return ReplaceSeen(path, found.target, found.group, newest=found.newest)
-            reasons.append(f"{path}: {found}")
-        return ReplaceSeen(outcome=RequestOutcome.REFUSED, why="; ".join(reasons))
+            target = await _find(self._methods[path], node)
+            if isinstance(target, ReplacementTarget):
+                return ReplacementObservation(
+                    path, target.target, target.group, newest=target.newest
+                )
+            reasons.append(f"{path}: {target}")
+        return ReplacementObservation(outcome=RequestOutcome.REFUSED, why="; ".join(reasons))
 
 
-async def _find(way: ReplacementMethod, node: Node) -> ReplacementTarget | str:
+async def _find(method: ReplacementMethod, node: Node) -> ReplacementTarget | str:
     try:
-        return await way.find(node)
+        return await method.find(node)
     except Forbidden as error:
         return f"may not be read: {error}"
 
 
-def _asked(job: Job) -> ReplacementRequest | None:
+def _read_request(job: Job) -> ReplacementRequest | None:
     record = job.record
     if record is None or record.asked_at is None or TARGET not in record.output:
         return None

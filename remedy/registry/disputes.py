@@ -33,7 +33,7 @@ class Moved:
     """Names of the rules with a new dispute, and of those with an ended one."""
 
     new: Collection[str] = ()
-    over: Collection[str] = ()
+    ended: Collection[str] = ()
 
 
 class Disputes:
@@ -46,10 +46,10 @@ class Disputes:
 
     def why(self, name: str) -> str:
         """Return why a rule may not act; "" if it is not disputed."""
-        found = self._known.get(name)
-        return found[1].why if found is not None else ""
+        entry = self._known.get(name)
+        return entry[1].why if entry is not None else ""
 
-    async def look(
+    async def refresh(
         self,
         running: Mapping[str, NodeRemedier],
         newest: Mapping[str, NodeRemedier],
@@ -60,26 +60,28 @@ class Disputes:
         running: by name, the versions that are loaded
         newest: by name, the stored rules with their annotations
         """
-        held = self._engine.quarantined
-        found = {}
+        in_quarantine = self._engine.quarantined
+        current = {}
         for name, rule in running.items():
-            if (id_ := id_of(rule)) in held:
+            if (id_ := id_of(rule)) in in_quarantine:
                 known = self._known.get(name)
                 same = known is not None and known[0] == id_
-                found[name] = known if known and same else (id_, self._said(held[id_], id_, now))
+                current[name] = (
+                    known if known and same else (id_, self._describe(in_quarantine[id_], id_, now))
+                )
         cleared = {
             name
-            for name, (_, dispute) in found.items()
+            for name, (_, dispute) in current.items()
             if quarantine.cleared(newest.get(name, running[name]), dispute, now)
         }
-        await self._engine.release([found.pop(name)[0] for name in cleared])
+        await self._engine.release([current.pop(name)[0] for name in cleared])
         for name in sorted(cleared):
             log.warning("quarantine cleared by a person", extra={"rule": name})
-        before, self._known = self._known, found
-        new = [name for name in found if found[name] != before.get(name)]
+        before, self._known = self._known, current
+        new = [name for name in current if current[name] != before.get(name)]
         for name in new:
             self._log(name)
-        return Moved(sorted(new), sorted(before.keys() - found.keys()))
+        return Moved(sorted(new), sorted(before.keys() - current.keys()))
 
     async def restore(
         self,
@@ -97,12 +99,12 @@ class Disputes:
                 self._known[name] = id_of(rule), dispute
                 await self._engine.quarantine({id_of(rule): dispute.why})
 
-    def _said(self, why: str, id_: str, now: datetime) -> Dispute:
-        seen = self._engine.dispute(id_)
-        return Dispute(quarantine.sentence(why), seen.at if seen is not None else now)
+    def _describe(self, why: str, id_: str, now: datetime) -> Dispute:
+        record = self._engine.dispute(id_)
+        return Dispute(quarantine.sentence(why), record.at if record is not None else now)
 
     def _log(self, name: str) -> None:
         id_, dispute = self._known[name]
-        seen = self._engine.dispute(id_)
-        fact = seen.fact if seen is not None else ()
+        record = self._engine.dispute(id_)
+        fact = record.fact if record is not None else ()
         log.error("rule engines disagree", extra={"rule": name, "why": dispute.why, "fact": fact})

@@ -81,8 +81,10 @@ def lint_errors(rules: Sequence[NodeRemedier]) -> dict[str, str]:
     """Return by name the lint errors that prevent a load, the same ones that the webhook rejects.
     Pure.
     """
-    found: dict[str, list[str]] = {}
-    for one in lint(rules):
-        if one.severity is LintSeverity.ERROR:
-            found.setdefault(one.rule, []).append(f"{one.path}: {one.message} ({one.code})")
-    return {name: "; ".join(errors[:8]) for name, errors in found.items()}
+    by_rule: dict[str, list[str]] = {}
+    for finding in lint(rules):
+        if finding.severity is LintSeverity.ERROR:
+            by_rule.setdefault(finding.rule, []).append(
+                f"{finding.path}: {finding.message} ({finding.code})"
+            )
+    return {name: "; ".join(errors[:8]) for name, errors in by_rule.items()}

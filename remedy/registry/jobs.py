@@ -56,9 +56,9 @@ class JobLedger:
             return
         if job.spec.mode in (Mode.DRY_RUN, Mode.OFF):
             return
-        found = self._counted.setdefault(job.spec.remedier.name, Counter())
+        by_phase = self._counted.setdefault(job.spec.remedier.name, Counter())
         if field := ENDED.get(job.status.phase, "running"):
-            found[field] += by
-        found["relapsed"] += by * bool(job.spec.previous)
-        if not any(found.values()):
+            by_phase[field] += by
+        by_phase["relapsed"] += by * bool(job.spec.previous)
+        if not any(by_phase.values()):
             del self._counted[job.spec.remedier.name]

@@ -19,14 +19,14 @@ class LoadedRules:
     running: by name, the versions that may create jobs
     why: by name, why the newest version is not among them
     taken: by id, everything that is loaded, including versions that open jobs follow
-    seen: by name, the generation of the rule that this covers
+    generations: by name, the generation of the rule that this covers
     """
 
     good: Good = field(default_factory=dict)
     running: Good = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
     taken: Mapping[str, NodeRemedier] = field(default_factory=dict)
-    seen: Mapping[str, int] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
 
 
 def still_there(
@@ -49,8 +49,8 @@ def to_load(want: SelectedRules, good: Good, refused: Mapping[str, str]) -> dict
     """
     newest = {i: r for i, r in want.newest.items() if r.metadata.name not in refused}
     names = refused.keys() - want.off
-    kept = {id_of(r): r for n, r in good.items() if n in names}
-    return {**want.frozen, **kept, **newest}
+    last_good = {id_of(r): r for n, r in good.items() if n in names}
+    return {**want.frozen, **last_good, **newest}
 
 
 def refusals(want: SelectedRules, rejected: Mapping[str, str]) -> dict[str, str]:
@@ -69,19 +69,19 @@ def outcome(
     rules: Iterable[NodeRemedier],
     want: SelectedRules,
     good: Good,
-    asked: Mapping[str, NodeRemedier],
+    requested: Mapping[str, NodeRemedier],
     rejected: Mapping[str, str],
     refused: Mapping[str, str],
 ) -> LoadedRules:
     """Compute the result of a load.
 
-    asked: what was passed to the engine the last time
+    requested: what was passed to the engine the last time
     rejected: what it did not accept of that, by id
     refused: why the newest version of a rule is not loaded, by name
     """
-    seen = {rule.metadata.name: rule.metadata.generation for rule in rules}
-    taken = {id_: rule for id_, rule in asked.items() if id_ not in rejected}
-    why = {name: reason for name, reason in refused.items() if name in seen}
+    generations = {rule.metadata.name: rule.metadata.generation for rule in rules}
+    taken = {id_: rule for id_, rule in requested.items() if id_ not in rejected}
+    why = {name: reason for name, reason in refused.items() if name in generations}
     newest = {r.metadata.name: r for id_, r in want.newest.items() if id_ in taken}
     running = {**newest}
     for name in why:
@@ -94,9 +94,9 @@ def outcome(
         elif reason := rejected.get(id_of(good[name])):
             why[name] += f"; nor can its last good version be loaded: {reason}"
     return LoadedRules(
-        good={n: r for n, r in {**good, **newest}.items() if n in seen},
+        good={n: r for n, r in {**good, **newest}.items() if n in generations},
         running=running,
         why=why,
         taken=taken,
-        seen=seen,
+        generations=generations,
     )

@@ -34,8 +34,8 @@ class Matches:
         """Forget all other rules."""
         for name in [name for name in self._nodes if name not in names]:
             for node in self._nodes.pop(name):
-                if left := self._rules.get(node, frozenset()) - {name}:
-                    self._rules[node] = left
+                if remaining := self._rules.get(node, frozenset()) - {name}:
+                    self._rules[node] = remaining
                 else:
                     self._rules.pop(node, None)
         for name in [name for name in self._last if name not in names]:

@@ -68,10 +68,10 @@ def restored(
     """Return the dispute about the version with hash `loaded` from the rule's status; None for
     none.
     """
-    said = next((c for c in rule.status.conditions if c.type == ENGINES_AGREE), None)
-    if said is None or said.status is not ConditionStatus.FALSE:
+    condition = next((c for c in rule.status.conditions if c.type == ENGINES_AGREE), None)
+    if condition is None or condition.status is not ConditionStatus.FALSE:
         return None
-    if rule.status.compiled_hash != loaded or not said.message.endswith(f"engines: {engines}"):
+    if rule.status.compiled_hash != loaded or not condition.message.endswith(f"engines: {engines}"):
         return None
-    dispute = Dispute(said.message, said.last_transition_time)
+    dispute = Dispute(condition.message, condition.last_transition_time)
     return None if cleared(rule, dispute, now) else dispute

@@ -52,10 +52,10 @@ def replace_paths(node: Node) -> Paths:
 
 def keys_of(rule: NodeRemedier) -> tuple[str, ...]:
     """Return the labels that the rule's selection reads, in order."""
-    found: set[str] = set()
+    labels: set[str] = set()
     for selector in (rule.spec.nodes.selector, rule.spec.nodes.exclude):
-        found |= _keys(selector)
-    return tuple(sorted(found))
+        labels |= _keys(selector)
+    return tuple(sorted(labels))
 
 
 def _keys(selector: LabelSelector | None) -> set[str]:
@@ -138,14 +138,14 @@ class RuleReach:
             del self._indexes[keys]
         for keys in used - self._indexes.keys():
             await self._build(keys)
-        found = {}
+        counted = {}
         for name, (rule, keys) in wanted.items():
             index, known = self._indexes[keys], self._counted.get(name)
             version = (rule.metadata.uid, rule.metadata.generation, index, index.version)
             if known is None or known.version != version:
                 known = _Counted(version, await self._count(rule, index))
-            found[name] = known
-        self._counted = found
+            counted[name] = known
+        self._counted = counted
 
     async def _build(self, keys: tuple[str, ...]) -> None:
         index = self._indexes[keys] = _Index(keys)  # node changes reach it from now on

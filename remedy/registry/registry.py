@@ -42,13 +42,13 @@ QUARANTINE_SECONDS = 5.0
 """Interval of checks whether the engines disagree about a rule."""
 RETRY_SECONDS = 2.0
 """Interval of tries to read the last good versions."""
-HELD_SECONDS = 30.0
+RECOUNT_SECONDS = 30.0
 """Interval at which rules that would match too many nodes are counted again."""
 MOST_LOADS = 3
 """Loads in one reload: all rules; the rest with last good versions; versions that a rejected one
 affected.
 """
-MOST_TOLD = 50
+MOST_REPORTED = 50
 """Rejected rules that one load logs and reports in Events."""
 
 Remember = Callable[[], Awaitable[Mapping[str, NodeRemedier]]]
@@ -80,17 +80,17 @@ class RuleRegistry:
         clock: Clock,
         recorder: EventRecorder,
         *,
-        one_engine_is_enough: bool = False,
+        accept_single_engine: bool = False,
         node_keys: NodeKeys | None = None,
         remember: Remember | None = None,
     ) -> None:
         self._remediers, self._jobs, self._nodes = remediers, jobs, nodes
         self._engine, self._clock, self._recorder = engine, clock, recorder
-        self.one_engine_is_enough = one_engine_is_enough
+        self.accept_single_engine = accept_single_engine
         self.remember = remember
         self._node_keys = node_keys or NodeKeys()
         self.size_limit: SizeLimit = NoSizeLimit()
-        self._held: Mapping[str, str] = {}
+        self._oversized: Mapping[str, str] = {}
         """By name, why a new version that would match too many nodes is not loaded."""
         self.on_load: list[Callable[[], None]] = []
         self.on_standing: list[Callable[[str], None]] = []
@@ -104,7 +104,7 @@ class RuleRegistry:
         self._digests, self._ledger = Digests(), JobLedger()
         self._first = True
         self._dirty = asyncio.Event()
-        self._told: dict[str, tuple[int, str]] = {}
+        self._reported: dict[str, tuple[int, str]] = {}
         remediers.add_handler(self._rule_changed)
         jobs.add_handler(self._job_changed)
 
@@ -190,7 +190,7 @@ class RuleRegistry:
 
     def knows(self, rule: NodeRemedier) -> bool:
         """Report whether `standing` covers this version of the rule, not the one before."""
-        return self._now.seen.get(rule.metadata.name) == rule.metadata.generation
+        return self._now.generations.get(rule.metadata.name) == rule.metadata.generation
 
     # -- loading ---------------------------------------------------------------------------------
 
@@ -200,10 +200,10 @@ class RuleRegistry:
         while True:
             self._dirty.clear()
             await self.reload()
-            count_again = self._clock.monotonic() + HELD_SECONDS
+            count_again = self._clock.monotonic() + RECOUNT_SECONDS
             while not await wait(self._clock, self._dirty, QUARANTINE_SECONDS):
-                await self.look_for_disputes()
-                if self._held and self._clock.monotonic() >= count_again:
+                await self.refresh_disputes()
+                if self._oversized and self._clock.monotonic() >= count_again:
                     break
             await self._clock.sleep(SETTLE_SECONDS)
 
@@ -216,24 +216,24 @@ class RuleRegistry:
         faults = await self._engine.faults(list(want.newest.values()))
         refused = {**faults, **want.refused}
         sizes = await self._sizes(want, good, refused)
-        self._held = sizes.refused
-        refused |= self._held
+        self._oversized = sizes.refused
+        refused |= self._oversized
         for _ in range(MOST_LOADS):
-            asked = to_load(want, good, refused)
-            report = await self._load(asked)
-            if not (found := refusals(want, report.rejected)):
+            requested = to_load(want, good, refused)
+            report = await self._load(requested)
+            if not (rejections := refusals(want, report.rejected)):
                 break
-            refused |= await self._blame(want, good, found)
-        now = outcome(rules, want, good, asked, report.rejected, refused)
+            refused |= await self._blame(want, good, rejections)
+        now = outcome(rules, want, good, requested, report.rejected, refused)
         if self._first:
             cache, at = self._remediers.cache, self._clock.now()
             await self._disputes.restore(now.running, cache, self._digests, at)
-        concerned = {*self._now.seen, *now.seen}
+        concerned = {*self._now.generations, *now.generations}
         self._adopt(now)
         await self._tell_accepted(want, sizes.accepted)
         await self._reach.follow(rules)
         await self._tell(rules)
-        await self.look_for_disputes()
+        await self.refresh_disputes()
         for name in concerned:
             self._changed(name)
         self.loaded.set()
@@ -269,20 +269,20 @@ class RuleRegistry:
         return await self._engine.load([RuleVersion(id_, rules[id_]) for id_ in order])
 
     async def _blame(
-        self, want: SelectedRules, good: Good, found: dict[str, str]
+        self, want: SelectedRules, good: Good, rejections: dict[str, str]
     ) -> dict[str, str]:
         """Return the rules to reject: only the new versions that make good rules fail, if there are
         such.
         """
-        harmed = {name for name in found if name in good and id_of(good[name]) in want.newest}
+        harmed = {name for name in rejections if name in good and id_of(good[name]) in want.newest}
         if not harmed:
-            return found
+            return rejections
         old = {id_of(rule) for rule in good.values()}
         new = [rule for id_, rule in want.newest.items() if id_ not in old]
         there = [rule for name, rule in good.items() if name not in want.off]
         loop = asyncio.get_running_loop()
         cause = await loop.run_in_executor(None, blamed, there, new)
-        return cause or found
+        return cause or rejections
 
     def _adopt(self, now: LoadedRules) -> None:
         self._first = False
@@ -290,7 +290,9 @@ class RuleRegistry:
         self._active = {id_of(rule): rule for rule in now.running.values()}
         self._matches.keep(now.running.keys())
         self._digests.keep(now.running.values())
-        self._told = {name: told for name, told in self._told.items() if name in now.seen}
+        self._reported = {
+            name: reported for name, reported in self._reported.items() if name in now.generations
+        }
         self.follows_time = any(map(_follows_time, self._active.values()))
         log.info(
             "rules loaded",
@@ -308,8 +310,8 @@ class RuleRegistry:
         """
         while self.remember is not None:
             try:
-                found = await self.remember()
-                return {rule.metadata.name: rule for rule in found.values()}
+                remembered = await self.remember()
+                return {rule.metadata.name: rule for rule in remembered.values()}
             except Forbidden as error:
                 log.error("last good rules cannot be read", extra={"why": str(error)})
                 return {}
@@ -326,15 +328,15 @@ class RuleRegistry:
         for rule in rules:
             name = rule.metadata.name
             key = (rule.metadata.generation, self._now.why.get(name, ""))
-            if key[1] and self._told.get(name) != key:
-                self._told[name] = key
+            if key[1] and self._reported.get(name) != key:
+                self._reported[name] = key
                 new.append(rule)
-        for rule in new[:MOST_TOLD]:
+        for rule in new[:MOST_REPORTED]:
             why = self._now.why[rule.metadata.name]
             log.warning("rule refused", extra={"rule": rule.metadata.name, "why": why})
             await self._warn(rule, "RuleRejected", why)
-        if len(new) > MOST_TOLD:
-            log.warning("more rules refused", extra={"rules": len(new) - MOST_TOLD})
+        if len(new) > MOST_REPORTED:
+            log.warning("more rules refused", extra={"rules": len(new) - MOST_REPORTED})
 
     async def _tell_accepted(self, want: SelectedRules, accepted: Mapping[str, str]) -> None:
         """Report who accepted the blast radius of a version that is loaded for the first time.
@@ -357,13 +359,13 @@ class RuleRegistry:
         }
         await self._recorder.emit(about, "Warning", reason, message)
 
-    async def look_for_disputes(self) -> None:
+    async def refresh_disputes(self) -> None:
         """Check which rules the engines disagree about: those may not act until the dispute is
         cleared.
         """
         running = self._now.running
-        moved = await self._disputes.look(running, self._remediers.cache, self._clock.now())
-        for name in (*moved.new, *moved.over):
+        moved = await self._disputes.refresh(running, self._remediers.cache, self._clock.now())
+        for name in (*moved.new, *moved.ended):
             self._changed(name)
         for name in moved.new:
             await self._warn(running[name], "EngineDisagreement", self._disputes.why(name))
@@ -373,7 +375,7 @@ class RuleRegistry:
     def _rule_changed(self, name: str, old: Any, new: Any) -> None:
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
             self._dirty.set()
-        elif name in self._held and accepted_nodes(old) != accepted_nodes(new):
+        elif name in self._oversized and accepted_nodes(old) != accepted_nodes(new):
             self._dirty.set()  # an annotation is no new generation
         elif new.spec == old.spec:
             new.spec = old.spec  # the older version stays loaded: share its spec
@@ -402,8 +404,8 @@ class RuleRegistry:
 def _follows_time(rule: NodeRemedier) -> bool:
     names = {
         leaf.name
-        for found in rule.spec.when.leaves()
-        for leaf in ([found.leaf] if isinstance(found, AbsentLeaf) else [found])
+        for member in rule.spec.when.leaves()
+        for leaf in ([member.leaf] if isinstance(member, AbsentLeaf) else [member])
         if isinstance(leaf, FactLeaf)
     }
     return bool(names & (OF_TIME | OF_THE_FLEET))

@@ -28,7 +28,7 @@ from kubenode.runtime.kube.lists import items
 log = logging.getLogger(__name__)
 
 CONTROLLER = "rule-revisions"
-KEPT = 2
+MOST_REVISIONS = 2
 """Good versions per rule: the last one, and the one before for a person to read."""
 LABEL, GOOD = "kubenode.io/keeps", "last-good-rule"
 RULE_LABEL = "kubenode.io/rule-uid"
@@ -62,13 +62,13 @@ class Revisions:
 
     async def read(self) -> dict[str, NodeRemedier]:
         """Return the newest good version of each rule, by the rule's UID. Raises KubeError."""
-        found: dict[str, NodeRemedier] = {}
+        newest: dict[str, NodeRemedier] = {}
         self._stored.clear()
         async for item in items(self._kube, self._path(), selector=f"{LABEL}={GOOD}"):
-            self._listed(item, found)
-        return found
+            self._listed(item, newest)
+        return newest
 
-    def _listed(self, item: Mapping[str, Any], found: dict[str, NodeRemedier]) -> None:
+    def _listed(self, item: Mapping[str, Any], newest: dict[str, NodeRemedier]) -> None:
         meta = item["metadata"]
         uid, generation = (meta.get("labels") or {}).get(RULE_LABEL, ""), item.get("revision", 0)
         self._stored.setdefault(uid, []).append(Stored(meta["name"], generation))
@@ -78,8 +78,8 @@ class Revisions:
             why = str(error).splitlines()[0]
             log.warning("kept rule cannot be read", extra={"revision": meta["name"], "why": why})
             return
-        if uid not in found or found[uid].metadata.generation < generation:
-            found[uid] = rule
+        if uid not in newest or newest[uid].metadata.generation < generation:
+            newest[uid] = rule
 
     async def reconcile(self, name: str) -> Result:
         """Store the good version of one rule, and delete the oldest ones."""
@@ -89,11 +89,11 @@ class Revisions:
             return DONE
         self._uids[name] = rule.metadata.uid
         there = self._stored.setdefault(rule.metadata.uid, [])
-        if all(one.generation != rule.metadata.generation for one in there):
+        if all(revision.generation != rule.metadata.generation for revision in there):
             await self._create(rule)
             there.append(Stored(name_of(rule), rule.metadata.generation))
-        there.sort(key=lambda one: one.generation)
-        while len(there) > KEPT:
+        there.sort(key=lambda revision: revision.generation)
+        while len(there) > MOST_REVISIONS:
             await self._delete(there[0].name)
             there.pop(0)
         return DONE

@@ -87,35 +87,35 @@ class FleetSizeLimit:
             return SizeVerdicts()
         if not self._fleet.fresh():
             return SizeVerdicts(dict.fromkeys(acting, NOT_KNOWN))
-        asked = {id_of(rule) for rules in acting.values() for rule in rules}
-        found = await estimate(
+        ids = {id_of(rule) for rules in acting.values() for rule in rules}
+        result = await estimate(
             [RuleVersion(id_of(rule), rule) for rule in there.values()],
-            asked,
+            ids,
             self._fleet,
             self._clock,
             self._threads,
         )
         refused, accepted = {}, {}
         for name, rules in acting.items():
-            most = limit_for(new[name], found.nodes, self._most)
-            limit = limit_of(found.nodes, self._most)
-            if not (worst := _worst(rules, found.counts, limit)):
+            most = limit_for(new[name], result.nodes, self._most)
+            limit = limit_of(result.nodes, self._most)
+            if not (worst := _worst(rules, result.counts, limit)):
                 continue
-            matching = found.counts[id_of(worst)].matching
+            matching = result.counts[id_of(worst)].matching
             if matching <= most:
                 accepted[name] = (
                     f"{acceptance(new[name])} that rule {worst.metadata.name} would match"
-                    f" {matching:,} of {found.nodes:,} nodes, more than {limit:,}"
+                    f" {matching:,} of {result.nodes:,} nodes, more than {limit:,}"
                 )
                 continue
-            refused[name] = self._told(name, worst)
+            refused[name] = self._describe_excess(name, worst)
             log.info("rule would match too many nodes", extra={"rule": name, "nodes": matching})
         return SizeVerdicts(refused, accepted)
 
     def most_at_once(self, rule: NodeRemedier, fleet: int) -> int | None:
         return most_at_once(rule, fleet, self._most)
 
-    def _told(self, name: str, worst: NodeRemedier) -> str:
+    def _describe_excess(self, name: str, worst: NodeRemedier) -> str:
         """Return the reason without counts: the text must be the same at each check."""
         other = worst.metadata.name
         who = "it" if other == name else f"rule {other}, which reads its fact,"
@@ -130,9 +130,9 @@ def _acting(rule: NodeRemedier, there: Rules) -> Sequence[NodeRemedier]:
     """Return the rule and those that read its fact, if they create jobs in Enforce."""
     others = [other for other in there.values() if other is not rule]
     return [
-        one
-        for one in (rule, *readers(rule, others).values())
-        if one.spec.mode is Mode.ENFORCE and acts(one)
+        candidate
+        for candidate in (rule, *readers(rule, others).values())
+        if candidate.spec.mode is Mode.ENFORCE and acts(candidate)
     ]
 
 

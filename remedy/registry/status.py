@@ -57,7 +57,7 @@ def status_of(rule: NodeRemedier, standing: RuleState, now: datetime) -> NodeRem
     old = rule.status
     conditions = [c for c in old.conditions if c.type not in OURS]
     if rule.spec.mode is not Mode.OFF:
-        kept = "; the last good version stays loaded" if standing.loaded_hash else ""
+        suffix = "; the last good version stays loaded" if standing.loaded_hash else ""
         conditions += [
             _condition(
                 rule,
@@ -65,7 +65,7 @@ def status_of(rule: NodeRemedier, standing: RuleState, now: datetime) -> NodeRem
                 COMPILED,
                 not standing.why,
                 "Compiled" if not standing.why else "Rejected",
-                standing.why and standing.why + kept,
+                standing.why and standing.why + suffix,
             ),
             _condition(
                 rule,

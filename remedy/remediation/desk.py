@@ -23,7 +23,7 @@ from remedy.hostdoctor.desk import SCOPE_INDEX, HostEventService, NotReady
 from remedy.hostdoctor.record import fitted, name_of
 from remedy.hostdoctor.report import Reported, ReportedEvents, ReportedHost
 from remedy.job.store import NODE_INDEX
-from remedy.remediation.step import GROUP, SCOPE, host_of, owner_of, status_of, told
+from remedy.remediation.step import GROUP, SCOPE, build_report, host_of, owner_of, status_of
 
 log = logging.getLogger(__name__)
 
@@ -61,27 +61,27 @@ class Remediations:
         while True:
             self._news.clear()
             try:
-                await self.look()
+                await self.process_requests()
                 self._tell("")
             except (KubeError, NotReady) as error:
                 self._tell(str(error))
             await wait(self._clock, self._news, EVERY_SECONDS)
             await self._clock.sleep(GATHER_SECONDS)
 
-    async def look(self) -> None:
+    async def process_requests(self) -> None:
         """Process all requests once, unless there are none now and were none before. Raises
         KubeError, NotReady.
         """
         if not self._requests.fresh():
             return
-        requests = [one for _, one in sorted(self._requests.cache.items())]
+        requests = [item for _, item in sorted(self._requests.cache.items())]
         if not requests and self._desk.ready and not self._desk.events.by(SCOPE_INDEX, SCOPE):
             return
         if len(requests) > MOST:
             self._tell(f"{len(requests)} requests at once are more than {MOST}: none is looked at")
             return
-        hosts = [await self._host(one) for one in requests]
-        events = [told(one, host) for one, host in zip(requests, hosts, strict=True)]
+        hosts = [await self._host(item) for item in requests]
+        events = [build_report(item, host) for item, host in zip(requests, hosts, strict=True)]
         self._fence.check()
         await self._desk.take(ReportedEvents(tuple(events), SCOPE, complete=True))
         for request, host, event in zip(requests, hosts, events, strict=True):

@@ -38,10 +38,12 @@ class OwnerMachine:
 
 def owner_of(request: KubeNodeRemediation) -> OwnerMachine | None:
     """Return the owning Machine; None if there is none: then the request is about no machine."""
-    for one in request.metadata.owner_references:
-        group, _, version = one.api_version.partition("/")
-        if group == GROUP and one.kind == "Machine":
-            return OwnerMachine(request.metadata.namespace or "", one.name, one.uid, version)
+    for reference in request.metadata.owner_references:
+        group, _, version = reference.api_version.partition("/")
+        if group == GROUP and reference.kind == "Machine":
+            return OwnerMachine(
+                request.metadata.namespace or "", reference.name, reference.uid, version
+            )
     return None
 
 
@@ -57,7 +59,7 @@ def host_of(owner: OwnerMachine | None, machine: Mapping[str, Any] | None) -> Re
     return ReportedHost(provider_id=provider, names=(node,)) if node else None
 
 
-def told(request: KubeNodeRemediation, host: ReportedHost | None) -> Reported:
+def build_report(request: KubeNodeRemediation, host: ReportedHost | None) -> Reported:
     meta = request.metadata
     return Reported(
         source=HostEventSource.CLUSTER_API,
@@ -83,7 +85,7 @@ def status_of(
     """Return the new status of a request. `jobs`: jobs of the event's node."""
     name = event.metadata.name if event is not None else ""
     node = event.spec.node.name if event is not None else ""
-    phase, job, message = _said(host, name, node, jobs)
+    phase, job, message = _describe_progress(host, name, node, jobs)
     after = KubeNodeRemediationStatus(
         phase=phase, node=node, host_event=name, job=job, message=message[:1024]
     )
@@ -91,7 +93,7 @@ def status_of(
     return after.model_copy(update={"told_at": before.told_at if same else now})
 
 
-def _said(
+def _describe_progress(
     host: ReportedHost | None, event: str, node: str, jobs: Sequence[RemedyOperationJob]
 ) -> tuple[RemediationPhase, str, str]:
     waiting = RemediationPhase.WAITING

@@ -28,30 +28,30 @@ LONGEST = 64
 
 def boot_of(node: Node, lease: Renewal | None) -> str:
     """Return the boot ID of a node's host; "" if unknown. `lease` is the one of its agent."""
-    word = "" if lease is None else told(lease)
+    word = "" if lease is None else read_boot_id(lease)
     if lease is not None and 0 < len(word) <= LONGEST:
         renewed = _time(lease.spec.renew_time)
-        if renewed is not None and renewed > _node_told_at(node):
+        if renewed is not None and renewed > _kubelet_report_time(node):
             return word
     return node.status.node_info.boot_id
 
 
-def told(lease: Renewal) -> str:
+def read_boot_id(lease: Renewal) -> str:
     """Return the agent's boot ID as it is, well formed or not; "" if there is none."""
     annotations = lease.metadata.annotations
     return "" if annotations is None else annotations.boot_id
 
 
-def _node_told_at(node: Node) -> HostTime:
+def _kubelet_report_time(node: Node) -> HostTime:
     """Return when the kubelet reported, no earlier than the creation of the Node, so that the agent
     of an earlier machine with this name does not count. Times are whole seconds; on a tie the
     kubelet wins.
     """
     ready = node.ready_condition
     made = node.metadata.creation_timestamp
-    heard = ready.last_heartbeat_time if ready else None
+    heartbeat = ready.last_heartbeat_time if ready else None
     # The one comparison with the API server's clock: reports of a host that is behind are ignored.
-    times = (heard, None if made is None else host_time(made))
+    times = (heartbeat, None if made is None else host_time(made))
     last = max((at for at in times if at is not None), default=None)
     return host_time(DAWN) if last is None else last.replace(microsecond=999_999)
 
@@ -103,7 +103,7 @@ class Boots:
 
     def changed(self, key: str, old: Renewal | None, new: Renewal | None) -> None:
         """Handle a change from the informer of Leases: a usual renewal costs one comparison."""
-        if old is not None and new is not None and told(old) == told(new):
+        if old is not None and new is not None and read_boot_id(old) == read_boot_id(new):
             return
         lease = new or old
         if lease is None:

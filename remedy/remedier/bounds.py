@@ -26,7 +26,7 @@ class RuleBounds:
     def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
         self._leaves, self._truths = {}, {}
         for rule in rules.values():
-            for leaf in rule.spec.when.asked():
+            for leaf in rule.spec.when.unwrap_leaves():
                 if isinstance(leaf, FactLeaf) and leaf.name in OF_THE_FLEET:
                     scope = leaf.name.partition(".")[0]
                     self._leaves.setdefault(scope, {})[leaf.model_dump_json()] = leaf

@@ -68,9 +68,9 @@ class Mind:
             briefly unknown
         crowded: ids of rules that match too many nodes to act on one more
         """
-        found = matching(diagnosis, active)
+        matches = matching(diagnosis, active)
         self.matched.see(diagnosis.matches, now)
-        if not found:
+        if not matches:
             self.first_match = None
             return Choice(Decision())
         self.first_match = self.first_match or now
@@ -83,7 +83,7 @@ class Mind:
         )
         candidates = [
             _candidate(match, rule, self.matched.since(match.rule_id, rule, facts, now), facts, now)
-            for match, rule in found
+            for match, rule in matches
         ]
         if unjudged:
             candidates = [
@@ -91,7 +91,7 @@ class Mind:
             ]
         if crowded:
             candidates = [replace(c, crowded=c.rule_id in crowded) for c in candidates]
-        return Choice(decide(subject, candidates, past, now), tuple(found))
+        return Choice(decide(subject, candidates, past, now), tuple(matches))
 
 
 def matching(
@@ -171,8 +171,10 @@ def shortest_max_age(rules: Iterable[NodeRemedier]) -> timedelta:
     """Return the shortest silence of a detector after which some rule treats its conditions as
     unknown.
     """
-    asked = (leaf for rule in rules for leaf in rule.spec.when.asked())
-    return min((leaf.max_age for leaf in asked if isinstance(leaf, ConditionLeaf)), default=MAX_AGE)
+    leaves = (leaf for rule in rules for leaf in rule.spec.when.unwrap_leaves())
+    return min(
+        (leaf.max_age for leaf in leaves if isinstance(leaf, ConditionLeaf)), default=MAX_AGE
+    )
 
 
 def _candidate(
@@ -185,4 +187,4 @@ def _candidate(
 
 
 def _probes_of(expression: Expression) -> Iterable[ProbeLeaf]:
-    return (leaf for leaf in expression.asked() if isinstance(leaf, ProbeLeaf))
+    return (leaf for leaf in expression.unwrap_leaves() if isinstance(leaf, ProbeLeaf))

@@ -30,7 +30,7 @@ from remedy.remedier.decide import JobOrder, WaitReason
 from remedy.remedier.dryrun import result_of
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
-from remedy.remedier.fault_watch import REASON, Unattended, held_rules
+from remedy.remedier.fault_watch import REASON, Unattended, list_waiting_rules
 from remedy.remedier.lag import lags
 from remedy.remedier.metrics import CREATED, EXISTED, RemedierMetrics
 from remedy.remedier.past import Past
@@ -153,12 +153,12 @@ class Remedier:
         if node is None:
             self._gone(name)
             return DONE
-        asked = self.clock.now()
+        started = self.clock.now()
         answer = await self.evaluator.diagnose(name)
         if answer is None:
             return DONE
         facts, diagnosis = answer
-        if self._told(name, diagnosis):
+        if self._learn(name, diagnosis):
             return DONE  # the next run decides, on the facts that just changed
         if not facts.fresh or not self.records.ready():
             return STALE
@@ -178,40 +178,40 @@ class Remedier:
         decision = choice.decision
         for order in decision.orders:
             match = choice.match(order.candidate.rule_id)
-            await self._create(order, match, node, facts, memory, asked)
+            await self._create(order, match, node, facts, memory, started)
         for order in decision.dry_runs:
             await self._dry_run(order, choice.match(order.candidate.rule_id), node, facts)
-        if job := self.stronger.told(name, decision.stronger):
+        if job := self.stronger.store(name, decision.stronger):
             self.wake_job(job)
         await self._tell(node, memory, frozenset(decision.waits))
         await self._tell_unattended(node, facts, choice, past, now)
         if not choice.matches:
             memory.changed_at = None
         # Probes come last: if they fail, rules that need none still work.
-        asked_at = await self.probes.ask(name, agent_of(node), *probe_rules(diagnosis, active))
+        probe_at = await self.probes.ask(name, agent_of(node), *probe_rules(diagnosis, active))
         again = now + AGAIN if facts.stale else None
         for wait in (pause, self.unattended.again(name)):
             again = again if wait is None else _earliest(again, now + wait)
-        later = self._later(diagnosis, _earliest(decision.at, asked_at, again), now)
+        later = self._later(diagnosis, _earliest(decision.at, probe_at, again), now)
         memory.due_at = self._due_at(later)
         return later
 
     def _turned(self, old: Node, new: Node) -> tuple[datetime, datetime] | None:
         now = self.clock.now()
-        found = tuple(lags(old, new, now))
-        for seconds in found:
+        delays = tuple(lags(old, new, now))
+        for seconds in delays:
             self.metrics.signal_seconds.observe(seconds)
-        return (now - timedelta(seconds=max(found)), now) if found else None
+        return (now - timedelta(seconds=max(delays)), now) if delays else None
 
     def _gone(self, name: str) -> None:
         self._memory.pop(name, None)
         self.unattended.forget(name)
         self.probes.forget(name)
         self.rules.matched(name, frozenset(), self.clock.now())
-        self.stronger.told(name, None)
-        self._told(name, Diagnosis(name))
+        self.stronger.store(name, None)
+        self._learn(name, Diagnosis(name))
 
-    def _told(self, name: str, diagnosis: Diagnosis) -> bool:
+    def _learn(self, name: str, diagnosis: Diagnosis) -> bool:
         """Update the facts of the node's groups from its diagnosis; True if this node must be
         evaluated again.
         """
@@ -227,7 +227,7 @@ class Remedier:
         node: Node,
         facts: FactSet,
         memory: _Memory,
-        asked: datetime,
+        started: datetime,
     ) -> None:
         now, fault = self.clock.now(), traces.fault_of(order, node)
         text = explain(order.candidate.rule, facts, now)
@@ -240,7 +240,7 @@ class Remedier:
             return
         self._measure(order, memory)
         if fault is not None:
-            decided = traces.Decided(memory.turned, asked, now)
+            decided = traces.Decided(memory.turned, started, now)
             traces.made(fault, order, node, decided, now, self.clock.now())
         log.info(
             "job made",
@@ -299,9 +299,9 @@ class Remedier:
             self.unattended.attended(name)
             return
         acting = {rule.metadata.name for _, rule in choice.matches if rule.spec.mode in ACTING}
-        held = held_rules(choice.decision, acting)
+        waiting_rules = list_waiting_rules(choice.decision, acting)
         active, monotonic = self.rules.active(), self.clock.monotonic()
-        if text := self.unattended.look(facts, active, held, now, monotonic):
+        if text := self.unattended.evaluate(facts, active, waiting_rules, now, monotonic):
             await self.recorder.emit(_regarding(node), "Warning", REASON, f"{text}. Look at it")
 
     def _later(self, diagnosis: Diagnosis, at: datetime | None, now: datetime) -> Result:

@@ -21,7 +21,7 @@ from remedy.remedier.past import PERSONS, Past
 from rules.history import DAWN
 from rules.truth import Truth
 
-LOOK_AGAIN = timedelta(seconds=30)
+REQUEUE_AFTER = timedelta(seconds=30)
 """Interval at which a rule that is held back without a known end is considered again."""
 NAME_LENGTH, DIGEST_LENGTH = 63, 10
 """Lengths in the name of a job, in characters."""
@@ -149,8 +149,8 @@ def decide(
     orders, waits, times = outcome
     dry_runs: list[JobOrder] = []
     for candidate in shadow:
-        found, held, at = _dry_run(node, candidate, past, now)
-        dry_runs, waits, times = dry_runs + found, waits + held, times + at
+        shadow_orders, shadow_waits, at = _dry_run(node, candidate, past, now)
+        dry_runs, waits, times = dry_runs + shadow_orders, waits + shadow_waits, times + at
     again = min((t for t in times if t > now), default=None)
     return Decision(tuple(orders), tuple(waits), again, stronger, tuple(dry_runs))
 
@@ -167,14 +167,14 @@ def _choose(
     waits: list[RuleWait] = []
     chosen = None
     for candidate in candidates:
-        held = _held(node, candidate, past, now)
-        if held is None and now < _grace_ends(node, candidate):
+        barrier = _find_barrier(node, candidate, past, now)
+        if barrier is None and now < _grace_ends(node, candidate):
             chosen = chosen or candidate
-            held = WaitReason.STARTUP, _grace_ends(node, candidate)
-        if held is None:
+            barrier = WaitReason.STARTUP, _grace_ends(node, candidate)
+        if barrier is None:
             chosen = candidate
             break
-        waits.append(RuleWait(candidate.name, *held))
+        waits.append(RuleWait(candidate.name, *barrier))
     times = [wait.until for wait in waits if wait.until is not None]
     if chosen is None:
         return [], waits, times
@@ -202,16 +202,20 @@ def _beside(
     if len(open_) > 1 or job.node_uid != node.uid or job.priority is None:
         return ([], waits, []), None
     stronger = [c for c in candidates if job.unbegun or c.rule.spec.priority > job.priority]
-    orders, held, times = _choose(node, stronger, past, now)
+    orders, chosen_waits, times = _choose(node, stronger, past, now)
     if not orders:
-        return ([], _with_times(waits, held), times), None
+        return ([], _with_times(waits, chosen_waits), times), None
     order = orders[0]
-    if job.unbegun and not job.hands_over and not _instead(node, order, candidates, job, held, now):
+    if (
+        job.unbegun
+        and not job.allows_successor
+        and not _instead(node, order, candidates, job, chosen_waits, now)
+    ):
         return ([], waits, times), None
     if not job.unbegun and order.wait is not None:
-        waits = _with_times(waits, [*held, _waits(order)])
+        waits = _with_times(waits, [*chosen_waits, _waits(order)])
         return ([], waits, [*times, order.wait.not_before]), None
-    if not job.hands_over:
+    if not job.allows_successor:
         return ([], waits, times), (job.name, order.candidate.name)
     name = job_name(node.name, node.uid, job.name)
     others = {c.name: "a stronger rule matched" for c in candidates if c is not order.candidate}
@@ -226,10 +230,12 @@ def _waits_beside(candidate: Candidate, job: Past) -> RuleWait:
     return RuleWait(candidate.name, WaitReason.OPEN_JOB)
 
 
-def _with_times(waits: Sequence[RuleWait], held: Sequence[RuleWait]) -> list[RuleWait]:
+def _with_times(waits: Sequence[RuleWait], chosen_waits: Sequence[RuleWait]) -> list[RuleWait]:
     """Return `waits` with the end of startupGrace or groupWait where it is known."""
     until = {
-        wait.rule: wait for wait in held if wait.why in (WaitReason.STARTUP, WaitReason.GROUP_WAIT)
+        wait.rule: wait
+        for wait in chosen_waits
+        if wait.why in (WaitReason.STARTUP, WaitReason.GROUP_WAIT)
     }
     return [until.get(wait.rule, wait) for wait in waits]
 
@@ -244,7 +250,7 @@ def _instead(
     order: JobOrder,
     candidates: Sequence[Candidate],
     job: Past,
-    held: Sequence[RuleWait],
+    chosen_waits: Sequence[RuleWait],
     now: datetime,
 ) -> bool:
     """Report whether the rule replaces a job that has not begun.
@@ -262,7 +268,7 @@ def _instead(
         return False
     if chosen.rule.spec.priority > job.priority or (job_in_grace and not in_grace):
         return True
-    if any(wait.rule == job.remedier and wait.why in _BARRED for wait in held):
+    if any(wait.rule == job.remedier and wait.why in _BARRED for wait in chosen_waits):
         return True
     if chosen.rule.spec.priority < job.priority:
         return False
@@ -301,7 +307,7 @@ def _initial_wait(node: Subject, candidate: Candidate, now: datetime) -> Initial
     )
 
 
-def _held(
+def _find_barrier(
     node: Subject, candidate: Candidate, past: Sequence[Past], now: datetime
 ) -> tuple[WaitReason, datetime] | None:
     """Return why this rule must not create a job for this node now, and its earliest end; None: it
@@ -309,18 +315,18 @@ def _held(
     """
     spec = candidate.rule.spec
     if candidate.disputed:
-        return WaitReason.DISAGREE, now + LOOK_AGAIN
+        return WaitReason.DISAGREE, now + REQUEUE_AFTER
     if candidate.guards is Truth.TRUE:
-        return WaitReason.GUARD, now + LOOK_AGAIN
+        return WaitReason.GUARD, now + REQUEUE_AFTER
     if candidate.asking:
-        return WaitReason.PROBE, now + LOOK_AGAIN
+        return WaitReason.PROBE, now + REQUEUE_AFTER
     here = [p for p in past if p.node_uid == node.uid]  # not on an earlier machine of the same name
     if any(
         p.blocks(candidate.since, now) for p in here if p.reason in PERSONS or _same(p, candidate)
     ):
-        return WaitReason.INCIDENT, now + LOOK_AGAIN
+        return WaitReason.INCIDENT, now + REQUEUE_AFTER
     if any(p.healed(candidate.events_at) for p in here if _same_fault(p, candidate)):
-        return WaitReason.INCIDENT, now + LOOK_AGAIN
+        return WaitReason.INCIDENT, now + REQUEUE_AFTER
     mine = [p for p in here if _same(p, candidate)]
     acted = max((p.acted_at for p in mine if p.acted_at is not None), default=None)
     if acted is not None and now < acted + spec.cooldown:
@@ -329,7 +335,7 @@ def _held(
     if len(tries) >= spec.attempts.max:
         return WaitReason.ATTEMPTS, tries[-spec.attempts.max] + spec.attempts.within
     if candidate.crowded:
-        return WaitReason.BLAST_RADIUS, now + LOOK_AGAIN
+        return WaitReason.BLAST_RADIUS, now + REQUEUE_AFTER
     return None
 
 
@@ -391,9 +397,9 @@ def _dry_run(node: Subject, candidate: Candidate, past: Sequence[Past], now: dat
     mine = [p for p in past if p.shadow and p.closed is not None and _same(p, candidate)]
     if any(p.node_uid == node.uid and p.false_since is None for p in mine):
         return [], [], []
-    held = _held(node, candidate, mine, now)
-    if held is not None:
-        return [], [RuleWait(candidate.name, *held)], [held[1]]
+    barrier = _find_barrier(node, candidate, mine, now)
+    if barrier is not None:
+        return [], [RuleWait(candidate.name, *barrier)], [barrier[1]]
     if (wait := _initial_wait(node, candidate, now)) is not None:
         waits = RuleWait(candidate.name, WaitReason(wait.reason), wait.not_before)
         return [], [waits], [wait.not_before]

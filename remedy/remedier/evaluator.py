@@ -53,14 +53,14 @@ class Evaluator:
     ) -> None:
         self._unreadable = UnreadableNodes() if unreadable is None else unreadable
         self._engine, self._facts, self._clock, self._metrics = engine, facts, clock, metrics
-        self._asked: dict[str, _Future] = {}
+        self._futures: dict[str, _Future] = {}
         self._some = asyncio.Event()
 
     async def diagnose(self, node: str) -> tuple[FactSet, Diagnosis] | None:
         """Return the node's diagnosis and the facts it is based on; None for an unknown node."""
-        future = self._asked.get(node)
+        future = self._futures.get(node)
         if future is None:
-            future = self._asked[node] = asyncio.get_running_loop().create_future()
+            future = self._futures[node] = asyncio.get_running_loop().create_future()
             self._some.set()
         return await asyncio.shield(future)
 
@@ -69,16 +69,16 @@ class Evaluator:
             while True:
                 await self._some.wait()
                 self._some.clear()
-                while self._asked:
+                while self._futures:
                     await self._next()
         finally:
-            for future in self._asked.values():
+            for future in self._futures.values():
                 future.cancel()
 
     async def _next(self) -> None:
-        nodes = list(self._asked)[:BATCH]
-        batch = {node: self._asked.pop(node) for node in nodes}
-        asked = []
+        nodes = list(self._futures)[:BATCH]
+        batch = {node: self._futures.pop(node) for node in nodes}
+        factsets = []
         for node in nodes:
             try:
                 facts = self._facts(node)
@@ -89,13 +89,13 @@ class Evaluator:
             if facts is None:
                 _answer(batch.pop(node), None)
             else:
-                asked.append(facts)
-        if not asked:
+                factsets.append(facts)
+        if not factsets:
             return
-        self._metrics.batch.observe(len(asked))
-        self._metrics.evaluations.inc(len(asked))
+        self._metrics.batch.observe(len(factsets))
+        self._metrics.evaluations.inc(len(factsets))
         try:
-            await self._ask(asked, batch)
+            await self._ask(factsets, batch)
         except asyncio.CancelledError:
             for future in batch.values():
                 future.cancel()
@@ -104,14 +104,14 @@ class Evaluator:
             for future in batch.values():
                 _fail(future, error)
 
-    async def _ask(self, asked: Sequence[FactSet], batch: dict[str, _Future]) -> None:
+    async def _ask(self, factsets: Sequence[FactSet], batch: dict[str, _Future]) -> None:
         try:
-            answers = await self._engine.diagnose(list(asked))
+            answers = await self._engine.diagnose(list(factsets))
         except Exception:  # noqa: BLE001  each node alone shows the cause
-            for facts in asked:
+            for facts in factsets:
                 _answer(batch[facts.node], await self._ask_alone(facts))
             return
-        for facts, diagnosis in zip(asked, answers, strict=True):
+        for facts, diagnosis in zip(factsets, answers, strict=True):
             self._unreadable.succeeded(facts.node, RULES)
             _answer(batch[facts.node], (facts, diagnosis))
 

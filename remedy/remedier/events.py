@@ -22,7 +22,7 @@ def evidence_events(
     """Return the events that a leaf `hostEvent` of `when` counts now, the most urgent first."""
     leaves = [leaf for leaf in when.leaves() if isinstance(leaf, HostEventLeaf)]
     counted = [e for e in events if any(_counts(leaf, e, now) for leaf in leaves)]
-    return sorted(counted, key=lambda e: (_due(e) or e.last_seen, e.name))[:MOST]
+    return sorted(counted, key=lambda e: (_due(e) or e.last_observed_at, e.name))[:MOST]
 
 
 def deadline(events: Sequence[HostEventFact]) -> datetime | None:
@@ -40,4 +40,4 @@ def _counts(leaf: HostEventLeaf, event: HostEventFact, now: datetime) -> bool:
 
 def _due(event: HostEventFact) -> datetime | None:
     phase = HostEventPhase(event.phase) if event.phase in PHASES else None
-    return due_at(phase, event.not_before, event.first_seen)
+    return due_at(phase, event.not_before, event.first_observed_at)

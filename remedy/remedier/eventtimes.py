@@ -27,8 +27,8 @@ def occurrences(
 
 
 def _last(event: Event) -> HostTime | None:
-    seen = event.series.last_observed_time if event.series else None
-    times = [t for t in (seen, event.last_timestamp, event.event_time) if t is not None]
+    observed = event.series.last_observed_time if event.series else None
+    times = [t for t in (observed, event.last_timestamp, event.event_time) if t is not None]
     return max(times, default=event.first_timestamp)
 
 

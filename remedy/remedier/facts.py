@@ -43,7 +43,7 @@ from remedy.remedier.unreadable import FACTS, UnreadableNodes
 from remedy.remedier.values import values
 from rules.diagnose import Diagnosis
 from rules.facts import EventFact, FactSet, Gap, ProbeFact
-from rules.history import DAWN, ONE_DAY, ClockSteps, EventWindow
+from rules.history import DAWN, RECENT_SPAN, ClockSteps, EventWindow
 from rules.leaves.event import fits
 from rules.sources import EVENTS, HOST_EVENTS
 
@@ -113,7 +113,7 @@ class FactStore:
         past: Callable[[str], Sequence[Past]],
         clock: Clock,
         sources: Sequence[CacheState] = (),
-        one_engine_is_enough: bool = False,
+        accept_single_engine: bool = False,
         unanswered: Collection[str] = (),
         leases: Ages | None = None,
         boots: Boots | None = None,
@@ -131,7 +131,7 @@ class FactStore:
         self._of_silent = {name: ProbeFact(None, DAWN) for name in (*unanswered, *OF_AGENTS)}
         self._nodes, self._past, self._clock = nodes, past, clock
         self._sources = dict(zip((EVENTS, HOST_EVENTS), sources, strict=False))
-        self._kept: dict[str, NodeMemory] = {}
+        self._node_memory: dict[str, NodeMemory] = {}
         self._windows: dict[str, EventWindow] = {}
         self._pod_windows: dict[str, EventWindow] = {}
         self._pod_reasons: frozenset[str] | None = None
@@ -150,7 +150,7 @@ class FactStore:
         self._unanswered = {name: ProbeFact(None, DAWN) for name in unanswered}
         self.bounds = RuleBounds(self.fleet)
         self.same_faults = SameFaults(self.fleet)
-        self.wide = WideFacts(self.fleet, one_engine_is_enough)
+        self.wide = WideFacts(self.fleet, accept_single_engine)
         self.shortest_max_age = timedelta(minutes=15)
         """The shortest `maxAge` of a loaded rule: a report after a silence of this length is a
         change.
@@ -167,23 +167,23 @@ class FactStore:
 
     def booted_at(self, node: str) -> datetime | None:
         """Return when the node last booted, from its Node alone; None if unknown."""
-        kept = self._kept.get(node)
-        return kept.booted_at if kept is not None else None
+        memory = self._node_memory.get(node)
+        return memory.booted_at if memory is not None else None
 
     def boot(self, name: str, agent: str) -> tuple[str, datetime | None]:
         """Return boot ID and boot time as jobs use them, from kubelet and agent; ("", None) if
         unknown. Rules use the Node alone (`booted_at`).
         """
-        node, kept = self._nodes.get(name), self._kept.get(name)
-        if node is None or kept is None:
+        node, memory = self._nodes.get(name), self._node_memory.get(name)
+        if node is None or memory is None:
             return "", None
         if self._boots is None:
-            return kept.boot_id, kept.booted_at
+            return memory.boot_id, memory.booted_at
         if not self._boots.known():
             return "", None
         boot_id = self._boots.of(node, agent)
-        if boot_id in ("", kept.boot_id):
-            return kept.boot_id, kept.booted_at
+        if boot_id in ("", memory.boot_id):
+            return memory.boot_id, memory.booted_at
         return boot_id, self._boots.since(agent)
 
     # -- what changes ----------------------------------------------------------------------------
@@ -195,12 +195,12 @@ class FactStore:
         if new is None:
             self.unreadable.forget(name)
         try:
-            look_again = self._node_changed(name, old, new)
+            requeue = self._node_changed(name, old, new)
         except Exception as error:  # noqa: BLE001  one odd Node must not stop the others
             self.unreadable.failed(name, "Node", error)
             return True
         self.unreadable.succeeded(name, "Node")
-        return look_again
+        return requeue
 
     def _node_changed(self, name: str, old: Node | None, new: Node | None) -> bool:
         before = self.fleet.groups(name)
@@ -208,21 +208,21 @@ class FactStore:
         if moved:
             self._woken |= self.bounds.passed({*before, *self.fleet.groups(name)})
         if new is None:
-            self._kept.pop(name, None)
+            self._node_memory.pop(name, None)
             self._windows.pop(name, None)
             self._pod_windows.pop(name, None)
             self._unlearn(name)
             return True
-        kept, now = self._kept.get(name), self._now()
-        if kept is None or kept.uid != new.metadata.uid:
-            kept = self._kept[name] = NodeMemory.at_first_sight(new, now)
+        memory, now = self._node_memory.get(name), self._now()
+        if memory is None or memory.uid != new.metadata.uid:
+            memory = self._node_memory[name] = NodeMemory.at_first_sight(new, now)
             if (window := self._strangers.pop(name, None)) is not None:
                 self._windows[name] = window
             return True
-        kept.see(new, now, self._deaf_until(now))
-        if kept.conditions.ended_doubt:
+        memory.see(new, now, self._deaf_until(now))
+        if memory.conditions.ended_doubt:
             return True
-        if kept.conditions.ended_silence >= self.shortest_max_age:
+        if memory.conditions.ended_silence >= self.shortest_max_age:
             return True
         return moved or old is None or old is new or differs(old, new, self.shortest_max_age)
 
@@ -236,12 +236,12 @@ class FactStore:
             return None
         what = f"Event {event.metadata.name}"
         try:
-            heard = new is not None and self._hear(name, old, new)
+            is_new = new is not None and self._hear(name, old, new)
         except Exception as error:  # noqa: BLE001  one odd Event must not stop the others
             self.unreadable.failed(name, what, error)
             return name
         self.unreadable.succeeded(name, what)
-        return name if heard and name in self._kept else None
+        return name if is_new and name in self._node_memory else None
 
     def _hear(self, name: str, old: Event | None, new: Event) -> bool:
         now = self._now()
@@ -271,19 +271,19 @@ class FactStore:
         when a silent source of alerts reports again.
         """
         events = [event for event in (old, new) if event is not None]
-        told = {event.spec.node.name for event in events}
+        node_names = {event.spec.node.name for event in events}
         what = f"HostEvent {events[-1].metadata.name}"
         try:
             everybody = self._host_event_changed(old, new)
         except Exception as error:  # noqa: BLE001  one odd HostEvent must not stop the others
-            for name in told:
+            for name in node_names:
                 self.unreadable.failed(name, what, error)
         else:
-            for name in told:
+            for name in node_names:
                 self.unreadable.succeeded(name, what)
             if everybody:
-                return tuple(self._kept)
-        return tuple(name for name in told if name in self._kept)
+                return tuple(self._node_memory)
+        return tuple(name for name in node_names if name in self._node_memory)
 
     def _host_event_changed(self, old: HostEvent | None, new: HostEvent | None) -> bool:
         """Report whether every node must be evaluated again."""
@@ -304,7 +304,7 @@ class FactStore:
     def rules_loaded(self, rules: Mapping[str, NodeRemedier]) -> None:
         """Take in all loaded rules, by rule id."""
         leaves = tuple(_event_leaves(rules.values()))
-        self._long = tuple(leaf for leaf in leaves if leaf.within > ONE_DAY)
+        self._long = tuple(leaf for leaf in leaves if leaf.within > RECENT_SPAN)
         reasons = frozenset(leaf.reason for leaf in leaves if leaf.reason is not None)
         self._pod_reasons = reasons
         for window in self._pod_windows.values():
@@ -313,8 +313,8 @@ class FactStore:
         for window in self._windows.values():
             window.sort_out()
         self.bounds.rules_loaded(rules)
-        self.same_faults.rules_loaded(rules, self._kept)
-        self.wide.rules_loaded(rules, self._kept, self._now())
+        self.same_faults.rules_loaded(rules, self._node_memory)
+        self.wide.rules_loaded(rules, self._node_memory, self._now())
         if self._leases is not None:
             self._leases.rules_loaded(rules.values())
 
@@ -337,7 +337,7 @@ class FactStore:
         if self._woken:
             woken |= self._woken
             self._woken = set()
-        return {n for n in woken if n in self._kept}
+        return {n for n in woken if n in self._node_memory}
 
     def events_until(
         self, node: str, when: Expression | None, closed: datetime | None
@@ -349,10 +349,10 @@ class FactStore:
 
     def past_events(self, name: str) -> EventMemory | None:
         """Return what the node record must remember of the node's Events; None: nothing."""
-        window, kept = self._windows.get(name), self._kept.get(name)
-        if window is None or kept is None:
+        window, memory = self._windows.get(name), self._node_memory.get(name)
+        if window is None or memory is None:
             return None
-        return to_stored(window.lasting(self._now()), kept.lived)
+        return to_stored(window.lasting(self._now()), memory.lived)
 
     def record_deleted(self, name: str) -> None:
         """Forget the node's remembered Events, because a person deleted its record."""
@@ -365,24 +365,24 @@ class FactStore:
         """Return the node's facts; None for an unknown node. If something cannot be read, all facts
         are unknown.
         """
-        node, kept = self._nodes.get(name), self._kept.get(name)
+        node, memory = self._nodes.get(name), self._node_memory.get(name)
         if node is None:
             return None
         try:
-            found = self._facts(name, node, kept) if kept is not None else None
+            built = self._facts(name, node, memory) if memory is not None else None
         except Exception as error:  # noqa: BLE001  one odd object must not stop the others
             self.unreadable.failed(name, FACTS, error)
         else:
             self.unreadable.succeeded(name, FACTS)
         if not self.unreadable.hides_facts(name):
-            return found
+            return built
         meta = node.metadata
         return FactSet(node=name, uid=meta.uid, labels=meta.labels, fresh=False)
 
-    def _facts(self, name: str, node: Node, kept: NodeMemory) -> FactSet:
+    def _facts(self, name: str, node: Node, memory: NodeMemory) -> FactSet:
         now = self._now()
-        told, gaps = self.host_events.facts(node, now), self._unheard(now)
-        known = kept.conditions
+        host_events, gaps = self.host_events.facts(node, now), self._unheard(now)
+        known = memory.conditions
         conditions = known.facts_after_restore() if self._restored() else known.facts()
         return FactSet(
             node=name,
@@ -391,18 +391,18 @@ class FactStore:
             annotations=node.metadata.annotations,
             taints=taints(node),
             conditions=conditions,
-            events=self._events(name, kept, now),
-            host_events=told,
+            events=self._events(name, memory, now),
+            host_events=host_events,
             alerts=self.host_events.alerts(node, now),
-            alerts_heard=self.host_events.heard(now),
-            probes=self._probes(node, kept, now),
+            alerts_alive_at=self.host_events.alerts_alive_at(now),
+            probes=self._probes(node, memory, now),
             values=values(
                 node,
                 self.fleet,
                 self._past(name),
-                kept.booted_at,
+                memory.booted_at,
                 now,
-                told,
+                host_events,
                 self._lease_age(name),
                 gaps,
                 conditions.get("Ready"),
@@ -413,10 +413,10 @@ class FactStore:
             fresh=self.fresh() and self._nodes.readable(name),
             stale=self.stale(),
             unheard=gaps,
-            watched=max((kept.watched, *(until for _, until in gaps))),
-            changed=kept.keys.changed,
-            unchanged_since=kept.keys.unchanged_since,
-            sources_heard=self.host_events.sources_heard(now),
+            watched=max((memory.watched, *(until for _, until in gaps))),
+            changed=memory.keys.changed,
+            unchanged_since=memory.keys.unchanged_since,
+            sources_alive_at=self.host_events.list_source_reports(now),
         )
 
     def changes_at(self, name: str) -> datetime | None:
@@ -445,8 +445,8 @@ class FactStore:
         step = self._steps.step(now, self._clock.monotonic())
         if step:
             self._deaf = ()
-            for kept in self._kept.values():
-                kept.stepped(step, now)
+            for memory in self._node_memory.values():
+                memory.stepped(step, now)
             for windows in (self._windows, self._strangers, self._pod_windows):
                 for window in windows.values():
                     window.stepped(now)
@@ -478,24 +478,28 @@ class FactStore:
     def _lease_age(self, name: str) -> float | None:
         return self._leases.age(name) if self._leases is not None else None
 
-    def _events(self, name: str, kept: NodeMemory, now: datetime) -> Sequence[EventFact]:
-        return tuple(event for event in self._occurred(name, now) if kept.lived(event.at))
+    def _events(self, name: str, memory: NodeMemory, now: datetime) -> Sequence[EventFact]:
+        return tuple(event for event in self._occurred(name, now) if memory.lived(event.at))
 
     def _occurred(self, name: str, now: datetime) -> Sequence[EventFact]:
         """Return the Events about the node and about its pods, also of an earlier node."""
         self._recall()
         windows = (self._windows.get(name), self._pod_windows.get(name))
-        found = [window.facts(now) for window in windows if window is not None]
-        if not found:
+        facts_by_window = [window.facts(now) for window in windows if window is not None]
+        if not facts_by_window:
             return ()
-        return found[0] if len(found) == 1 else sorted(chain(*found), key=attrgetter("at"))
+        return (
+            facts_by_window[0]
+            if len(facts_by_window) == 1
+            else sorted(chain(*facts_by_window), key=attrgetter("at"))
+        )
 
-    def _probes(self, node: Node, kept: NodeMemory, now: datetime) -> Mapping[str, ProbeFact]:
-        found = self.answers.facts(node.metadata.name, now)
+    def _probes(self, node: Node, memory: NodeMemory, now: datetime) -> Mapping[str, ProbeFact]:
+        answers = self.answers.facts(node.metadata.name, now)
         nobody = self._of_silent if self._is_silent(node) else self._unanswered
-        if not found:
+        if not answers:
             return nobody
-        lived = {field: fact for field, fact in found.items() if kept.lived(fact.answered_at)}
+        lived = {field: fact for field, fact in answers.items() if memory.lived(fact.answered_at)}
         return {**nobody, **lived}
 
     def _lasts(self, event: EventFact) -> bool:
@@ -509,13 +513,13 @@ class FactStore:
             return
         self._recalled = True
         for name, memory in self._memories.past_events().items():
-            if name in self._kept:
+            if name in self._node_memory:
                 self._window(name).recall(from_stored(memory))
         for window in self._windows.values():
             window.sort_out()
 
     def _window(self, name: str) -> EventWindow:
-        if name in self._kept:
+        if name in self._node_memory:
             if (window := self._windows.get(name)) is None:
                 window = self._windows[name] = EventWindow(self._lasts)
             return window
@@ -534,7 +538,9 @@ class FactStore:
         if self._pod_reasons is not None and event.reason not in self._pod_reasons:
             return None
         window = self._pod_windows.get(name)
-        if window is None and (name in self._kept or len(self._pod_windows) < MOST_STRANGERS):
+        if window is None and (
+            name in self._node_memory or len(self._pod_windows) < MOST_STRANGERS
+        ):
             window = self._pod_windows[name] = EventWindow(about_pods=True)
         return window
 

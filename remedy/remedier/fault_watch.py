@@ -19,15 +19,15 @@ from remedy.remedier.decide import Decision, WaitReason
 from remedy.remedier.proof import fold
 from rules.atoms import read
 from rules.facts import FactSet
-from rules.selection import MOST_KEPT, label_keys
+from rules.selection import MOST_SELECTIONS, label_keys
 from rules.truth import Truth
 
 UNATTENDED = timedelta(hours=1)
 """Time for which a fault may be without a job before people are notified."""
-LOOK = timedelta(minutes=5)
+EVALUATION_INTERVAL = timedelta(minutes=5)
 """Interval between two evaluations of the rules that do not select a node."""
 REASON = "FaultUnattended"
-TOLD_ELSEWHERE = frozenset({WaitReason.OPEN_JOB, WaitReason.ATTEMPTS, WaitReason.INCIDENT})
+KNOWN_TO_PEOPLE = frozenset({WaitReason.OPEN_JOB, WaitReason.ATTEMPTS, WaitReason.INCIDENT})
 """Waits that people know of: there is a job, an Event reported it, or a person decided."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _SIGNALS = (ConditionLeaf, EventLeaf, HostEventLeaf, AlertLeaf)
@@ -39,12 +39,12 @@ class _Fault:
 
     since: monotonic time in seconds
     why: by rule name, why it does not act
-    told: whether people were notified
+    notified: whether people were notified
     """
 
     since: float
     why: dict[str, str]
-    told: bool = False
+    notified: bool = False
 
 
 class Unattended:
@@ -60,24 +60,24 @@ class Unattended:
 
     def __len__(self) -> int:
         """Number of nodes that people were notified about."""
-        return sum(fault.told for fault in self._faults.values())
+        return sum(fault.notified for fault in self._faults.values())
 
     def forget(self, node: str) -> None:
         self._faults.pop(node, None)
         self._looked.pop(node, None)
 
-    def look(
+    def evaluate(
         self,
         facts: FactSet,
         rules: Mapping[str, NodeRemedier],
-        held: Mapping[str, str],
+        waiting: Mapping[str, str],
         now: datetime,
         monotonic: float,
     ) -> str:
         """Return the notification for a node without an open job; "" for none.
 
         rules: by rule id, those that may create jobs
-        held: by name, matching rules that act on the node, and what holds them
+        waiting: by name, matching rules that act on the node, and what holds them
         monotonic: current monotonic time in seconds
         """
         if rules is not self._rules:
@@ -87,18 +87,18 @@ class Unattended:
         if facts.values.get("maintenance.active") is True:
             self._faults.pop(node, None)
             return ""
-        why = {**self._elsewhere(facts, now, monotonic), **held}
+        why = {**self._elsewhere(facts, now, monotonic), **waiting}
         if not why:
             self._faults.pop(node, None)
             return ""
         fault = self._faults.setdefault(node, _Fault(monotonic, why))
         fault.why = why
-        if fault.told or monotonic - fault.since < UNATTENDED.total_seconds():
+        if fault.notified or monotonic - fault.since < UNATTENDED.total_seconds():
             return ""
-        fault.told = True
-        told = "; ".join(f"rule {name} {text}" for name, text in sorted(why.items()))
+        fault.notified = True
+        reasons = "; ".join(f"rule {name} {text}" for name, text in sorted(why.items()))
         lasts = format_duration(UNATTENDED)
-        return f"a fault lasts for over {lasts}, and nobody acts on it: {told}"[:1000]
+        return f"a fault lasts for over {lasts}, and nobody acts on it: {reasons}"[:1000]
 
     def attended(self, node: str) -> None:
         """Record that a job is open, or about to be."""
@@ -106,13 +106,13 @@ class Unattended:
 
     def again(self, node: str) -> timedelta | None:
         """Return when to evaluate a node with such a fault again; None for a node without one."""
-        return LOOK if node in self._faults else None
+        return EVALUATION_INTERVAL if node in self._faults else None
 
     def _elsewhere(self, facts: FactSet, now: datetime, monotonic: float) -> Mapping[str, str]:
         """Return rules that do not select the node although their evidence is true, by name."""
-        at, found = self._looked.get(facts.node, (None, _NONE))
-        if at is not None and monotonic - at < LOOK.total_seconds():
-            return found
+        at, reasons = self._looked.get(facts.node, (None, _NONE))
+        if at is not None and monotonic - at < EVALUATION_INTERVAL.total_seconds():
+            return reasons
         fault = self._faults.get(facts.node)
         before = fault.why if fault is not None else _NONE
         lasting = {}
@@ -121,17 +121,17 @@ class Unattended:
             name = rule.metadata.name
             if truth is Truth.TRUE or (truth is Truth.UNKNOWN and name in before):
                 lasting[name] = "does not select the node"
-        found = lasting or _NONE
-        self._looked[facts.node] = (monotonic, found)
-        return found
+        reasons = lasting or _NONE
+        self._looked[facts.node] = (monotonic, reasons)
+        return reasons
 
 
-def held_rules(decision: Decision, acting: Collection[str]) -> dict[str, str]:
+def list_waiting_rules(decision: Decision, acting: Collection[str]) -> dict[str, str]:
     """Return the matching rules among `acting` with waits that people do not know of yet."""
     return {
         name: f"is held ({why})"
         for name, why in decision.waits
-        if name in acting and why not in TOLD_ELSEWHERE
+        if name in acting and why not in KNOWN_TO_PEOPLE
     }
 
 
@@ -146,13 +146,13 @@ class UnselectedRules:
     def of(self, labels: Mapping[str, str]) -> tuple[NodeRemedier, ...]:
         """Return the rules that do not select a node with these labels."""
         key = tuple([labels.get(name) for name in self._keys])
-        found = self._by_labels.get(key)
-        if found is None:
-            if len(self._by_labels) >= MOST_KEPT:
+        rules = self._by_labels.get(key)
+        if rules is None:
+            if len(self._by_labels) >= MOST_SELECTIONS:
                 self._by_labels.clear()
-            found = tuple(r for r in self._rules if not r.spec.nodes.matches(labels))
-            self._by_labels[key] = found
-        return found
+            rules = tuple(r for r in self._rules if not r.spec.nodes.matches(labels))
+            self._by_labels[key] = rules
+        return rules
 
 
 def _tells_of_a_fault(rule: NodeRemedier) -> bool:

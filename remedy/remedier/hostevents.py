@@ -55,7 +55,7 @@ class HostEvents:
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, _AlertTimes]] = {}
         self._watchdogs: dict[str, HostEvent] = {}
-        self._heard: dict[str, datetime] = {}
+        self._last_reports: dict[str, datetime] = {}
 
     def changed(self, old: HostEvent | None, new: HostEvent | None, now: datetime) -> bool:
         """Take in a change; report whether alerts became reliable again, which concerns
@@ -64,18 +64,18 @@ class HostEvents:
         event = new or old
         if new is not None and (last := new.status.last_seen) is not None:
             source = str(new.spec.source)
-            self._heard[source] = max(last, self._heard.get(source, last))
+            self._last_reports[source] = max(last, self._last_reports.get(source, last))
         if event is not None and _is_watchdog(event):
             return self._is_back(event.metadata.name, new, now)
         before = None
         if old is not None:
             before = self._take(old.spec.node.name, old.metadata.name)
         if new is not None and new.spec.node.name:
-            kept = self._by_node.setdefault(new.spec.node.name, {})
-            kept[new.metadata.name] = _kept(before, new, now)
+            entries = self._by_node.setdefault(new.spec.node.name, {})
+            entries[new.metadata.name] = _update_times(before, new, now)
         return False
 
-    def heard(self, now: datetime) -> datetime | None:
+    def alerts_alive_at(self, now: datetime) -> datetime | None:
         """Return when the source of alerts was last known to be alive, of several the most silent
         one; None if never.
         """
@@ -91,65 +91,67 @@ class HostEvents:
     def stepped(self, step: timedelta) -> None:
         """Move the start times after a step of our wall clock, so that alerts keep their age."""
         for events in self._by_node.values():
-            for kept in events.values():
-                kept.since += step
+            for entry in events.values():
+                entry.since += step
 
-    def sources_heard(self, now: datetime) -> Mapping[str, datetime]:
+    def list_source_reports(self, now: datetime) -> Mapping[str, datetime]:
         """Return when each source last reported, so was known to be alive."""
-        found = {source: min(at, now) for source, at in self._heard.items()}
-        alerts = self.heard(now)
-        return found if alerts is None else {**found, HostEventSource.ALERTMANAGER.value: alerts}
+        reports = {source: min(at, now) for source, at in self._last_reports.items()}
+        alerts = self.alerts_alive_at(now)
+        return (
+            reports if alerts is None else {**reports, HostEventSource.ALERTMANAGER.value: alerts}
+        )
 
     def facts(self, node: Node, now: datetime) -> Sequence[HostEventFact]:
-        return [_fact(kept.event, now) for kept in self._of(node, now)]
+        return [_fact(entry.event, now) for entry in self._of(node, now)]
 
     def alerts(self, node: Node, now: datetime) -> Sequence[AlertFact]:
         return [
             AlertFact(
-                kept.event.spec.attributes[ALERT_NAME],
-                kept.event.spec.attributes,
-                _open(kept.event, now),
-                kept.since,
+                entry.event.spec.attributes[ALERT_NAME],
+                entry.event.spec.attributes,
+                _open(entry.event, now),
+                entry.since,
             )
-            for kept in self._of(node, now)
-            if _is_alert(kept.event) and kept.event.status.phase is not None
+            for entry in self._of(node, now)
+            if _is_alert(entry.event) and entry.event.status.phase is not None
         ]
 
     def changes_at(self, node: Node, now: datetime) -> datetime | None:
         """Return when the next event of the node changes by time alone; None: none does."""
         times = [
             at
-            for kept in self._of(node, now)
-            for at in (expires_at(kept.event), _begins_at(kept.event))
-            if at is not None and at > now and _open(kept.event, now)
+            for entry in self._of(node, now)
+            for at in (expires_at(entry.event), _begins_at(entry.event))
+            if at is not None and at > now and _open(entry.event, now)
         ]
         return min(times, default=None)
 
     def _of(self, node: Node, now: datetime) -> Sequence[_AlertTimes]:
-        found = [
+        entries = [
             k for k in self._by_node.get(node.metadata.name, {}).values() if is_about(k.event, node)
         ]
-        if len(found) > MOST:
-            found.sort(key=lambda k: (_open(k.event, now), k.event.status.last_seen or now))
-        return found[-MOST:]
+        if len(entries) > MOST:
+            entries.sort(key=lambda k: (_open(k.event, now), k.event.status.last_seen or now))
+        return entries[-MOST:]
 
     def _take(self, node: str, name: str) -> _AlertTimes | None:
-        kept = self._by_node.get(node)
-        if kept is None:
+        entries = self._by_node.get(node)
+        if entries is None:
             return None
-        found = kept.pop(name, None)
-        if not kept:
+        entry = entries.pop(name, None)
+        if not entries:
             del self._by_node[node]
-        return found
+        return entry
 
     def _is_back(self, name: str, new: HostEvent | None, now: datetime) -> bool:
         """Take in a Watchdog; report whether the source of alerts was silent until now."""
-        before = self.heard(now)
+        before = self.alerts_alive_at(now)
         self._watchdogs.pop(name, None)
         if new is not None:
             self._watchdogs[name] = new
         silent = before is None or now - before >= SILENCE
-        after = self.heard(now)
+        after = self.alerts_alive_at(now)
         return silent and after is not None and after != before
 
 
@@ -231,14 +233,16 @@ def is_about(event: HostEvent, node: Node) -> bool:
     """Report whether the event is about this Node, and not about another machine of the
     same name.
     """
-    told = event.spec.node
-    if told.uid and node.metadata.uid and told.uid != node.metadata.uid:
+    target = event.spec.node
+    if target.uid and node.metadata.uid and target.uid != node.metadata.uid:
         return False
-    other = told.provider_id and node.spec.provider_id and told.provider_id != node.spec.provider_id
+    other = (
+        target.provider_id and node.spec.provider_id and target.provider_id != node.spec.provider_id
+    )
     return not other
 
 
-def _kept(before: _AlertTimes | None, new: HostEvent, now: datetime) -> _AlertTimes:
+def _update_times(before: _AlertTimes | None, new: HostEvent, now: datetime) -> _AlertTimes:
     """Return the alert state after a change. At first an alert is as old as its reporter says, and
     never older.
     """
@@ -246,8 +250,8 @@ def _kept(before: _AlertTimes | None, new: HostEvent, now: datetime) -> _AlertTi
     if before is not None:
         return _AlertTimes(new, firing, before.since if before.firing == firing else now)
     spec, status = new.spec, new.status
-    told = (status.first_seen, spec.not_before) if firing else (status.last_seen,)
-    return _AlertTimes(new, firing, min(max((t for t in told if t is not None), default=now), now))
+    times = (status.first_seen, spec.not_before) if firing else (status.last_seen,)
+    return _AlertTimes(new, firing, min(max((t for t in times if t is not None), default=now), now))
 
 
 def _fact(event: HostEvent, now: datetime) -> HostEventFact:
@@ -261,7 +265,7 @@ def _fact(event: HostEvent, now: datetime) -> HostEventFact:
         phase=str(phase) if phase is not None else "",
         severity=str(spec.severity),
         message=spec.message,
-        first_seen=first,
-        last_seen=status.last_seen or first,
+        first_observed_at=first,
+        last_observed_at=status.last_seen or first,
         not_before=spec.not_before,
     )

@@ -41,7 +41,7 @@ MOST_ENTRIES = 64
 MOST_WITNESSES = 8
 """Most nodes named as evidence, first come first: in a storm not every node causes a write."""
 
-MOST_TOLD = 1024
+MOST_CACHED = 1024
 """Most distinct results that are cached for nodes to share."""
 
 Place = tuple[Group, bool]
@@ -117,14 +117,14 @@ class Inferring:
 
     def expired(self, now: datetime) -> set[Group]:
         """Remove expired facts; return their groups."""
-        over: set[Group] = set()
+        ended: set[Group] = set()
         while self._ends and self._ends[0][0] <= now:
             at, group = heappop(self._ends)
             if self.until.get(group) == at:
                 del self.until[group]
-                over.add(group)
+                ended.add(group)
                 self.version += 1
-        return over
+        return ended
 
     def keep(self, until: Mapping[Group, datetime]) -> None:
         """Take over facts of an earlier version of the rule or an earlier process."""
@@ -145,7 +145,7 @@ class Inferring:
         """Number of groups for which the fact holds."""
         return len(self.until) + sum(sure for _, sure in self._there)
 
-    def kept(self, now: datetime) -> dict[Group, datetime]:
+    def list_ends(self, now: datetime) -> dict[Group, datetime]:
         """Return by group until when the fact holds if no more evidence comes."""
         there = {group: now + self.infer.for_ for group, sure in self._there if sure}
         return {**self.until, **there} if self.infer.for_ else {}
@@ -156,15 +156,15 @@ class Inferring:
         """
         if not self.infer.for_:
             return []
-        found: list[tuple[str, datetime | None, list[str]]]
+        rows: list[tuple[str, datetime | None, list[str]]]
         there = sorted((p for p in self._there if p[1]), key=lambda place: place[0][1])
-        found = [(place[0][1], None, self._witnesses(place)) for place in there]
+        rows = [(place[0][1], None, self._witnesses(place)) for place in there]
         ends = sorted(self.until.items(), key=lambda e: (-e[1].timestamp(), e[0]))
-        found += [(group[1], until, []) for group, until in ends]
+        rows += [(group[1], until, []) for group, until in ends]
         value = self.infer.value
         return [
             InferredFact(group=group, value=value, until=until, nodes=nodes)
-            for group, until, nodes in found[:MOST_ENTRIES]
+            for group, until, nodes in rows[:MOST_ENTRIES]
         ]
 
     def _witnesses(self, place: Place) -> list[str]:
@@ -200,14 +200,14 @@ class WideFacts:
     changed: called with the name of a rule after its `entries` changed
     """
 
-    def __init__(self, fleet: NodeGroups, one_engine_is_enough: bool = False) -> None:
+    def __init__(self, fleet: NodeGroups, accept_single_engine: bool = False) -> None:
         self._fleet = fleet
-        self._enough = one_engine_is_enough
+        self._enough = accept_single_engine
         self._rules: dict[str, Inferring] = {}
         self._started: set[str] = set()
         """Names of rules that were loaded before: their status adds nothing."""
         self.changed: Callable[[str], None] = lambda name: None
-        self._told = lru_cache(maxsize=MOST_TOLD)(self._valued)
+        self._cached_values = lru_cache(maxsize=MOST_CACHED)(self._valued)
         """Facts by the truths of the rules: nodes with the same truths share one mapping."""
 
     def rules_loaded(
@@ -217,7 +217,7 @@ class WideFacts:
         whose time is not over, and so does a new process from the rule's status.
         """
         names, before, self._rules = set(nodes), self._rules, {}
-        self._told.cache_clear()
+        self._cached_values.cache_clear()
         for id_, rule in rules.items():
             if not is_stored(rule.spec.infer):
                 continue
@@ -259,19 +259,19 @@ class WideFacts:
         truths = tuple(
             rule.truth(group, now) if group is not None else Truth.FALSE for rule, group in groups
         )
-        return self._told(truths)
+        return self._cached_values(truths)
 
     def _valued(self, truths: tuple[Truth, ...]) -> Mapping[str, Value | None]:
-        found: dict[str, Value | None] = {}
+        by_fact: dict[str, Value | None] = {}
         for rule, truth in zip(self._rules.values(), truths, strict=True):
             fact = rule.infer.fact
             if truth is Truth.TRUE:
-                found[fact] = rule.infer.value
+                by_fact[fact] = rule.infer.value
             elif truth is Truth.FALSE:
-                found.setdefault(fact, False)
-            elif not found.get(fact):
-                found[fact] = None
-        return found
+                by_fact.setdefault(fact, False)
+            elif not by_fact.get(fact):
+                by_fact[fact] = None
+        return by_fact
 
     def changes_at(self, node: str, now: datetime) -> datetime | None:
         """Return when the next inferred fact of the node's groups ends; None: none does."""
@@ -303,12 +303,12 @@ class WideFacts:
         made = Inferring(rule, nodes)
         same = [r for r in before if r.name == made.name and _alike(r, made)]
         if same:
-            made.keep(same[0].kept(now))
+            made.keep(same[0].list_ends(now))
         elif made.name not in self._started and made.infer.for_:
             again = now + made.infer.for_
-            said = [e for e in rule.status.inferred if e.value == made.infer.value]
-            made.keep({(made.scope, e.group): min(e.until or again, again) for e in said})
-            if len(said) >= MOST_ENTRIES:
+            stored = [e for e in rule.status.inferred if e.value == made.infer.value]
+            made.keep({(made.scope, e.group): min(e.until or again, again) for e in stored})
+            if len(stored) >= MOST_ENTRIES:
                 made.unsure_until = again
         return made
 
@@ -339,6 +339,6 @@ class WideFacts:
         return (group[1],) if group[0] == NODE else self._fleet.members(group)
 
 
-def _alike(one: Inferring, other: Inferring) -> bool:
-    a, b = one.infer, other.infer
+def _alike(first: Inferring, other: Inferring) -> bool:
+    a, b = first.infer, other.infer
     return (a.fact, a.scope, a.value) == (b.fact, b.scope, b.value)

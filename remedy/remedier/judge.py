@@ -13,7 +13,7 @@ from remedy.job.records import begun
 from remedy.job.rung import last_act
 from remedy.remedier import personal
 from remedy.remedier.choice import guards_of
-from remedy.remedier.proof import Since, back, gone, in_the_way, settled
+from remedy.remedier.proof import Since, back, describe_guards, gone, settled
 from rules.atoms import read
 from rules.diagnose import Agreement, Diagnosis, Match
 from rules.facts import FactSet
@@ -29,7 +29,7 @@ class RuleLookup(Protocol):
     @property
     def trouble(self) -> str: ...
     @property
-    def one_engine_is_enough(self) -> bool:
+    def accept_single_engine(self) -> bool:
         """Whether the operator's explicit policy is `reference`."""
         ...
 
@@ -108,7 +108,7 @@ class Judge:
             or (BRIEF if evidence is Truth.UNKNOWN else "")
             or ("" if agreed else _disagree(match, self._loaded.trouble))
             or waits
-            or in_the_way(job.spec.unless, guards, facts, now),
+            or describe_guards(job.spec.unless, guards, facts, now),
         )
 
     async def _personal(self, job: Job) -> FaultAssessment:
@@ -151,7 +151,7 @@ class Judge:
 
     def _agreed(self, match: Match) -> bool:
         if match.agreement is Agreement.UNCHECKED:
-            return self._loaded.one_engine_is_enough
+            return self._loaded.accept_single_engine
         return match.agreement is Agreement.AGREED
 
     def _gone(self, job: Job, facts: FactSet) -> Truth:
@@ -160,9 +160,9 @@ class Judge:
         verify = job.rung.verify
         before = job.status.timeline.acted or job.created
         began, acted = last_act(job) or (before, before)
-        now, asked_of = self._clock.now(), job.status.owned.boot_id
+        now, requested_boot = self._clock.now(), job.status.owned.boot_id
         boot_id, booted = self._known.boot(job.spec.node_name, job.spec.agent)
-        settled, rebooted = None, bool(asked_of) and boot_id != asked_of
+        settled, rebooted = None, bool(requested_boot) and boot_id != requested_boot
         # Creation times are whole seconds: a boot in the same second may be from before it.
         if rebooted or (booted is not None and booted >= job.created + SECOND):
             settled = (booted or now) + verify.settle
@@ -176,8 +176,8 @@ def _plain(match: Match, job: Job, facts: FactSet, now: datetime) -> Truth:
     """
     if match.evidence is not Truth.FALSE or job.spec.when is None:
         return match.evidence
-    over = settled(job.spec.when, facts, now) and not back(job.spec.when, facts, now)
-    return Truth.FALSE if over else Truth.UNKNOWN
+    is_gone = settled(job.spec.when, facts, now) and not back(job.spec.when, facts, now)
+    return Truth.FALSE if is_gone else Truth.UNKNOWN
 
 
 def _unknown(match: Match, job: Job, facts: FactSet, now: datetime) -> str:

@@ -113,14 +113,14 @@ class Ages(Protocol):
 class _Lease:
     """Renewals of one Lease.
 
-    seen: monotonic time at which we saw the last renewal
+    renewed_at: monotonic time at which we saw the last renewal
     overdue: age at which the next renewal is late
     moved: whether we saw a renewal at all, or only the Lease itself
     passed: age at the last deadline without a renewal; 0: none passed
     due: its slot in the wheel, in monotonic seconds
     """
 
-    seen: float
+    renewed_at: float
     overdue: float
     moved: bool = False
     passed: float = 0.0
@@ -187,7 +187,7 @@ class LeaseAges:
 
     def _age(self, lease: _Lease) -> float:
         proven = self._clock.monotonic() - max(self._cache.age(), 0.0)
-        return max(proven - lease.seen - self._deaf(lease.seen, proven), 0.0)
+        return max(proven - lease.renewed_at - self._deaf(lease.renewed_at, proven), 0.0)
 
     def _deaf(self, since: float, until: float) -> float:
         """Return the seconds in which our own event loop was late or had just caught up: renewals
@@ -223,7 +223,7 @@ class LeaseAges:
             self._plan(name, lease)
         elif old.spec.renew_time != new.spec.renew_time:
             lease = self._leases[name]
-            lease.seen, lease.moved = self._clock.monotonic(), True
+            lease.renewed_at, lease.moved = self._clock.monotonic(), True
             if lease.passed:
                 self._back(name, lease)
 
@@ -259,7 +259,7 @@ class LeaseAges:
             name
             for slot in sorted(slot for slot in self._wheel if slot <= now)
             for name in self._wheel.pop(slot)
-            if self._look(name, slot)
+            if self._check_deadline(name, slot)
         ]
         was_blind, self._was_blind = self._was_blind, self.blind
         if was_blind is not self._was_blind:
@@ -280,10 +280,10 @@ class LeaseAges:
         if following is None:
             lease.due = 0
             return
-        lease.due = max(floor(lease.seen + following), self._turned) + 1
+        lease.due = max(floor(lease.renewed_at + following), self._turned) + 1
         self._wheel.setdefault(lease.due, []).append(name)
 
-    def _look(self, name: str, slot: int) -> bool:
+    def _check_deadline(self, name: str, slot: int) -> bool:
         """Report whether the Lease has passed its deadline, and plan the next one."""
         lease = self._leases.get(name)
         if lease is None or lease.due != slot:
@@ -295,12 +295,12 @@ class LeaseAges:
             lease.passed = age
         if age > lease.overdue:
             self._late.add(name)
-        if age > FORGOTTEN or (age > lease.overdue and self._left_behind(name, lease)):
+        if age > FORGOTTEN or (age > lease.overdue and self._is_abandoned(name, lease)):
             self._forgotten.add(name)
         self._plan(name, lease)
         return passed
 
-    def _left_behind(self, name: str, lease: _Lease) -> bool:
+    def _is_abandoned(self, name: str, lease: _Lease) -> bool:
         return not lease.moved and not self._expected(name)
 
     def _after(self, lease: _Lease, age: float) -> float | None:
@@ -312,10 +312,10 @@ class LeaseAges:
 
 def bounds(rules: Iterable[NodeRemedier], fact: str = LEASE_AGE) -> set[float]:
     """Return every value of the fact that some rule compares with."""
-    found = set[float]()
+    values = set[float]()
     for rule in rules:
         for expression in (rule.spec.when, rule.spec.unless):
-            for leaf in expression.asked() if expression is not None else ():
+            for leaf in expression.unwrap_leaves() if expression is not None else ():
                 if isinstance(leaf, FactLeaf) and leaf.name == fact:
-                    found |= {float(b) for b in (leaf.above, leaf.below) if b is not None}
-    return found
+                    values |= {float(b) for b in (leaf.above, leaf.below) if b is not None}
+    return values

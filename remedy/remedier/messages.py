@@ -7,7 +7,7 @@ from kubenode.api.waits import WAITS
 from remedy.registry.radius import ACCEPT
 from remedy.remedier.decide import RuleWait, WaitReason
 
-WORDS: Mapping[WaitReason, str] = {
+SENTENCES: Mapping[WaitReason, str] = {
     WaitReason.OPEN_JOB: "the node has an open job, and it has one at a time",
     WaitReason.GUARD: WAITS["GuardTrue"],
     WaitReason.PROBE: "a guard is not known yet: the host is asked, a source is read again, or not"
@@ -37,4 +37,4 @@ def sentence(waiting: RuleWait) -> str:
     """
     timed = waiting.until is not None and waiting.why in TIMED
     until = f" until {format_time(waiting.until)}" if timed and waiting.until else ""
-    return f"{waiting.why}{until}: {WORDS[waiting.why]}"
+    return f"{waiting.why}{until}: {SENTENCES[waiting.why]}"

@@ -32,7 +32,7 @@ class NodeMemory:
         """Create the memory of a new node. A node that became Ready recently may have
         booted then.
         """
-        kept = cls(
+        memory = cls(
             uid=node.metadata.uid,
             created=node.metadata.creation_timestamp,
             watched=now,
@@ -40,10 +40,10 @@ class NodeMemory:
             booted_at=None,
             keys=KeyClock(now),
         )
-        kept.see(node, now)
-        ready = kept.conditions.facts().get("Ready")
-        kept.booted_at = ready.since if ready is not None and ready.status == "True" else None
-        return kept
+        memory.see(node, now)
+        ready = memory.conditions.facts().get("Ready")
+        memory.booted_at = ready.since if ready is not None and ready.status == "True" else None
+        return memory
 
     def lived(self, at: datetime) -> bool:
         """Report whether this machine, not an earlier one, had the name at that time."""

@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode, Remedy
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.initialwait import unbegun, waits_for, waits_until
 from remedy.job.model import INCIDENT_ENDS, CloseReason, Job
-from remedy.job.supersession import hands_over
+from remedy.job.supersession import allows_successor
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Past:
     false_since: since when its evidence has been known false after it closed
     priority: of its rule; None for a person's job, which no rule supersedes
     probation: a relapse within this time after it closed means that it did not heal
-    hands_over: it is superseded and waits until its successor is created
+    allows_successor: it is superseded and waits until its successor is created
     unbegun: it has an initial wait and has not begun since
     waits: what it waits for before it begins; None: it does not wait for time
     waits_until: when that wait is over
@@ -47,7 +47,7 @@ class Past:
     false_since: datetime | None = None
     priority: int | None = None
     probation: timedelta = timedelta(0)
-    hands_over: bool = False
+    allows_successor: bool = False
     unbegun: bool = False
     waits: HoldReason | None = None
     waits_until: datetime | None = None
@@ -73,7 +73,7 @@ class Past:
             false_since=job.status.evidence_false_since,
             priority=job.spec.priority if job.spec.remedier else None,
             probation=job.rung.verify.probation,
-            hands_over=hands_over(job),
+            allows_successor=allows_successor(job),
             unbegun=unbegun(job),
             waits=waits_for(job),
             waits_until=waits_until(job),

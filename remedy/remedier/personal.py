@@ -8,7 +8,7 @@ often cannot answer.
 from datetime import datetime
 
 from remedy.job.model import FaultAssessment, Job
-from remedy.remedier.proof import fold, in_the_way
+from remedy.remedier.proof import describe_guards, fold
 from rules.atoms import read
 from rules.facts import FactSet
 from rules.sources import waits_for_source
@@ -35,7 +35,7 @@ def fault(job: Job, facts: FactSet, gone: Truth, unjudged: int, now: datetime) -
         guards=guards,
         agreed=True,
         gone=gone,
-        why=in_the_way(unless, guards, facts, now),
+        why=describe_guards(unless, guards, facts, now),
     )
 
 

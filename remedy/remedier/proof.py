@@ -54,10 +54,10 @@ def gone(
         return fresh(leaf, facts, now, since, well)
 
     if cleared is not None:
-        over = _fold(cleared, Truth.TRUE, read_leaf)
+        truth = _fold(cleared, Truth.TRUE, read_leaf)
     else:
-        over = ~_fold(when, Truth.FALSE, read_leaf)
-    return over & read_leaf(READY, Truth.TRUE) if about_readiness(when) else over
+        truth = ~_fold(when, Truth.FALSE, read_leaf)
+    return truth & read_leaf(READY, Truth.TRUE) if about_readiness(when) else truth
 
 
 def settled(when: Expression, facts: FactSet, now: datetime) -> bool:
@@ -151,7 +151,7 @@ def _settled(facts: FactSet, leaf: ConditionLeaf, settle: timedelta) -> datetime
     return fact.settles - SETTLE + settle
 
 
-def in_the_way(unless: Expression | None, guards: Truth, facts: FactSet, now: datetime) -> str:
+def describe_guards(unless: Expression | None, guards: Truth, facts: FactSet, now: datetime) -> str:
     """Return which guards hold the job back, "" for none; a leaf under `not` is named as it was
     read.
     """

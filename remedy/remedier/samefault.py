@@ -23,7 +23,7 @@ from rules.builtin import SAME_FAULT
 from rules.diagnose import Match
 from rules.truth import Truth
 
-MOST_TOLD = 4096
+MOST_CACHED = 4096
 """Most combinations of groups for which a result is cached."""
 
 
@@ -49,16 +49,16 @@ class _Rule:
     def have(self, node: str, groups: tuple[Group, ...]) -> set[str]:
         """Count the node in these groups and no other; return the nodes to evaluate again."""
         before = self.having.get(node, ())
-        asked = tuple(group for group in groups if group[0] in self.leaves)
-        if before == asked:
+        counted = tuple(group for group in groups if group[0] in self.leaves)
+        if before == counted:
             return set()
         woken: set[str] = set()
-        for group in set(before) - set(asked):
+        for group in set(before) - set(counted):
             woken |= self._moved(group, node, -1)
-        for group in set(asked) - set(before):
+        for group in set(counted) - set(before):
             woken |= self._moved(group, node, 1)
-        if asked:
-            self.having[node] = asked
+        if counted:
+            self.having[node] = counted
         else:
             del self.having[node]
         return woken
@@ -93,18 +93,18 @@ class SameFaults:
     def __init__(self, fleet: NodeGroups) -> None:
         self._fleet = fleet
         self._rules: dict[str, _Rule] = {}
-        self._told = lru_cache(maxsize=MOST_TOLD)(self._counted)
+        self._cached_counts = lru_cache(maxsize=MOST_CACHED)(self._counted)
         """Cached counts by groups, until a count changes."""
 
     def rules_loaded(self, rules: Mapping[str, NodeRemedier], nodes: Iterable[str]) -> None:
         """Take in the loaded rules. A version that stays loaded keeps its counts."""
         names = set(nodes)
-        kept = {id_: rule for id_, rule in self._rules.items() if id_ in rules}
+        retained = {id_: rule for id_, rule in self._rules.items() if id_ in rules}
         for id_, rule in rules.items():
-            if id_ not in kept and (leaves := _counts(rule)):
-                kept[id_] = _Rule(leaves, set(names))
-        self._rules = kept
-        self._told.cache_clear()
+            if id_ not in retained and (leaves := _counts(rule)):
+                retained[id_] = _Rule(leaves, set(names))
+        self._rules = retained
+        self._cached_counts.cache_clear()
 
     @property
     def unjudged(self) -> int:
@@ -123,14 +123,14 @@ class SameFaults:
             woken |= rule.have(node, groups if has else ())
             woken |= rule.judged(node)
             if rule.version != version:
-                self._told.cache_clear()
+                self._cached_counts.cache_clear()
         return woken
 
     def counts(self, node: str) -> Mapping[str, Mapping[str, int]]:
         """Return the counts by rule id and scope, for the groups of the node. Callers must not
         change the mapping, which is shared.
         """
-        return self._told(self._fleet.groups(node))
+        return self._cached_counts(self._fleet.groups(node))
 
     def _counted(self, groups: tuple[Group, ...]) -> Mapping[str, Mapping[str, int]]:
         return {
@@ -142,9 +142,9 @@ class SameFaults:
 
 def _counts(rule: NodeRemedier) -> dict[str, tuple[FactLeaf, ...]]:
     """Return the comparisons of counts in the evidence or the guards of a rule, by scope."""
-    found: dict[str, tuple[FactLeaf, ...]] = {}
-    for leaf in rule.spec.asked():
+    by_scope: dict[str, tuple[FactLeaf, ...]] = {}
+    for leaf in rule.spec.unwrap_leaves():
         if isinstance(leaf, FactLeaf) and leaf.name in SAME_FAULT:
             scope = leaf.name.partition(".")[0]
-            found[scope] = (*found.get(scope, ()), leaf)
-    return found
+            by_scope[scope] = (*by_scope.get(scope, ()), leaf)
+    return by_scope

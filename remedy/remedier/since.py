@@ -33,7 +33,7 @@ def _beginnings(rule: NodeRemedier, facts: FactSet) -> Iterator[datetime]:
                     yield condition.began or condition.since
             case HostEventLeaf():
                 fits = [
-                    event.first_seen
+                    event.first_observed_at
                     for event in facts.host_events
                     if leaf.class_ in (None, event.class_) and event.phase in OPEN
                 ]

@@ -14,19 +14,19 @@ class Stronger:
     _by_node: dict[str, tuple[str, str]] = field(default_factory=dict)
     _by_job: dict[str, str] = field(default_factory=dict)
 
-    def told(self, node: str, found: tuple[str, str] | None) -> str:
+    def store(self, node: str, supersession: tuple[str, str] | None) -> str:
         """Store the node's open job and the stronger rule; return the job to wake, "" for none.
-        `found` None: there is no stronger rule.
+        `supersession` None: there is no stronger rule.
         """
         before = self._by_node.pop(node, None)
         if before is not None:
             self._by_job.pop(before[0], None)
-        if found is None:
+        if supersession is None:
             return ""
-        self._by_node[node] = found
-        self._by_job[found[0]] = found[1]
-        return found[0] if found != before else ""
+        self._by_node[node] = supersession
+        self._by_job[supersession[0]] = supersession[1]
+        return supersession[0] if supersession != before else ""
 
-    def over(self, job: str) -> str:
+    def find_rule(self, job: str) -> str:
         """Return the rule that would supersede the job; "" for none."""
         return self._by_job.get(job, "")

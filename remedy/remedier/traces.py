@@ -19,7 +19,7 @@ class Decided:
     """
 
     turned: tuple[datetime, datetime] | None
-    asked: datetime
+    started: datetime
     judged: datetime
 
 
@@ -34,7 +34,7 @@ def made(
     fault: SpanContext, order: JobOrder, node: Node, decided: Decided, sent: datetime, now: datetime
 ) -> None:
     """Emit the spans of a created job; `sent` is when the create request was sent."""
-    turned, noticed = decided.turned or (order.candidate.since, decided.asked)
+    turned, noticed = decided.turned or (order.candidate.since, decided.started)
     about: dict[str, Value] = {
         "kubenode.job": order.name,
         "k8s.node.name": node.metadata.name,
@@ -45,7 +45,7 @@ def made(
     for span in (
         TraceSpan("detect", fault.part("detect"), fault.span, since, noticed, about),
         TraceSpan("decide", decide, fault.span, noticed, now, about),
-        TraceSpan("diagnose", fault.part("diagnose"), decide.span, decided.asked, decided.judged),
+        TraceSpan("diagnose", fault.part("diagnose"), decide.span, decided.started, decided.judged),
         TraceSpan("create job", fault.part("create"), decide.span, sent, now),
     ):
         emit(span)

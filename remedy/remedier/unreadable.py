@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 REASON = "NodeUnreadable"
 OBJECT_REASON = "ObjectUnreadable"
-LOOK_SECONDS = 2.0
+REPORT_SECONDS = 2.0
 """Interval of reports."""
 MOST_REMEMBERED = 1024
 """Objects of one node with failures that are remembered one by one."""
@@ -90,13 +90,13 @@ class UnreadableReporter:
     ) -> None:
         self._nodes, self._kinds, self._uid = nodes, kinds, uid
         self._recorder, self._clock = recorder, clock
-        self._told: dict[tuple[str, str], str] = {}
+        self._reported: dict[tuple[str, str], str] = {}
 
     async def run(self) -> None:
         """Report every LOOK_SECONDS, until cancelled."""
         while True:
             await self.report()
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(REPORT_SECONDS)
 
     async def report(self) -> None:
         """Emit what is new since the last report."""
@@ -106,10 +106,10 @@ class UnreadableReporter:
             versions[kind] = version
             now |= {(kind, key): why for key, why in informer.broken.items()}
         for (kind, key), why in now.items():
-            if self._told.get((kind, key)) != why:
+            if self._reported.get((kind, key)) != why:
                 await self._emit(kind, versions[kind], key, why)
             await asyncio.sleep(0)
-        self._told = now
+        self._reported = now
 
     async def _emit(self, kind: str, version: str, key: str, why: str) -> None:
         namespace, _, name = key.rpartition("/")

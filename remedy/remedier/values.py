@@ -120,7 +120,7 @@ def not_ready_for(
         return None
     if ready.status == "True":
         return 0.0
-    return _since(ready.since + unheard(gaps, max(ready.since, ready.heard), now), now)
+    return _since(ready.since + unheard(gaps, max(ready.since, ready.received_at), now), now)
 
 
 def gpu_count(node: Node) -> int | None:
@@ -130,8 +130,8 @@ def gpu_count(node: Node) -> int | None:
     devices = node.status.allocatable
     if devices is None:
         return None
-    told = (devices.nvidia, devices.amd, devices.intel, devices.intel_xe)
-    counts = [quantity for quantity in told if quantity]
+    quantities = (devices.nvidia, devices.amd, devices.intel, devices.intel_xe)
+    counts = [quantity for quantity in quantities if quantity]
     return sum(map(int, counts)) if all(map(str.isdecimal, counts)) else None
 
 

@@ -17,7 +17,7 @@ from remedy.job.model import Job, JobAct, JobActResult
 from remedy.machines import MACHINES, machines_named
 from remedy.power.methods import outcome_of
 from remedy.power.observation import RequestOutcome
-from remedy.rollback.observation import Back, RollbackSeen
+from remedy.rollback.observation import Back, RollbackObservation
 
 SETS = custom(MachineComponentSet.resource.plural)
 UP_TO = {
@@ -35,16 +35,16 @@ class Rollbacks:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    async def seen(self, job: Job) -> RollbackSeen:
+    async def observe(self, job: Job) -> RollbackObservation:
         try:
             machine = await self._machine(job)
             if machine is None:
                 why = f"no Machine of kubenode.io stands for node {job.spec.node_name}"
-                return RollbackSeen(Back.FAILED, why=why)
+                return RollbackObservation(Back.FAILED, why=why)
             entry = _entry(machine, _family(job))
             set_ = await self._set(entry.set) if entry is not None and entry.set else None
         except KubeError as error:
-            return RollbackSeen(Back.UNKNOWN, why=str(error))
+            return RollbackObservation(Back.UNKNOWN, why=str(error))
         return far(job, machine, set_)
 
     async def ask(self, job: Job) -> JobActResult:
@@ -77,8 +77,8 @@ class Rollbacks:
 
     async def _machine(self, job: Job) -> Machine | None:
         """Return the Machine of this node; None for none."""
-        found = await machines_named(self._kube, job.spec.node_name)
-        return next((machine for machine in found if _is_of(machine, job)), None)
+        machines = await machines_named(self._kube, job.spec.node_name)
+        return next((machine for machine in machines if _is_of(machine, job)), None)
 
     async def _set(self, name: str) -> MachineComponentSet | None:
         try:
@@ -87,14 +87,14 @@ class Rollbacks:
             return None
 
 
-def far(job: Job, machine: Machine, set_: MachineComponentSet | None) -> RollbackSeen:
+def far(job: Job, machine: Machine, set_: MachineComponentSet | None) -> RollbackObservation:
     """Return the progress of the rollback. `set_`: the set that assigned the component, None for
     none. Pure.
     """
     name, family = machine.metadata.name, _family(job)
 
-    def no(why: str) -> RollbackSeen:
-        return RollbackSeen(Back.FAILED, name, why=why)
+    def no(why: str) -> RollbackObservation:
+        return RollbackObservation(Back.FAILED, name, why=why)
 
     entry = _entry(machine, family)
     if machine.spec.mode is not MachineMode.MANAGE:
@@ -104,20 +104,20 @@ def far(job: Job, machine: Machine, set_: MachineComponentSet | None) -> Rollbac
     if entry.desired_state not in (DesiredState.RUNNING, DesiredState.INSTALLED):
         return no(f"component {family} of Machine {name} is wanted as {entry.desired_state}")
     status = next((c for c in machine.status.components if c.name == family), None)
-    asked = rollback_in(machine.metadata.annotations, family)
-    if asked is not None and asked.job == job.name and asked.to == entry.revision:
-        return _on_its_way(name, entry, status, asked)
+    request = rollback_in(machine.metadata.annotations, family)
+    if request is not None and request.job == job.name and request.to == entry.revision:
+        return _observe_progress(name, entry, status, request)
     update = set_.status.update_revision
-    if asked is not None and (asked.from_, asked.to) == (update, entry.revision):
+    if request is not None and (request.from_, request.to) == (update, entry.revision):
         return no(f"component {family} of Machine {name} was taken back from {update} already")
     to = before(set_.status, entry.revision)
     if not to:
         what = f"set {entry.set} has no revision before {entry.revision}"
         return no(f"component {family} has nothing to go back to: {what}")
-    if asked is not None and asked.job == job.name and asked.from_ == entry.revision:
+    if request is not None and request.job == job.name and request.from_ == entry.revision:
         why = f"set {entry.set} has not taken Machine {name} back yet"
-        return RollbackSeen(Back.GOING, name, asked.from_, asked.to, why)
-    return RollbackSeen(Back.READY, name, entry.revision, to)
+        return RollbackObservation(Back.GOING, name, request.from_, request.to, why)
+    return RollbackObservation(Back.READY, name, entry.revision, to)
 
 
 def before(status: MachineComponentSetStatus, revision: str) -> str:
@@ -133,20 +133,20 @@ def before(status: MachineComponentSetStatus, revision: str) -> str:
     return max(older, key=lambda name: known[name], default="")
 
 
-def _on_its_way(
-    name: str, entry: AssignedComponent, status: ComponentStatus | None, asked: Rollback
-) -> RollbackSeen:
-    def so(state: Back, why: str) -> RollbackSeen:
-        return RollbackSeen(state, name, asked.from_, asked.to, why)
+def _observe_progress(
+    name: str, entry: AssignedComponent, status: ComponentStatus | None, request: Rollback
+) -> RollbackObservation:
+    def so(state: Back, why: str) -> RollbackObservation:
+        return RollbackObservation(state, name, request.from_, request.to, why)
 
     if status is None or (status.revision, status.attempt) != (entry.revision, entry.attempt):
-        return so(Back.GOING, f"the agent of Machine {name} has not spoken of {asked.to} yet")
+        return so(Back.GOING, f"the agent of Machine {name} has not spoken of {request.to} yet")
     if status.state is ComponentState.HEALTHY and status.config_hash == entry.config_hash:
         return so(Back.DONE, f"{entry.name} {status.version} of {entry.component}".rstrip())
     if status.state in _UNDONE:
         why = ": ".join(part for part in (status.state, status.reason, status.message) if part)
-        return so(Back.FAILED, f"Machine {name} did not take revision {asked.to}: {why}")
-    needs, most = status.needs or ChangeClass.NONE, ChangeClass(asked.up_to)
+        return so(Back.FAILED, f"Machine {name} did not take revision {request.to}: {why}")
+    needs, most = status.needs or ChangeClass.NONE, ChangeClass(request.up_to)
     if needs.weight > most.weight:
         more = "put migrate before it" if needs is ChangeClass.DRAIN else "add a reboot to its rung"
         why = f"the way back needs {needs}, the permit of the rung is for {most}: {more}"
@@ -164,8 +164,8 @@ def _entry(machine: Machine, family: str) -> AssignedComponent | None:
 
 
 def _is_of(machine: Machine, job: Job) -> bool:
-    seen = machine.status.node_ref
-    return seen is not None and job.spec.node_uid in ("", seen.uid)
+    node_ref = machine.status.node_ref
+    return node_ref is not None and job.spec.node_uid in ("", node_ref.uid)
 
 
 def _wanted(machine: Machine, job: Job, wish: Rollback) -> dict[str, Any]:

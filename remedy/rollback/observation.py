@@ -22,7 +22,7 @@ class Back(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackSeen:
+class RollbackObservation:
     """Observation of the rollback.
 
     machine: name of the Machine, "" if unknown

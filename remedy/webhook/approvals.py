@@ -44,12 +44,12 @@ class Signed:
     """Result of signing.
 
     patch: JSON patch operations that sign the object
-    words: new entries of spec.approvals
+    decisions: new entries of spec.approvals
     started: who has just made the job by hand, "" if nobody; `cancelled` in the same way
     """
 
     patch: tuple[Mapping[str, Any], ...] = ()
-    words: tuple[ApprovalDecision, ...] = ()
+    decisions: tuple[ApprovalDecision, ...] = ()
     started: str = ""
     cancelled: str = ""
 
@@ -60,7 +60,7 @@ def signed(new: Obj, old: Obj | None, caller: ApprovalCaller, now: datetime) -> 
     """
     if not caller.name and not caller.speaks:
         raise ValueError("request.userInfo.username: empty: what is written must have an author")
-    entries, words = _entries(new, old, caller, now)
+    entries, decisions = _entries(new, old, caller, now)
     marks = _marks(new, old, caller)
     patch: list[Mapping[str, Any]] = []
     if entries is not None:
@@ -72,7 +72,7 @@ def signed(new: Obj, old: Obj | None, caller: ApprovalCaller, now: datetime) -> 
         mark = marks.get(key, given.get(key, ""))
         return mark if mark and mark != before.get(key) else ""
 
-    return Signed(tuple(patch), words, fresh(STARTED_BY), fresh(CANCELLED_BY))
+    return Signed(tuple(patch), decisions, fresh(STARTED_BY), fresh(CANCELLED_BY))
 
 
 # -- spec.approvals ------------------------------------------------------------------------------
@@ -84,16 +84,16 @@ def _entries(
     """Return the signed list, None if nothing is new, and its new entries."""
     before, after = _list(old or {}), _list(new)
     _unchanged(before, after)
-    words: list[ApprovalDecision] = []
+    decisions: list[ApprovalDecision] = []
     for n in range(len(before), len(after)):
         word = ApprovalDecision.model_validate(after[n])
         if why := _unheard(new if old is None else old, word, created=old is None):
             raise ValueError(f"spec.approvals[{n}].decision: {word.decision}: {why}")
         by, at = caller.signature(word.by), now.replace(microsecond=0)
-        words.append(word.model_copy(update={"by": by, "at": at}))
-    if not words:
+        decisions.append(word.model_copy(update={"by": by, "at": at}))
+    if not decisions:
         return None, ()
-    return [*before, *(_dumped(word) for word in words)], tuple(words)
+    return [*before, *(_dumped(word) for word in decisions)], tuple(decisions)
 
 
 def _unheard(job: Obj, word: ApprovalDecision, *, created: bool) -> str:
@@ -107,10 +107,10 @@ def _unchanged(before: list[Any], after: list[Any]) -> None:
         was = ApprovalDecision.model_validate(entry)
         now = ApprovalDecision.model_validate(after[n]) if n < len(after) else None
         if now != was:
-            said = f"{was.decision} by {was.by or 'nobody'}"
+            earlier = f"{was.decision} by {was.by or 'nobody'}"
             did = "gone" if now is None else "another"
             raise ValueError(
-                f"spec.approvals[{n}]: {said} was written and is {did} now: what was said stays;"
+                f"spec.approvals[{n}]: {earlier} was written and is {did} now: what was said stays;"
                 f" add a new entry after the {len(before)} that there are"
             )
 
@@ -118,16 +118,16 @@ def _unchanged(before: list[Any], after: list[Any]) -> None:
 def _dumped(word: ApprovalDecision) -> dict[str, Any]:
     assert word.at is not None
     rung = {} if word.rung is None else {"rung": word.rung}
-    said = {"decision": word.decision, "by": word.by, "at": format_time(word.at)}
-    return {**said, **rung, "note": word.note}
+    head = {"decision": word.decision, "by": word.by, "at": format_time(word.at)}
+    return {**head, **rung, "note": word.note}
 
 
 def _list(job: Obj) -> list[Any]:
     """Return the entries; the schema, which the API server checks after us, rejects
     another type.
     """
-    found = _spec(job).get("approvals")
-    return found if isinstance(found, list) else []
+    approvals = _spec(job).get("approvals")
+    return approvals if isinstance(approvals, list) else []
 
 
 def _spec(job: Obj) -> Obj:

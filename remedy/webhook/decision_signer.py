@@ -56,17 +56,17 @@ class Signer:
             return YES
         caller = ApprovalCaller(review.user, review.user in self._spokesmen)
         try:
-            found = signed(review.object, review.old, caller, self._clock.now())
+            result = signed(review.object, review.old, caller, self._clock.now())
         except ValidationError as error:
             return self._no(review, "; ".join(problems(error, ApprovalDecision)[:4]))
         except ValueError as error:
             return self._no(review, str(error))
         except ODD_SHAPE as error:
             raise BadReview(f"request.object: no {RESOURCE}: {error!r}") from error
-        self._metrics.signed(bool(found.words or found.started or found.cancelled))
-        said = [f"{word.decision} by {word.by}" for word in found.words]
+        self._metrics.signed(bool(result.decisions or result.started or result.cancelled))
+        lines = [f"{word.decision} by {word.by}" for word in result.decisions]
         return AdmissionVerdict(
-            True, audit={"said": "; ".join(said)} if said else {}, patch=found.patch
+            True, audit={"said": "; ".join(lines)} if lines else {}, patch=result.patch
         )
 
     def _no(self, review: Review, why: str) -> AdmissionVerdict:

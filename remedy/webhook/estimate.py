@@ -61,22 +61,22 @@ class Estimate:
 
 async def estimate(
     rules: Sequence[RuleVersion],
-    asked: Collection[str],
+    ids: Collection[str],
     fleet: FleetReader,
     clock: Clock,
     threads: Executor,
 ) -> Estimate:
-    """Estimate the rules with an id in `asked`; all `rules` are loaded together."""
+    """Estimate the rules with an id in `ids`; all `rules` are loaded together."""
     loop = asyncio.get_running_loop()
-    counts = {id_: RuleEstimate() for id_ in asked}
+    counts = {id_: RuleEstimate() for id_ in ids}
     nodes = list(fleet.nodes())
     diagnoser = Diagnoser()
     await loop.run_in_executor(threads, diagnoser.load, rules)
     for names in _several(nodes, BATCH):
         factsets: list[FactSet] = []
         for some in _several(names, TURN):
-            found = (fleet.facts(name) for name in some)
-            factsets += [facts for facts in found if facts is not None]
+            candidates = (fleet.facts(name) for name in some)
+            factsets += [facts for facts in candidates if facts is not None]
             await clock.sleep(0)
         now = clock.now()
         for diagnosis in await loop.run_in_executor(threads, diagnoser.diagnose, factsets, now):

@@ -64,28 +64,28 @@ class Examiner:
         old = next((other for other in there if other.metadata.name == name), None)
         conditions = frozenset(self._fleet.conditions())
         async with asyncio.timeout_at(ends):
-            seen = await loop.run_in_executor(
+            examination = await loop.run_in_executor(
                 self._threads, read, rule, old, others, conditions, self._node_keys
             )
-        if seen.refused or seen.breaks or rule.spec.mode is Mode.OFF:
-            return seen
+        if examination.refused or examination.breaks or rule.spec.mode is Mode.OFF:
+            return examination
         if not self._fleet.fresh():
-            return replace(seen, unknown="the operator's view of the nodes is not current")
+            return replace(examination, unknown="the operator's view of the nodes is not current")
         try:
             async with asyncio.timeout_at(ends), self._turns:
-                return await self._sized(seen, others)
+                return await self._sized(examination, others)
         except TimeoutError:
-            return replace(seen, unknown=f"counting took longer than {seconds:g} s")
+            return replace(examination, unknown=f"counting took longer than {seconds:g} s")
 
-    async def _sized(self, seen: Examination, others: Sequence[NodeRemedier]) -> Examination:
-        named = {id_of(rule): rule for rule in (seen.rule, *seen.affected.values())}
+    async def _sized(self, examination: Examination, others: Sequence[NodeRemedier]) -> Examination:
+        named = {id_of(rule): rule for rule in (examination.rule, *examination.affected.values())}
         needed = [*upstream(named.values(), others), *named.values()]
         loaded = {id_of(rule): RuleVersion(id_of(rule), rule) for rule in needed}
-        found = await estimate.estimate(
+        sizes = await estimate.estimate(
             list(loaded.values()), named.keys(), self._fleet, self._clock, self._threads
         )
-        counts = {named[id_].metadata.name: count for id_, count in found.counts.items()}
-        return replace(seen, nodes=found.nodes, counts=counts)
+        counts = {named[id_].metadata.name: count for id_, count in sizes.counts.items()}
+        return replace(examination, nodes=sizes.nodes, counts=counts)
 
 
 def read(
@@ -101,7 +101,7 @@ def read(
     near = [RuleVersion(id_of(other), other) for other in chained(rule, others)]
     mine = RuleVersion(id_of(rule), rule)
     before = _refusals(
-        [*near, *(RuleVersion(id_of(one), one) for one in loadable([old] if old else []))]
+        [*near, *(RuleVersion(id_of(stored), stored) for stored in loadable([old] if old else []))]
     )
     after = _refusals([*near, mine])
     own = after.pop(mine.id, "") or unable(rule.spec) or key_fault(rule.spec, node_keys)

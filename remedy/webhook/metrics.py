@@ -36,17 +36,17 @@ class SigningMetrics:
     """Metrics of what people write into jobs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._words = Counter(
+        self._decisions = Counter(
             "kubenode_remedy_words",
             "What people wrote into jobs: signed with their names; refused; or nothing to sign.",
             ["outcome"],
             registry=registry,
         )
         for outcome in ("signed", REFUSED, "nothing"):
-            self._words.labels(outcome)
+            self._decisions.labels(outcome)
 
     def signed(self, anything: bool) -> None:
-        self._words.labels("signed" if anything else "nothing").inc()
+        self._decisions.labels("signed" if anything else "nothing").inc()
 
     def refused(self) -> None:
-        self._words.labels(REFUSED).inc()
+        self._decisions.labels(REFUSED).inc()

@@ -10,9 +10,9 @@ from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
 
 
-def facts_asked(rule: NodeRemedier) -> frozenset[str]:
+def list_facts(rule: NodeRemedier) -> frozenset[str]:
     """Return the names of all facts in its evidence and guards, built-in and inferred."""
-    return frozenset(leaf.name for leaf in rule.spec.asked() if isinstance(leaf, FactLeaf))
+    return frozenset(leaf.name for leaf in rule.spec.unwrap_leaves() if isinstance(leaf, FactLeaf))
 
 
 def inferred(rule: NodeRemedier) -> str:
@@ -32,8 +32,8 @@ def chained(candidate: NodeRemedier, others: Iterable[NodeRemedier]) -> list[Nod
     facts = {fact for rule in known if (fact := inferred(rule))}
     if fact := inferred(candidate):
         facts.add(fact)
-    asked = {rule.metadata.name: facts_asked(rule) & facts for rule in known}
-    return [rule for rule in known if inferred(rule) or asked[rule.metadata.name]]
+    facts_by_rule = {rule.metadata.name: list_facts(rule) & facts for rule in known}
+    return [rule for rule in known if inferred(rule) or facts_by_rule[rule.metadata.name]]
 
 
 def upstream(rules: Iterable[NodeRemedier], others: Iterable[NodeRemedier]) -> list[NodeRemedier]:
@@ -44,27 +44,29 @@ def upstream(rules: Iterable[NodeRemedier], others: Iterable[NodeRemedier]) -> l
     for rule in loadable(others):
         if fact := inferred(rule):
             by_fact.setdefault(fact, []).append(rule)
-    found: dict[str, NodeRemedier] = {}
-    seen: set[str] = set()
+    needed: dict[str, NodeRemedier] = {}
+    visited: set[str] = set()
     # Rules that infer the same fact belong together, so those of `rules` are included too.
-    wanted = {fact for rule in rules for fact in (*facts_asked(rule), inferred(rule))}
-    while wanted := (wanted & by_fact.keys()) - seen:
-        seen |= wanted
+    wanted = {fact for rule in rules for fact in (*list_facts(rule), inferred(rule))}
+    while wanted := (wanted & by_fact.keys()) - visited:
+        visited |= wanted
         new = {rule.metadata.name: rule for fact in wanted for rule in by_fact[fact]}
-        found |= new
-        wanted = {fact for rule in new.values() for fact in facts_asked(rule)}
-    return list(found.values())
+        needed |= new
+        wanted = {fact for rule in new.values() for fact in list_facts(rule)}
+    return list(needed.values())
 
 
 def readers(candidate: NodeRemedier, others: Iterable[NodeRemedier]) -> Mapping[str, NodeRemedier]:
     """Return by name the rules that depend on the candidate's fact, transitively."""
-    found: dict[str, NodeRemedier] = {}
+    dependents: dict[str, NodeRemedier] = {}
     facts = {fact} if (fact := inferred(candidate)) else set()
     rules = list(others)
     while facts:
         new = [
-            rule for rule in rules if rule.metadata.name not in found and facts_asked(rule) & facts
+            rule
+            for rule in rules
+            if rule.metadata.name not in dependents and list_facts(rule) & facts
         ]
-        found |= {rule.metadata.name: rule for rule in new}
+        dependents |= {rule.metadata.name: rule for rule in new}
         facts = {fact for rule in new if (fact := inferred(rule))}
-    return found
+    return dependents

@@ -73,11 +73,11 @@ class RuleValidator:
         except ValidationError as error:
             return RuleVerdict(False, "; ".join(problems(error, NodeRemedier)[:8]))
         try:
-            seen = await self._examiner.examine(rule, seconds)
+            examination = await self._examiner.examine(rule, seconds)
         except TimeoutError:
             text = f"the rule could not be compiled within {seconds:g} s: apply it again"
             return RuleVerdict(False, text, code=503)
-        return judged(seen, self._most, review.user)
+        return judged(examination, self._most, review.user)
 
     async def _deleted(self, review: Review) -> RuleVerdict:
         try:

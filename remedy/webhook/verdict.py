@@ -38,42 +38,45 @@ class Examination:
     affected: Mapping[str, NodeRemedier] = field(default_factory=dict)
 
 
-def judged(seen: Examination, most: int | str, user: str) -> RuleVerdict:
+def judged(examination: Examination, most: int | str, user: str) -> RuleVerdict:
     """Return the verdict. `most`: nodes that a rule in Enforce may match now: a count or a
     percentage.
     """
-    faults = _faults(seen)
-    if seen.rule.spec.mode is Mode.OFF:
+    faults = _faults(examination)
+    if examination.rule.spec.mode is Mode.OFF:
         switched_on = [f"switched on it would be refused: {fault}" for fault in faults]
         return RuleVerdict(True, warnings=switched_on)
-    told = _advice(seen)
+    warnings = _advice(examination)
     if faults:
-        return RuleVerdict(False, _joined(faults), warnings=told)
-    if seen.nodes is None:
-        return _unknown_size(seen, told)
-    told = [*_sizes(seen), *told]
-    audit = {"matching": f"{_matching(seen)} of {seen.nodes}"}
-    limit = limit_of(seen.nodes, most)
-    worst = _worst(seen)
+        return RuleVerdict(False, _joined(faults), warnings=warnings)
+    if examination.nodes is None:
+        return _unknown_size(examination, warnings)
+    warnings = [*_sizes(examination), *warnings]
+    audit = {"matching": f"{_matching(examination)} of {examination.nodes}"}
+    limit = limit_of(examination.nodes, most)
+    worst = _worst(examination)
     if worst is None or worst[1] <= limit:
-        return RuleVerdict(True, warnings=told, audit=audit)
+        return RuleVerdict(True, warnings=warnings, audit=audit)
     name, matching = worst
-    accepted = accepted_nodes(seen.rule)
+    accepted = accepted_nodes(examination.rule)
     if isinstance(accepted, int) and matching <= accepted:
         why = (
             f"{user or 'somebody'} accepted with {ACCEPT}: {accepted} that rule {name} would match"
-            f" {matching:,} of {seen.nodes:,} nodes, more than {limit:,}"
+            f" {matching:,} of {examination.nodes:,} nodes, more than {limit:,}"
         )
-        return RuleVerdict(True, warnings=told, audit={**audit, "accepted": why}, accepted=why)
-    return RuleVerdict(False, _too_many(seen, name, matching, limit, accepted), warnings=told)
+        return RuleVerdict(True, warnings=warnings, audit={**audit, "accepted": why}, accepted=why)
+    return RuleVerdict(
+        False, _too_many(examination, name, matching, limit, accepted), warnings=warnings
+    )
 
 
-def _faults(seen: Examination) -> list[str]:
-    faults = [seen.refused] if seen.refused else []
+def _faults(examination: Examination) -> list[str]:
+    faults = [examination.refused] if examination.refused else []
     faults += [
-        f"with it rule {name} would be refused: {why}" for name, why in sorted(seen.breaks.items())
+        f"with it rule {name} would be refused: {why}"
+        for name, why in sorted(examination.breaks.items())
     ]
-    errors = (f for f in seen.findings if f.severity is LintSeverity.ERROR)
+    errors = (f for f in examination.findings if f.severity is LintSeverity.ERROR)
     return faults + [f"{f.path}: {f.message} ({f.code})" for f in errors]
 
 
@@ -83,37 +86,37 @@ def _joined(faults: Sequence[str]) -> str:
     return "; ".join(shown) + more
 
 
-def _advice(seen: Examination) -> list[str]:
-    advice = (f for f in seen.findings if f.severity is LintSeverity.ADVICE)
+def _advice(examination: Examination) -> list[str]:
+    advice = (f for f in examination.findings if f.severity is LintSeverity.ADVICE)
     return [f"{f.path}: {f.message} ({f.code})" for f in advice]
 
 
-def _sizes(seen: Examination) -> list[str]:
-    assert seen.nodes is not None
-    told = []
-    for name, count in seen.counts.items():
-        mine = name == seen.rule.metadata.name
+def _sizes(examination: Examination) -> list[str]:
+    assert examination.nodes is not None
+    sentences = []
+    for name, count in examination.counts.items():
+        mine = name == examination.rule.metadata.name
         who = "would match" if mine else f"rule {name}, which reads its fact, would match"
         unknown = f"; unknown on {count.undecided:,}" if count.undecided else ""
-        whole = "the whole fleet, " if count.selected == seen.nodes > 1 else ""
-        told.append(
-            f"{who} {count.matching:,} of {seen.nodes:,} nodes now, selects"
+        whole = "the whole fleet, " if count.selected == examination.nodes > 1 else ""
+        sentences.append(
+            f"{who} {count.matching:,} of {examination.nodes:,} nodes now, selects"
             f" {whole}{count.selected:,}{unknown}"
         )
-    return told
+    return sentences
 
 
-def _matching(seen: Examination) -> int:
-    own = seen.counts.get(seen.rule.metadata.name)
+def _matching(examination: Examination) -> int:
+    own = examination.counts.get(examination.rule.metadata.name)
     return own.matching if own is not None else 0
 
 
-def _worst(seen: Examination) -> tuple[str, int] | None:
+def _worst(examination: Examination) -> tuple[str, int] | None:
     """Return the rule that would act on most nodes at once, and their number."""
-    rules = {seen.rule.metadata.name: seen.rule, **seen.affected}
+    rules = {examination.rule.metadata.name: examination.rule, **examination.affected}
     acting = [
         (count.matching, name)
-        for name, count in seen.counts.items()
+        for name, count in examination.counts.items()
         if rules[name].spec.mode is Mode.ENFORCE and acts(rules[name])
     ]
     if not acting:
@@ -123,13 +126,13 @@ def _worst(seen: Examination) -> tuple[str, int] | None:
 
 
 def _too_many(
-    seen: Examination, name: str, matching: int, limit: int, accepted: int | str | None
+    examination: Examination, name: str, matching: int, limit: int, accepted: int | str | None
 ) -> str:
-    assert seen.nodes is not None
-    mine = name == seen.rule.metadata.name
+    assert examination.nodes is not None
+    mine = name == examination.rule.metadata.name
     who = "it" if mine else f"rule {name}, which reads its fact,"
     text = (
-        f"spec.when: {who} would match {matching:,} of {seen.nodes:,} nodes now, more than"
+        f"spec.when: {who} would match {matching:,} of {examination.nodes:,} nodes now, more than"
         f" {limit:,}: narrow it, try it with `mode: DryRun` or `Approve`, or, if that is meant, set"
         f' annotation {ACCEPT}: "{matching}"'
     )
@@ -139,12 +142,12 @@ def _too_many(
     return f"{text} (it says {given})"
 
 
-def _unknown_size(seen: Examination, told: Sequence[str]) -> RuleVerdict:
+def _unknown_size(examination: Examination, warnings: Sequence[str]) -> RuleVerdict:
     """Return the verdict without an estimate: allowed only if nothing acts without a person."""
-    rules = [seen.rule, *seen.affected.values()]
+    rules = [examination.rule, *examination.affected.values()]
     enforced = any(rule.spec.mode is Mode.ENFORCE and acts(rule) for rule in rules)
-    why = f"how many nodes it would match is not known now: {seen.unknown}"
+    why = f"how many nodes it would match is not known now: {examination.unknown}"
     if not enforced:
-        return RuleVerdict(True, warnings=[why, *told])
+        return RuleVerdict(True, warnings=[why, *warnings])
     message = f"{why}; apply it again in a moment, or with `mode: DryRun`"
-    return RuleVerdict(False, message, code=503, warnings=told)
+    return RuleVerdict(False, message, code=503, warnings=warnings)

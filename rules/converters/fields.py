@@ -19,7 +19,7 @@ class CannotImport(Exception):
         self.path = path
 
 
-def held(condition: Data, at: str) -> timedelta:
+def read_duration(condition: Data, at: str) -> timedelta:
     """`duration` of NodeHealthCheck, `timeout` of v1beta1, `timeoutSeconds` of v1beta2."""
     if (seconds := condition.get("timeoutSeconds")) is not None:
         return duration(f"{seconds}s", f"{at}.timeoutSeconds".removeprefix("spec."))

@@ -15,8 +15,8 @@ from typing import Any
 
 from kubenode.api.base import API_VERSION
 from kubenode.api.duration import format_duration
-from rules.converters.fields import CannotImport, Data, as_list, as_map, duration, held
-from rules.converters.ladders import ImportNote, escalating, handed_over, owner_remediated
+from rules.converters.fields import CannotImport, Data, as_list, as_map, duration, read_duration
+from rules.converters.ladders import ImportNote, escalating, map_template, owner_remediated
 
 Object = dict[str, Any]
 
@@ -114,7 +114,7 @@ class _Import:
         template = self._get("remediationTemplate") or remedies.get("templateRef")
         strategy = str(self._annotations.get("machine.openshift.io/remediation-strategy", ""))
         if template:
-            ladder = [handed_over(as_map(template, "remediationTemplate"), 0, self._notes)]
+            ladder = [map_template(as_map(template, "remediationTemplate"), 0, self._notes)]
         else:
             ladder = [owner_remediated(strategy, group, self._notes)]
         if cluster := self._get("clusterName"):
@@ -130,44 +130,43 @@ class _Import:
             seconds = {"timeoutSeconds": DEFAULT_SECONDS}
             given = [{**ready, **seconds} for ready in READY]
             self._note(f"spec.{path}", "not given: Ready False or Unknown for 5m, the default")
-        found = []
-        for number, one in enumerate(as_list(given, f"spec.{path}")):
+        leaves = []
+        for number, item in enumerate(as_list(given, f"spec.{path}")):
             at = f"spec.{path}[{number}]"
-            condition = as_map(one, at)
+            condition = as_map(item, at)
             if not condition.get("type"):
                 raise CannotImport(f"{at}.type", "missing: name the condition")
-            found.append(
+            leaves.append(
                 {
                     "condition": {
                         "type": str(condition["type"]),
                         "status": str(condition.get("status", "True")),
-                        "for": format_duration(held(condition, at)),
+                        "for": format_duration(read_duration(condition, at)),
                     }
                 }
             )
-        if not found:
+        if not leaves:
             raise CannotImport(f"spec.{path}", "empty: name at least one condition")
-        return found
+        return leaves
 
     def _without_equivalent(self, checks: Data) -> None:
-        for one in _maps(checks, "unhealthyMachineConditions"):
-            text = (
-                f"{one.get('type')}={one.get('status')}: a condition of the Machine, not the Node"
-            )
+        for entry in _maps(checks, "unhealthyMachineConditions"):
+            condition = f"{entry.get('type')}={entry.get('status')}"
+            text = f"{condition}: a condition of the Machine, not the Node"
             self._note("spec.checks.unhealthyMachineConditions", text)
-        for one in _maps(checks, "unhealthyExpressions"):
-            text = f"{one.get('expression')}: write it as leaves of `when`"
+        for entry in _maps(checks, "unhealthyExpressions"):
+            text = f"{entry.get('expression')}: write it as leaves of `when`"
             self._note("spec.checks.unhealthyExpressions", text)
 
     # -- nodes
 
     def _nodes(self, selector: object) -> Object:
         given = as_map(selector, "spec.selector")
-        kept = {k: v for k, v in given.items() if k in ("matchLabels", "matchExpressions") and v}
-        if not kept:
+        terms = {k: v for k, v in given.items() if k in ("matchLabels", "matchExpressions") and v}
+        if not terms:
             self._note("spec.selector", "empty, which meant every node: nodes.all is true")
             return {"all": True}
-        return {"selector": kept}
+        return {"selector": terms}
 
     def _machines(self, selector: object) -> Object:
         nodes = self._nodes(selector)
@@ -250,7 +249,7 @@ class _Import:
         if several:
             return escalating(as_list(several, "spec.escalatingRemediations"), self._notes)
         if template:
-            return [handed_over(as_map(template, "spec.remediationTemplate"), 0, self._notes)]
+            return [map_template(as_map(template, "spec.remediationTemplate"), 0, self._notes)]
         raise CannotImport("spec.remediationTemplate", "missing: name what repairs the node")
 
     def _healthy_delay(self, ladder: Sequence[Object]) -> None:
@@ -287,7 +286,7 @@ class _Import:
         for name in self._spec:
             if name not in self._used:
                 self._note(f"spec.{name}", "has no equivalent and was left out")
-        only_ready = all(one["condition"]["type"] == "Ready" for one in conditions)
+        only_ready = all(condition["condition"]["type"] == "Ready" for condition in conditions)
         spec: Object = {"mode": mode, "priority": 500}
         spec |= {"faultClass": "node_not_ready"} if only_ready else {}
         spec |= {
@@ -315,4 +314,4 @@ class _Import:
 
 def _maps(checks: Data, name: str) -> list[Data]:
     path = f"spec.checks.{name}"
-    return [as_map(one, path) for one in as_list(checks.get(name) or [], path)]
+    return [as_map(item, path) for item in as_list(checks.get(name) or [], path)]

@@ -32,7 +32,7 @@ class ImportNote:
     text: str
 
 
-def handed_over(template: Mapping[str, Any], number: int, notes: list[ImportNote]) -> Rung:
+def map_template(template: Mapping[str, Any], number: int, notes: list[ImportNote]) -> Rung:
     """The rung for a template; of a kind that is not known one that creates its object."""
     kind, name = str(template.get("kind", "")), str(template.get("name", ""))
     path = "remediationTemplate" if not number else f"escalatingRemediations[{number - 1}]"
@@ -56,24 +56,24 @@ def handed_over(template: Mapping[str, Any], number: int, notes: list[ImportNote
 def escalating(given: Sequence[Any], notes: list[ImportNote]) -> list[Rung]:
     """A rung for each, by `order`; the timeout of each is how long its proof may take."""
     path = "spec.escalatingRemediations"
-    each = [as_map(one, f"{path}[{number}]") for number, one in enumerate(given)]
-    ordered = sorted(enumerate(each), key=lambda one: (_order(one[1]), one[0]))
+    each = [as_map(entry, f"{path}[{number}]") for number, entry in enumerate(given)]
+    ordered = sorted(enumerate(each), key=lambda entry: (_order(entry[1]), entry[0]))
     ladder: list[Rung] = []
-    for number, one in ordered:
-        template = as_map(one.get("remediationTemplate"), f"{path}[{number}].remediationTemplate")
-        rung = handed_over(template, number + 1, notes)
+    for number, entry in ordered:
+        template = as_map(entry.get("remediationTemplate"), f"{path}[{number}].remediationTemplate")
+        rung = map_template(template, number + 1, notes)
         taken = {other["name"] for other in ladder}
         if rung["name"] in taken:
             rung["name"] = f"{rung['name'][: LONGEST_NAME - 3]}-{len(ladder) + 1}"
-        if one.get("timeout"):
-            proof = duration(one["timeout"], f"escalatingRemediations[{number}].timeout")
+        if entry.get("timeout"):
+            proof = duration(entry["timeout"], f"escalatingRemediations[{number}].timeout")
             rung["verify"] = {"timeout": format_duration(proof)}
         ladder.append(rung)
     return ladder
 
 
-def _order(one: Mapping[str, Any]) -> int:
-    order = one.get("order", 0)
+def _order(entry: Mapping[str, Any]) -> int:
+    order = entry.get("order", 0)
     return order if isinstance(order, int) else 0
 
 
@@ -99,5 +99,5 @@ def _rung_name(kind: str) -> str:
     """`MyOwnRemediationTemplate` as `my-own`."""
     stem = kind.removesuffix("Template").removesuffix("Remediation") or "remediate"
     text = "".join(f"-{char.lower()}" if char.isupper() else char for char in stem).strip("-")
-    kept = "".join(char if char.isascii() and char.isalnum() else "-" for char in text)
-    return kept[:LONGEST_NAME].strip("-") or "remediate"
+    cleaned = "".join(char if char.isascii() and char.isalnum() else "-" for char in text)
+    return cleaned[:LONGEST_NAME].strip("-") or "remediate"

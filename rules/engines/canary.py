@@ -27,15 +27,15 @@ def canaries(program: RuleProgram, packed: Packed) -> Iterator[Case]:
     for stratum, rules in enumerate(program.strata):
         done: set[frozenset[int]] = set()
         for rule in rules:
-            asked = packed.neighbours(rule)
-            members = [program.rules[number] for number in sorted(asked)]
+            group = packed.neighbours(rule)
+            members = [program.rules[number] for number in sorted(group)]
             vectors = list(_around_all(rule, program.width))
-            if asked not in done:
-                done.add(asked)
+            if group not in done:
+                done.add(group)
                 vectors += _general(members, program.width)
             given = frozenset(name for member in members for name in member.given)
             for vector in dict.fromkeys(vectors):
-                yield EngineQuestion(stratum, vector, asked), outputs(members, vector) & given
+                yield EngineQuestion(stratum, vector, group), outputs(members, vector) & given
 
 
 def _general(rules: Iterable[CompiledRule], width: int) -> Iterator[Vector]:

@@ -57,7 +57,7 @@ class Chain:
         self.acting = (acting - self._known.keys()) | {
             number for number, verdict in self._known.items() if verdict.evidence == TRUE
         } & plan.acting
-        self._asked: frozenset[int] = frozenset()
+        self._questioned: frozenset[int] = frozenset()
 
     def _readers(self, slots: list[int]) -> set[int]:
         readers = {number for slot in slots for number in self._plan.readers[slot]}
@@ -87,8 +87,8 @@ class Chain:
         return True
 
     def _verdict(self, number: int) -> EngineVerdict:
-        found = self._known.get(number)
-        return found if found is not None else self._verdicts.of(number, self.vector)
+        known = self._known.get(number)
+        return known if known is not None else self._verdicts.of(number, self.vector)
 
     def questions(self, quarantined: frozenset[int]) -> list[EngineQuestion]:
         """What the second engine has to be asked: rules that match and that something rests on,
@@ -96,16 +96,16 @@ class Chain:
         """
         plan, before = self._plan, self._case.before
         acting = self.acting - quarantined
-        asked = set(acting).union(*(plan.upstream[number] for number in acting))
-        asked &= self._case.selected
-        asked |= {number for number, verdict in self._known.items() if not verdict.agreed}
+        questioned = set(acting).union(*(plan.upstream[number] for number in acting))
+        questioned &= self._case.selected
+        questioned |= {number for number, verdict in self._known.items() if not verdict.agreed}
         if before is not None:
-            asked |= {n for n in before.unchecked if not self._verdict(n).agreed}
-        asked -= quarantined
-        self._asked = frozenset(asked)
+            questioned |= {n for n in before.unchecked if not self._verdict(n).agreed}
+        questioned -= quarantined
+        self._questioned = frozenset(questioned)
         if len(plan.strata) == 1:
-            return [EngineQuestion(0, self.vector, self._asked)] if asked else []
-        by_stratum = enumerate(members & asked for members in plan.strata)
+            return [EngineQuestion(0, self.vector, self._questioned)] if questioned else []
+        by_stratum = enumerate(members & questioned for members in plan.strata)
         return [EngineQuestion(stratum, self.vector, some) for stratum, some in by_stratum if some]
 
     def answers(
@@ -116,7 +116,7 @@ class Chain:
         answered  it said the same of all questions but of quarantined rules
         """
         if answered:
-            for number in self._asked - quarantined:
+            for number in self._questioned - quarantined:
                 self._verdict(number).agreed = True
         before = self._case.before
         even = not quarantined and (answered or not second)
@@ -158,11 +158,11 @@ class Chain:
 
     def _silent(self, number: int, verdict: EngineVerdict, answered: bool) -> bool:
         """Whether the second engine did not speak of the rule, now or before."""
-        return not verdict.agreed or (number in self._asked and not answered)
+        return not verdict.agreed or (number in self._questioned and not answered)
 
 
-def _differing(one: Vector, other: Vector) -> list[int]:
+def _differing(first: Vector, other: Vector) -> list[int]:
     """`other` may be longer."""
-    if other.startswith(one):
+    if other.startswith(first):
         return []
-    return [slot for slot, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]
+    return [slot for slot, (a, b) in enumerate(zip(first, other, strict=False)) if a != b]

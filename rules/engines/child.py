@@ -91,8 +91,8 @@ class EngineService:
         match request:
             case {"op": "load", "rulesets": list(rulesets)}:
                 return self._load(rulesets)
-            case {"op": "eval", "asked": list(asked)}:
-                fired = [self._rulesets[number].outputs(letters) for number, letters in asked]
+            case {"op": "eval", "asked": list(queries)}:
+                fired = [self._rulesets[number].outputs(letters) for number, letters in queries]
                 return {"fired": fired, "rss": resident()}
             case _:
                 raise SystemExit("a request that is none")
@@ -105,13 +105,14 @@ class EngineService:
             if clash := alike(names):
                 raise ProgramRefused(f"{clash[0]} and {clash[1]} are one name to durable_rules")
             self._rulesets = [
-                self._one(name, ruleset) for name, ruleset in zip(names, rulesets, strict=True)
+                self._load_ruleset(name, ruleset)
+                for name, ruleset in zip(names, rulesets, strict=True)
             ]
         except ProgramRefused as error:
             return {"refused": str(error)}
         return {"loaded": len(self._rulesets)}
 
-    def _one(self, name: str, ruleset: Any) -> LoadedRuleset:
+    def _load_ruleset(self, name: str, ruleset: Any) -> LoadedRuleset:
         if why := refusal(ruleset):
             raise ProgramRefused(why)
         return LoadedRuleset(self._library, name, ruleset)

@@ -76,7 +76,7 @@ class CrossCheck:
         self._verdicts = Verdicts(self.plan, self.reference)
         ids = {rule.id for rule in program.rules}
         self.quarantined = {id_: why for id_, why in self.quarantined.items() if id_ in ids}
-        self.disputes = {id_: seen for id_, seen in self.disputes.items() if id_ in ids}
+        self.disputes = {id_: record for id_, record in self.disputes.items() if id_ in ids}
 
     def release(self, rule_id: str) -> bool:
         """A person vouches for the rule: whether it was quarantined. It is compared again."""
@@ -97,17 +97,21 @@ class CrossCheck:
         if self.durable is None:
             self.stats.unchecked += len(chains)
             return [self._answers(chain, answered=False) for chain in chains]
-        held = self._held()
-        asked = dict.fromkeys(question for chain in chains for question in chain.questions(held))
-        answered = not asked or self._agree(list(asked), now)
+        quarantined = self._quarantined_numbers()
+        questions = dict.fromkeys(
+            question for chain in chains for question in chain.questions(quarantined)
+        )
+        answered = not questions or self._agree(list(questions), now)
         if not answered:
             self.stats.unchecked += len(chains)
         return [self._answers(chain, answered=answered) for chain in chains]
 
     def _answers(self, chain: Chain, *, answered: bool) -> EngineAnswers:
-        return chain.answers(self._held(), second=self.durable is not None, answered=answered)
+        return chain.answers(
+            self._quarantined_numbers(), second=self.durable is not None, answered=answered
+        )
 
-    def _held(self) -> frozenset[int]:
+    def _quarantined_numbers(self) -> frozenset[int]:
         """Numbers of the quarantined rules."""
         return self.plan.of(self.quarantined) if self.quarantined else frozenset()
 
@@ -137,24 +141,24 @@ class CrossCheck:
         self._second().replace("disagreement")
         again = self._second().matches(questions)
         disputed: dict[int, DisputeRecord] = {}
-        for question, one, other in zip(questions, reference, again, strict=True):
-            differing = self._differing(question, one, other)
+        for question, first, other in zip(questions, reference, again, strict=True):
+            differing = self._differing(question, first, other)
             self.stats.corrupted += not differing
             for number in differing:
                 rule = self.plan.rules[number]
-                seen = dispute(self.plan.program, rule, question, one, other, now)
-                disputed.setdefault(number, seen)
+                record = dispute(self.plan.program, rule, question, first, other, now)
+                disputed.setdefault(number, record)
         if len(disputed) >= SEVERAL:
             self.trouble = f"the engines disagree about {len(disputed)} rules at once"
             return False
         self.trouble = ""
-        for seen in disputed.values():
-            self._quarantine(seen)
+        for record in disputed.values():
+            self._quarantine(record)
         return True
 
-    def _quarantine(self, seen: DisputeRecord) -> None:
-        self.quarantined[seen.rule_id] = seen.summary
-        self.disputes[seen.rule_id] = seen
+    def _quarantine(self, record: DisputeRecord) -> None:
+        self.quarantined[record.rule_id] = record.summary
+        self.disputes[record.rule_id] = record
 
     def _odd(
         self,
@@ -165,7 +169,9 @@ class CrossCheck:
         answers = enumerate(zip(questions, reference, second, strict=True))
         return [n for n, (question, a, b) in answers if a != b and self._differing(question, a, b)]
 
-    def _differing(self, question: EngineQuestion, one: Outputs, other: Outputs) -> Collection[int]:
+    def _differing(
+        self, question: EngineQuestion, first: Outputs, other: Outputs
+    ) -> Collection[int]:
         assert question.rules is not None
         rules = self.plan.rules
-        return {n for n in question.rules if names_of(rules[n], one) != names_of(rules[n], other)}
+        return {n for n in question.rules if names_of(rules[n], first) != names_of(rules[n], other)}

@@ -42,8 +42,8 @@ def dispute(
 ) -> DisputeRecord:
     fact = tuple(_fact(program, rule, question))
     digest = hashlib.sha256("\n".join((rule.id, *fact)).encode(errors="replace")).hexdigest()[:16]
-    said = [tuple(sorted(names_of(rule, fired))) for fired in (reference, second)]
-    return DisputeRecord(rule.id, at, digest, fact, *said)
+    names = [tuple(sorted(names_of(rule, fired))) for fired in (reference, second)]
+    return DisputeRecord(rule.id, at, digest, fact, *names)
 
 
 def names_of(rule: CompiledRule, fired: Outputs) -> Outputs:

@@ -19,7 +19,7 @@ from rules.engines.canary import Case, canaries
 from rules.engines.limit import TimeLimit
 from rules.engines.port import EngineError, EngineQuestion, Outputs
 from rules.engines.program_index import Packed
-from rules.engines.talk import MOST_ASKED, Asked, Child, ask, evaluate, frames, hear
+from rules.engines.talk import MOST_FRAME_QUERIES, Child, EngineQuery, ask, evaluate, frames, hear
 from rules.program import RuleProgram
 
 EVALUATE_SECONDS, EVALUATE_MOST = 1.0, 8.0
@@ -54,8 +54,8 @@ class DurableEngine:
         self._child: Child | None = None
         self._born = 0.0
         self._renew_not_before = float("-inf")
-        self._held_first = 0
-        self.held = 0
+        self._first_memory_bytes = 0
+        self.memory_bytes = 0
         """Bytes of memory that the child said it holds."""
         self._evaluating = TimeLimit(EVALUATE_SECONDS, EVALUATE_MOST)
         self._loading = TimeLimit(LOAD_SECONDS, LOAD_MOST)
@@ -105,14 +105,14 @@ class DurableEngine:
         if self._program is None:
             raise EngineError("empty", "no program is loaded")
         self._renew()
-        asked = [self._packed.asked(question) for question in questions]
-        different = list(dict.fromkeys(fact for facts in asked for fact in facts))
-        fired: dict[Asked, Outputs] = {}
+        queries = [self._packed.build_queries(question) for question in questions]
+        different = list(dict.fromkeys(fact for facts in queries for fact in facts))
+        fired: dict[EngineQuery, Outputs] = {}
         for frame in frames(different):
             fired |= zip(frame, self._frame(frame), strict=True)
         return [
             self._packed.outputs(question, [fired[fact] for fact in facts])
-            for question, facts in zip(questions, asked, strict=True)
+            for question, facts in zip(questions, queries, strict=True)
         ]
 
     def revived(self) -> bool:
@@ -141,14 +141,14 @@ class DurableEngine:
         """Let `child` answer from now on, and end the one before."""
         self.close()
         self._child, self._born = child, self._monotonic()
-        self._held_first = self.held = 0
+        self._first_memory_bytes = self.memory_bytes = 0
 
     def _renew(self) -> None:
         """Replace a child that is old or large; one that is still needed stays if that fails."""
         now = self._monotonic()
         if self._child is None or self._program is None or now < self._renew_not_before:
             return
-        swollen = self.held - self._held_first > MOST_GROWTH
+        swollen = self.memory_bytes - self._first_memory_bytes > MOST_GROWTH
         if not swollen and now - self._born <= MOST_AGE:
             return
         why = "memory" if swollen else "age"
@@ -198,29 +198,29 @@ class DurableEngine:
             return False
         return True
 
-    def _frame(self, asked: Sequence[Asked]) -> list[Outputs]:
+    def _frame(self, queries: Sequence[EngineQuery]) -> list[Outputs]:
         try:
-            return self._asked(asked)
+            return self._evaluate_frame(queries)
         except EngineError as error:
             if error.reason == "backoff":
                 raise
             self._last = str(error)
             self.replace(error.reason)
-            return self._asked(asked)
+            return self._evaluate_frame(queries)
 
-    def _asked(self, asked: Sequence[Asked]) -> list[Outputs]:
+    def _evaluate_frame(self, queries: Sequence[EngineQuery]) -> list[Outputs]:
         if self._child is None:
             self._revive()
         assert self._child is not None
         began = self._monotonic()
         try:
-            fired, self.held = evaluate(self._child, asked, self._evaluating.seconds)
+            fired, self.memory_bytes = evaluate(self._child, queries, self._evaluating.seconds)
         except EngineError as error:
             if error.reason == "timeout":
                 self._evaluating.lengthen()
             raise
         self._evaluating.adapt(self._monotonic() - began)
-        self._held_first = self._held_first or self.held
+        self._first_memory_bytes = self._first_memory_bytes or self.memory_bytes
         self._failures = 0
         return fired
 
@@ -244,24 +244,24 @@ class DurableEngine:
 
 def _check(child: Child, packed: Packed, cases: Iterable[Case]) -> None:
     """The canary. Raises EngineError naming the first rule that answers wrongly."""
-    some: list[tuple[EngineQuestion, Outputs, list[Asked]]] = []
+    some: list[tuple[EngineQuestion, Outputs, list[EngineQuery]]] = []
     facts = 0
     for question, expected in cases:
-        some.append((question, expected, packed.asked(question)))
+        some.append((question, expected, packed.build_queries(question)))
         facts += len(some[-1][2])
-        if facts >= MOST_ASKED // 2:
+        if facts >= MOST_FRAME_QUERIES // 2:
             _compare(child, packed, some)
             some, facts = [], 0
     _compare(child, packed, some)
 
 
 def _compare(
-    child: Child, packed: Packed, cases: Sequence[tuple[EngineQuestion, Outputs, list[Asked]]]
+    child: Child, packed: Packed, cases: Sequence[tuple[EngineQuestion, Outputs, list[EngineQuery]]]
 ) -> None:
     """Few at a time, so that a large program's canary needs no memory for all of its vectors."""
-    asked = list(dict.fromkeys(fact for _, _, facts in cases for fact in facts))
-    fired: dict[Asked, Outputs] = {}
-    for frame in frames(asked):
+    queries = list(dict.fromkeys(fact for _, _, facts in cases for fact in facts))
+    fired: dict[EngineQuery, Outputs] = {}
+    for frame in frames(queries):
         fired |= zip(frame, evaluate(child, frame, LOAD_SECONDS)[0], strict=True)
     for question, expected, facts in cases:
         got = packed.outputs(question, [fired[fact] for fact in facts])

@@ -40,16 +40,16 @@ class EvaluationPlan:
         return frozenset(rule.number for rule in self.rules if rule.id in wanted)
 
     def _upstream(self) -> list[frozenset[int]]:
-        found: list[frozenset[int]] = [frozenset()] * len(self.rules)
+        upstream: list[frozenset[int]] = [frozenset()] * len(self.rules)
         for stratum in self.program.strata:
             for rule in stratum:
                 direct = {number for slot in rule.reads for number in self.inferring[slot]}
-                found[rule.number] = frozenset(direct).union(*(found[n] for n in direct))
-        return found
+                upstream[rule.number] = frozenset(direct).union(*(upstream[n] for n in direct))
+        return upstream
 
 
 def _by_slot(width: int, pairs: Iterable[tuple[int, CompiledRule]]) -> list[tuple[int, ...]]:
-    found: list[list[int]] = [[] for _ in range(width)]
+    by_slot: list[list[int]] = [[] for _ in range(width)]
     for slot, rule in pairs:
-        found[slot].append(rule.number)
-    return [tuple(numbers) for numbers in found]
+        by_slot[slot].append(rule.number)
+    return [tuple(numbers) for numbers in by_slot]

@@ -6,7 +6,7 @@ from typing import Any
 
 from rules.engines.port import EngineQuestion, Outputs
 from rules.engines.ruleset import Term, rulesets
-from rules.engines.talk import Asked
+from rules.engines.talk import EngineQuery
 from rules.program import CompiledRule, RuleProgram
 
 _LETTERS = "fut"
@@ -32,7 +32,7 @@ class Packed:
         self._project = [_projection(made["slots"]) for made in self.rulesets]
         self._rules = _by_ruleset(self._sets, len(self.rulesets))
 
-    def asked(self, question: EngineQuestion) -> list[Asked]:
+    def build_queries(self, question: EngineQuestion) -> list[EngineQuery]:
         """What to ask of the child for `question`."""
         text = question.vector.translate(_TEXT).decode("ascii")
         sets = {number for rule in self._numbers(question) for number in self._sets[rule]}
@@ -40,10 +40,10 @@ class Packed:
 
     def outputs(self, question: EngineQuestion, fired: Iterable[Outputs]) -> Outputs:
         """Of what `fired` in the rulesets asked: the outputs of the rules in question."""
-        found = frozenset().union(*fired)
-        if not found:
-            return found
-        return found & frozenset().union(*(self._names[n] for n in self._numbers(question)))
+        names = frozenset().union(*fired)
+        if not names:
+            return names
+        return names & frozenset().union(*(self._names[n] for n in self._numbers(question)))
 
     def neighbours(self, rule: CompiledRule) -> frozenset[int]:
         """Numbers of the rules that share a ruleset with this one, and its own."""

@@ -14,12 +14,12 @@ class ReferenceEngine:
         self._program = program
 
     def matches(self, questions: Sequence[EngineQuestion]) -> list[Outputs]:
-        return [outputs(self._asked(question), question.vector) for question in questions]
+        return [outputs(self._select_rules(question), question.vector) for question in questions]
 
     def close(self) -> None:
         pass
 
-    def _asked(self, question: EngineQuestion) -> Iterable[CompiledRule]:
+    def _select_rules(self, question: EngineQuestion) -> Iterable[CompiledRule]:
         if question.rules is None:
             return self._program.strata[question.stratum]
         return [self._program.rules[number] for number in question.rules]

@@ -95,15 +95,15 @@ def _properties(slots: Iterable[int]) -> Iterator[str]:
 @lru_cache(maxsize=1 << 16)
 def fnv(name: str) -> int:
     """FNV-1a of 32 bits: all that durable_rules knows of a name; two with one hash are one."""
-    found = 0x811C9DC5
+    digest = 0x811C9DC5
     for byte in name.encode():
-        found = ((found ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return found
+        digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return digest
 
 
 def _rule(literals: Sequence[tuple[int, bool]]) -> dict[str, Any]:
-    asked = [{f"{'t' if known else 'f'}{slot}": True} for slot, known in literals]
-    return {"all": [{"m": {"$and": [{"k": "eval"}, *asked]}}]}
+    equalities = [{f"{'t' if known else 'f'}{slot}": True} for slot, known in literals]
+    return {"all": [{"m": {"$and": [{"k": "eval"}, *equalities]}}]}
 
 
 def refusal(ruleset: object) -> str:
@@ -142,10 +142,10 @@ def _flat(rule: object, properties: set[str]) -> bool:
     pattern = _only(rule, "all")
     if not isinstance(pattern, list) or len(pattern) != 1:
         return False
-    asked = _only(_only(pattern[0], "m"), "$and")
-    if not isinstance(asked, list) or len(asked) < 2 or asked[0] != {"k": "eval"}:
+    equalities = _only(_only(pattern[0], "m"), "$and")
+    if not isinstance(equalities, list) or len(equalities) < 2 or equalities[0] != {"k": "eval"}:
         return False
-    return all(_equality(one, properties) for one in asked[1:])
+    return all(_equality(equality, properties) for equality in equalities[1:])
 
 
 def _only(value: object, key: str) -> object:
@@ -153,9 +153,9 @@ def _only(value: object, key: str) -> object:
     return value[key] if isinstance(value, Mapping) and list(value) == [key] else None
 
 
-def _equality(asked: object, properties: set[str]) -> bool:
-    if not isinstance(asked, Mapping) or len(asked) != 1:
+def _equality(equality: object, properties: set[str]) -> bool:
+    if not isinstance(equality, Mapping) or len(equality) != 1:
         return False
-    ((name, value),) = asked.items()
+    ((name, value),) = equality.items()
     known = isinstance(name, str) and bool(_PROPERTY.fullmatch(name)) and name in properties
     return known and value is True

@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeVar
 
 from rules.engines.port import EngineError
 
-MOST_ASKED = 1_000
+MOST_FRAME_QUERIES = 1_000
 """Facts in one frame; measured: some 10 ms of the child's processor, 20 ms of the longest."""
 T = TypeVar("T")
-Asked = tuple[int, str]
+EngineQuery = tuple[int, str]
 """Number of a ruleset, and one of t, f, u for each of its slots."""
 HEAD = struct.Struct("!I")
 _NOTHING: frozenset[str] = frozenset()
@@ -29,20 +29,24 @@ class Child(Protocol):
     def kill(self) -> None: ...
 
 
-def frames(asked: Sequence[T]) -> Iterator[Sequence[T]]:
-    for begin in range(0, len(asked), MOST_ASKED):
-        yield asked[begin : begin + MOST_ASKED]
+def frames(queries: Sequence[T]) -> Iterator[Sequence[T]]:
+    for begin in range(0, len(queries), MOST_FRAME_QUERIES):
+        yield queries[begin : begin + MOST_FRAME_QUERIES]
 
 
 def evaluate(
-    child: Child, asked: Sequence[Asked], seconds: float
+    child: Child, queries: Sequence[EngineQuery], seconds: float
 ) -> tuple[list[frozenset[str]], int]:
     """One frame: what fired for each, and how many bytes the child holds. Raises EngineError."""
-    answer = ask(child, {"op": "eval", "asked": asked}, seconds)
-    fired, held = answer.get("fired"), answer.get("rss")
-    if not isinstance(fired, list) or len(fired) != len(asked) or not isinstance(held, int):
+    answer = ask(child, {"op": "eval", "asked": queries}, seconds)
+    fired, memory_bytes = answer.get("fired"), answer.get("rss")
+    if (
+        not isinstance(fired, list)
+        or len(fired) != len(queries)
+        or not isinstance(memory_bytes, int)
+    ):
         raise EngineError("protocol", "the engine's child gave no answer to the question")
-    return [frozenset(names) if names else _NOTHING for names in fired], held
+    return [frozenset(names) if names else _NOTHING for names in fired], memory_bytes
 
 
 def ask(child: Child, request: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -50,7 +54,7 @@ def ask(child: Child, request: dict[str, Any], seconds: float) -> dict[str, Any]
     deadline = time.monotonic() + seconds
     data = json.dumps(request, separators=(",", ":")).encode()
     try:
-        child.send(HEAD.pack(len(data)) + data, _left(deadline))
+        child.send(HEAD.pack(len(data)) + data, _remaining_seconds(deadline))
     except OSError as error:
         raise _unanswered(error) from error
     return hear(child, deadline)
@@ -59,8 +63,8 @@ def ask(child: Child, request: dict[str, Any], seconds: float) -> dict[str, Any]
 def hear(child: Child, deadline: float) -> dict[str, Any]:
     """deadline  an instant of time.monotonic"""
     try:
-        (length,) = HEAD.unpack(child.receive(HEAD.size, _left(deadline)))
-        answer = json.loads(child.receive(length, _left(deadline)))
+        (length,) = HEAD.unpack(child.receive(HEAD.size, _remaining_seconds(deadline)))
+        answer = json.loads(child.receive(length, _remaining_seconds(deadline)))
     except OSError as error:
         raise _unanswered(error) from error
     except ValueError as error:
@@ -70,12 +74,12 @@ def hear(child: Child, deadline: float) -> dict[str, Any]:
     return answer
 
 
-def _left(deadline: float) -> float:
+def _remaining_seconds(deadline: float) -> float:
     """Seconds until `deadline`. Raises TimeoutError when there are none."""
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError
-    return left
+    return remaining
 
 
 def _unanswered(error: OSError) -> EngineError:

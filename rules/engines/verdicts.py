@@ -14,7 +14,7 @@ from rules.hypotheses import without_counts, worth_asking
 from rules.match import Agreement, Match
 from rules.program import CompiledRule
 
-MOST_KEPT = 1 << 16
+MOST_VERDICTS = 1 << 16
 """Verdicts, some 400 bytes each; then all are forgotten."""
 
 
@@ -45,19 +45,19 @@ class Verdicts:
     def of(self, number: int, vector: Vector) -> EngineVerdict:
         """`vector` has the derived facts that the rule reads."""
         key = number, self._plan.project[number](vector)
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= MOST_KEPT:
+        verdict = self._known.get(key)
+        if verdict is None:
+            if len(self._known) >= MOST_VERDICTS:
                 self._known.clear()
-            found = self._known[key] = self._new(self._plan.rules[number], vector)
-        return found
+            verdict = self._known[key] = self._new(self._plan.rules[number], vector)
+        return verdict
 
     def match(self, number: int, verdict: EngineVerdict, label: Agreement, vector: Vector) -> Match:
         """The same object each time: most nodes are told what others are."""
-        found = verdict.matches.get(label)
-        if found is None:
+        match = verdict.matches.get(label)
+        if match is None:
             rule = self._plan.rules[number]
-            found = verdict.matches[label] = Match(
+            match = verdict.matches[label] = Match(
                 rule.id,
                 TRUTHS[verdict.evidence],
                 TRUTHS[verdict.guards],
@@ -67,7 +67,7 @@ class Verdicts:
                 without_counts(rule, vector),
                 worth_asking(rule, vector, self._plan.probes),
             )
-        return found
+        return match
 
     def _new(self, rule: CompiledRule, vector: Vector) -> EngineVerdict:
         question = EngineQuestion(rule.stratum, vector, frozenset((rule.number,)))

@@ -5,8 +5,8 @@ Absence is evidence, so silence must not pass for it. What tells that a source l
     condition      its own reports (`maxAge`), and time in which they could be heard
     event          the node's conditions: the kubelet's, and a detector's where a detector would be
                    the source; and that we have watched for as long as is asked about
-    hostEvent      FactSet.sources_heard
-    alert          FactSet.alerts_heard
+    hostEvent      FactSet.sources_alive_at
+    alert          FactSet.alerts_alive_at
     keys, facts    the node itself, which is in a fresh cache
 
 Facts and probes are not remembered: of them the compiler takes no `for`.
@@ -34,7 +34,7 @@ from rules.history import DAWN
 from rules.leaves import alert, event, hostevent
 from rules.leaves.result import LeafReading, earliest
 from rules.truth import Truth
-from rules.unheard import not_held
+from rules.unheard import unobserved_time
 
 ALIVE = timedelta(minutes=15)
 """A reporter that was heard from within this time lives; NPD and the kubelet report every 5 min."""
@@ -57,12 +57,12 @@ def absent(leaf: AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime
         return replace(reading, truth=Truth.TRUE)
     since = _SINCE.get(type(inner), _nobody_knows)(inner, facts)
     if since is None:
-        unknown = f"{reading.found}, since when is not known"
-        return replace(reading, truth=Truth.UNKNOWN, found=unknown)
+        unknown = f"{reading.finding}, since when is not known"
+        return replace(reading, truth=Truth.UNKNOWN, finding=unknown)
     if since is _NOT_GONE:
         return replace(reading, truth=Truth.FALSE)
     if isinstance(inner, ConditionLeaf):
-        since += not_held(facts.conditions[inner.type], facts, now)
+        since += unobserved_time(facts.conditions[inner.type], facts, now)
     return _lasted(reading, since + leaf.for_, leaf.for_, now)
 
 
@@ -71,9 +71,9 @@ def _lasted(
 ) -> LeafReading:
     if now >= known_at:
         return replace(reading, truth=Truth.TRUE)
-    young = f"{reading.found}, not yet for {span(wanted)}"
+    young = f"{reading.finding}, not yet for {span(wanted)}"
     flips_at = earliest(known_at, reading.flips_at)
-    return replace(reading, truth=Truth.FALSE, found=young, flips_at=flips_at)
+    return replace(reading, truth=Truth.FALSE, finding=young, flips_at=flips_at)
 
 
 # -- since when a leaf that is false has been so --------------------------------------------------
@@ -123,8 +123,8 @@ def _no_event(
         return _lasted(reading, sure + wanted, wanted, now)
     why, known_at = _unheard(leaf, wanted, facts, now)
     if why:
-        says = f"{reading.found}, but {why}"
-        return replace(reading, truth=Truth.UNKNOWN, found=says, flips_at=known_at)
+        says = f"{reading.finding}, but {why}"
+        return replace(reading, truth=Truth.UNKNOWN, finding=says, flips_at=known_at)
     if perhaps is not None and perhaps + wanted > now:
         flips_at = earliest(perhaps + wanted, _silent_at(leaf, facts))
         return replace(reading, truth=Truth.UNKNOWN, flips_at=flips_at)
@@ -140,15 +140,15 @@ def _unheard(
         return "nothing tells that its source lives", None
     if facts.watched is None:
         return "since when we listen is not known", None
-    heard_at = facts.watched + leaf.within + wanted
-    return ("we have not listened for so long", heard_at) if now < heard_at else ("", None)
+    covered_at = facts.watched + leaf.within + wanted
+    return ("we have not listened for so long", covered_at) if now < covered_at else ("", None)
 
 
 def _silent_at(leaf: EventLeaf, facts: FactSet) -> datetime | None:
     """Until when the source of such an Event counts as alive; None: nothing tells of it."""
-    told = {t: c for t, c in facts.conditions.items() if c.status in ("True", "False")}
-    kubelet = max((c.heard for t, c in told.items() if t in KUBELETS), default=None)
-    detector = max((c.heard for t, c in told.items() if t not in KUBELETS), default=None)
+    known = {t: c for t, c in facts.conditions.items() if c.status in ("True", "False")}
+    kubelet = max((c.received_at for t, c in known.items() if t in KUBELETS), default=None)
+    detector = max((c.received_at for t, c in known.items() if t not in KUBELETS), default=None)
     needed = [kubelet]
     if leaf.source not in (None, KUBELET) or (leaf.source is None and detector is not None):
         needed.append(detector)
@@ -163,22 +163,22 @@ def _silent_at(leaf: EventLeaf, facts: FactSet) -> datetime | None:
 def _no_host_event(
     leaf: HostEventLeaf, wanted: timedelta, reading: LeafReading, facts: FactSet, now: datetime
 ) -> LeafReading:
-    heard = facts.sources_heard
+    alive_at = facts.sources_alive_at
     if leaf.source is not None:
-        heard = {name: at for name, at in heard.items() if name == leaf.source}
-    silent_at = min(heard.values(), default=DAWN) + alert.SILENCE
+        alive_at = {name: at for name, at in alive_at.items() if name == leaf.source}
+    silent_at = min(alive_at.values(), default=DAWN) + alert.SILENCE
     if now >= silent_at:
-        says = f"{reading.found}, but nothing tells that its source lives"
-        return replace(reading, truth=Truth.UNKNOWN, found=says)
+        says = f"{reading.finding}, but nothing tells that its source lives"
+        return replace(reading, truth=Truth.UNKNOWN, finding=says)
     in_any_phase = leaf.model_copy(update={"phase": None})
     closed = [e for e in facts.host_events if hostevent.fits(in_any_phase, e)]
     closed = [e for e in closed if e.phase in hostevent.CLOSED]
-    last = max((e.last_seen for e in closed), default=DAWN)
+    last = max((e.last_observed_at for e in closed), default=DAWN)
     flips_at = earliest(reading.flips_at, silent_at)
     if last + wanted > now:
         return _lasted(replace(reading, flips_at=flips_at), last + wanted, wanted, now)
     # An Expired one ended some time after it was last seen: when, nobody wrote down.
     if wanted and any(e.phase == "Expired" for e in closed):
-        says = f"{reading.found}, but since when one is expired is not known"
-        return replace(reading, truth=Truth.UNKNOWN, found=says)
+        says = f"{reading.finding}, but since when one is expired is not known"
+        return replace(reading, truth=Truth.UNKNOWN, finding=says)
     return replace(reading, truth=Truth.TRUE, flips_at=flips_at)

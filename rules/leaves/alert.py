@@ -18,27 +18,27 @@ has silently stopped would otherwise read as "no alert"."""
 
 
 def alert(leaf: AlertLeaf, facts: FactSet, now: datetime) -> LeafReading:
-    about, heard = subject(leaf), facts.alerts_heard
-    if heard is None:
+    about, alive_at = subject(leaf), facts.alerts_alive_at
+    if alive_at is None:
         never = "is not known: no source of alerts was ever heard from"
         return LeafReading(Truth.UNKNOWN, about, never)
-    silent_at = heard + SILENCE
+    silent_at = alive_at + SILENCE
     if now >= silent_at:
         silent = f"is not known: alerts were not heard from for {span(SILENCE)}"
-        return LeafReading(Truth.UNKNOWN, about, silent, observed_at=heard)
+        return LeafReading(Truth.UNKNOWN, about, silent, observed_at=alive_at)
     firing = [a for a in facts.alerts if a.firing and fits(leaf, a)]
     if not firing:
         return LeafReading(
-            Truth.FALSE, about, "does not fire", False, "Alertmanager", heard, silent_at
+            Truth.FALSE, about, "does not fire", False, "Alertmanager", alive_at, silent_at
         )
     oldest = min(firing, key=lambda a: a.since)
-    held_at = oldest.since + leaf.for_
+    holds_at = oldest.since + leaf.for_
     says = "fires" if oldest.name == leaf.name else f"fires as {oldest.name}"
-    if now < held_at:
+    if now < holds_at:
         young = f"{says}, not yet for {span(leaf.for_)}"
-        flips_at = min(held_at, silent_at)
-        return LeafReading(Truth.FALSE, about, young, True, "Alertmanager", heard, flips_at)
-    return LeafReading(Truth.TRUE, about, says, True, "Alertmanager", heard, silent_at)
+        flips_at = min(holds_at, silent_at)
+        return LeafReading(Truth.FALSE, about, young, True, "Alertmanager", alive_at, flips_at)
+    return LeafReading(Truth.TRUE, about, says, True, "Alertmanager", alive_at, silent_at)
 
 
 def fits(leaf: AlertLeaf, fact: AlertFact) -> bool:

@@ -32,8 +32,8 @@ def fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> LeafReading:
         return LeafReading(Truth.UNKNOWN, about, "is not known")
     truth = compares(leaf, value)
     flips_at = _flips(leaf, builtin, value, facts, now)
-    said = _said(leaf, value, truth)
-    return LeafReading(truth, about, said, value, "built-in fact", flips_at=flips_at)
+    text = _describe_value(leaf, value, truth)
+    return LeafReading(truth, about, text, value, "built-in fact", flips_at=flips_at)
 
 
 def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> LeafReading:
@@ -42,7 +42,9 @@ def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> LeafReading:
     if count is None:
         return LeafReading(Truth.UNKNOWN, subject(leaf), "is not counted yet")
     truth = compares(leaf, count)
-    return LeafReading(truth, subject(leaf), _said(leaf, count, truth), count, "count of nodes")
+    return LeafReading(
+        truth, subject(leaf), _describe_value(leaf, count, truth), count, "count of nodes"
+    )
 
 
 def _inferred(leaf: FactLeaf, facts: FactSet) -> LeafReading:
@@ -53,7 +55,7 @@ def _inferred(leaf: FactLeaf, facts: FactSet) -> LeafReading:
     if value is False:
         return LeafReading(Truth.FALSE, about, "does not hold", value, "derived fact")
     truth = compares(leaf, value)
-    return LeafReading(truth, about, _said(leaf, value, truth), value, "derived fact")
+    return LeafReading(truth, about, _describe_value(leaf, value, truth), value, "derived fact")
 
 
 def probe(leaf: ProbeLeaf, facts: FactSet, now: datetime) -> LeafReading:
@@ -68,7 +70,7 @@ def probe(leaf: ProbeLeaf, facts: FactSet, now: datetime) -> LeafReading:
         failed = "failed, or its answer does not have it"
         return LeafReading(Truth.UNKNOWN, about, failed, None, source, answer.answered_at)
     truth = compares(leaf, answer.value)
-    says = _said(leaf, answer.value, truth)
+    says = _describe_value(leaf, answer.value, truth)
     flips_at = None if truth is Truth.UNKNOWN else old_at
     return LeafReading(truth, about, says, answer.value, source, answer.answered_at, flips_at)
 
@@ -92,7 +94,7 @@ def compares(leaf: FactLeaf | ProbeLeaf, value: object) -> Truth:
     return Truth.of(value is (leaf.is_ is not False))
 
 
-def _said(leaf: FactLeaf | ProbeLeaf, value: object, truth: Truth) -> str:
+def _describe_value(leaf: FactLeaf | ProbeLeaf, value: object, truth: Truth) -> str:
     """What was found: words as they are; of numbers, which tick, how they compare."""
     if isinstance(value, bool | str):
         shown = str(value).lower() if isinstance(value, bool) else repr(value)

@@ -28,8 +28,8 @@ def describe(leaf: Leaf | AbsentLeaf) -> str:
     """Such as `condition KernelDeadlock=True for 30s`."""
     match leaf:
         case ConditionLeaf():
-            held = f"for {span(leaf.for_)}" if leaf.for_ else ""
-            return _joined(("condition", f"{leaf.type}={leaf.status}", *_says(leaf), held))
+            duration = f"for {span(leaf.for_)}" if leaf.for_ else ""
+            return _joined(("condition", f"{leaf.type}={leaf.status}", *_says(leaf), duration))
         case EventLeaf():
             times = f"{leaf.count} times" if leaf.count > 1 else ""
             return _joined((subject(leaf), times, f"within {span(leaf.within)}"))
@@ -40,19 +40,19 @@ def describe(leaf: Leaf | AbsentLeaf) -> str:
         case TaintLeaf():
             return _keyed("taint", leaf)
         case FactLeaf():
-            asked = windowed(leaf.window) if leaf.window is not None else _comparison(leaf)
-            return f"{subject(leaf)} {asked}"
+            comparison = windowed(leaf.window) if leaf.window is not None else _comparison(leaf)
+            return f"{subject(leaf)} {comparison}"
         case ProbeLeaf():
             return f"{subject(leaf)} {_comparison(leaf)}"
         case HostEventLeaf():
             phase = f"in phase {leaf.phase}" if leaf.phase else ""
             return _joined((subject(leaf), phase, leaf.severity or ""))
         case AlertLeaf():
-            held = f"for {span(leaf.for_)}" if leaf.for_ else ""
-            return _joined((subject(leaf), held))
+            duration = f"for {span(leaf.for_)}" if leaf.for_ else ""
+            return _joined((subject(leaf), duration))
         case AbsentLeaf():
-            held = f"for {span(leaf.for_)}" if leaf.for_ else ""
-            return _joined(("absent", describe(leaf.leaf), held))
+            duration = f"for {span(leaf.for_)}" if leaf.for_ else ""
+            return _joined(("absent", describe(leaf.leaf), duration))
 
 
 def subject(leaf: Leaf | AbsentLeaf) -> str:
@@ -73,8 +73,8 @@ def subject(leaf: Leaf | AbsentLeaf) -> str:
         case ProbeLeaf():
             return f"probe {leaf.name}"
         case HostEventLeaf():
-            whose = f"of {leaf.source}" if leaf.source else ""
-            return _joined(("hostEvent", leaf.class_ or "of any class", whose))
+            source = f"of {leaf.source}" if leaf.source else ""
+            return _joined(("hostEvent", leaf.class_ or "of any class", source))
         case AlertLeaf():
             labels = ",".join(f"{key}={value}" for key, value in leaf.labels.items())
             return _joined(("alert", leaf.name, labels and f"{{{labels}}}"))

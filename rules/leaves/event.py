@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1.leaves import EventLeaf
 from rules.facts import EventFact, FactSet
 from rules.history import DAWN
 from rules.leaves.describe import subject
-from rules.leaves.pattern import found
+from rules.leaves.pattern import finds_pattern
 from rules.leaves.result import LeafReading
 from rules.truth import Truth
 
@@ -83,7 +83,7 @@ def fits(leaf: EventLeaf, event: EventFact) -> bool:
         (leaf.reason is None or event.reason == leaf.reason)
         and (leaf.source is None or event.source == leaf.source)
         and (leaf.severity is None or event.severity == leaf.severity)
-        and found(leaf.message, event.message)
+        and finds_pattern(leaf.message, event.message)
     )
 
 

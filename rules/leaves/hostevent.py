@@ -20,10 +20,10 @@ def host_event(leaf: HostEventLeaf, facts: FactSet, now: datetime) -> LeafReadin
     if not counted:
         none = "is announced, but does not start so soon" if waiting else "is not open"
         return LeafReading(Truth.FALSE, subject(leaf), none, flips_at=earliest(*waiting))
-    event = max(counted, key=lambda e: e.last_seen)
+    event = max(counted, key=lambda e: e.last_observed_at)
     about = f"hostEvent {event.class_} of {event.source}"
     says = f"is {event.phase or 'open'} ({event.name})"
-    return LeafReading(Truth.TRUE, about, says, event.class_, "HostEvent", event.last_seen)
+    return LeafReading(Truth.TRUE, about, says, event.class_, "HostEvent", event.last_observed_at)
 
 
 def counts_at(leaf: HostEventLeaf, event: HostEventFact) -> datetime | None:

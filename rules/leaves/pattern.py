@@ -16,7 +16,7 @@ def _compiled(pattern: str) -> Any:
     return re2.compile(pattern, options)
 
 
-def found(pattern: str | None, text: str) -> bool:
+def finds_pattern(pattern: str | None, text: str) -> bool:
     """Whether RE2 finds `pattern` in `text`; None asks nothing."""
     return pattern is None or _compiled(pattern).search(encodable(text)) is not None
 

@@ -11,7 +11,7 @@ class LeafReading:
     """What a leaf was found to be.
 
     subject      what was looked at, such as `condition KernelDeadlock`
-    found        what was found of it, without ticking values, such as `is True (DockerHung)`
+    finding      what was found of it, without ticking values, such as `is True (DockerHung)`
     source       who said so, such as `Node condition`; "" for nobody
     observed_at  when that was reported; None for what has no time
     flips_at     when the answer would change with nothing but time; None for never
@@ -19,7 +19,7 @@ class LeafReading:
 
     truth: Truth
     subject: str
-    found: str
+    finding: str
     value: object = None
     source: str = ""
     observed_at: datetime | None = None
@@ -28,7 +28,7 @@ class LeafReading:
     @property
     def evidence(self) -> str:
         """A sentence without ticking values: it may go into the status of an object."""
-        return f"{self.subject} {self.found}"
+        return f"{self.subject} {self.finding}"
 
 
 def earliest(*instants: datetime | None) -> datetime | None:

@@ -27,7 +27,7 @@ from rules.leaves.result import LeafReading
 from rules.probes import PROBES
 from rules.sources import stale_source
 from rules.truth import Truth
-from rules.unheard import not_held
+from rules.unheard import unobserved_time
 
 
 def state(leaf: Leaf | AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime) -> str:
@@ -36,23 +36,25 @@ def state(leaf: Leaf | AbsentLeaf, reading: LeafReading, facts: FactSet, now: da
         return STALE
     if source := stale_source(leaf, facts):
         return f"the cache of {source} is stale"
-    said = _said(leaf, reading, facts, now)
-    return "" if reading.truth is Truth.TRUE and _says_it(leaf, reading, said) else said
+    text = _describe_state(leaf, reading, facts, now)
+    return "" if reading.truth is Truth.TRUE and _says_it(leaf, reading, text) else text
 
 
 STALE = "what is known of the node is stale"
 
 
-def _says_it(leaf: Leaf | AbsentLeaf, reading: LeafReading, said: str) -> bool:
-    """Whether the question of a leaf that is true says `said`: `fact node.ready is true`."""
+def _says_it(leaf: Leaf | AbsentLeaf, reading: LeafReading, text: str) -> bool:
+    """Whether the question of a leaf that is true says `text`: `fact node.ready is true`."""
     question = describe(leaf)
-    if question.endswith(said.removeprefix("it")):
+    if question.endswith(text.removeprefix("it")):
         return True
     plain = isinstance(leaf, FactLeaf | LabelLeaf | AnnotationLeaf | TaintLeaf)
     return plain and question.endswith((f"={reading.value}", f"= {reading.value}"))
 
 
-def _said(leaf: Leaf | AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime) -> str:
+def _describe_state(
+    leaf: Leaf | AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime
+) -> str:
     match leaf:
         case ConditionLeaf():
             return _condition(leaf, reading, facts, now)
@@ -68,7 +70,7 @@ def _said(leaf: Leaf | AbsentLeaf, reading: LeafReading, facts: FactSet, now: da
         case ProbeLeaf():
             return _answer(leaf, reading, now)
         case _:
-            return f"it {reading.found}"
+            return f"it {reading.finding}"
 
 
 def ago(time: timedelta) -> str:
@@ -86,25 +88,25 @@ def _condition(leaf: ConditionLeaf, reading: LeafReading, facts: FactSet, now: d
         return "it is not reported"
     lasts = f"since {ago(now - fact.since)}"
     since = f"it is {fact.status} {lasts}"
-    if now >= fact.heard + leaf.max_age:
-        return f"it was last heard from {ago(now - fact.heard)} ago, saying {fact.status}"
+    if now >= fact.received_at + leaf.max_age:
+        return f"it was last heard from {ago(now - fact.received_at)} ago, saying {fact.status}"
     if fact.settles is not None and now < fact.settles:
         return f"{since}, when its reporter started: that is no finding yet"
     if fact.status == leaf.status and not says_so(leaf, fact):
         return f"{since}, but with reason {fact.reason!r} and message {fact.message!r}"
     stands = f"it is {fact.status} ({fact.reason}) {lasts}" if fact.reason else since
     if fact.status == leaf.status and reading.truth is Truth.UNKNOWN:
-        deaf = ago(not_held(fact, facts, now))
+        deaf = ago(unobserved_time(fact, facts, now))
         return f"{stands}, but its reporter could not be heard for {deaf} of it"
     return stands
 
 
 def _answer(leaf: ProbeLeaf, reading: LeafReading, now: datetime) -> str:
     if reading.observed_at is None:
-        return f"it {reading.found}"
+        return f"it {reading.finding}"
     age = f"{ago(now - reading.observed_at)} ago"
     if reading.value is None:
-        return f"it {reading.found}, {age}"
+        return f"it {reading.finding}, {age}"
     if now - reading.observed_at >= leaf.max_age:
         age = f"{age}: an answer counts for {format_duration(leaf.max_age)}"
     return f"it is {_value(leaf, reading.value)}, {age}"

@@ -38,7 +38,7 @@ def _spans(
 ) -> tuple[Span, ...]:
     """The times around `today`, in order."""
     zone, opens, closes = ZoneInfo(time_zone), time.fromisoformat(from_), time.fromisoformat(to)
-    found = []
+    spans = []
     for offset in range(-2, AHEAD):
         day = today + timedelta(days=offset)
         if _WEEK[day.weekday()] not in days:
@@ -47,5 +47,5 @@ def _spans(
         begin = datetime.combine(day, opens, zone).astimezone(UTC)
         end = datetime.combine(last, closes, zone).astimezone(UTC)
         if begin < end:
-            found.append((begin, end))
-    return tuple(found)
+            spans.append((begin, end))
+    return tuple(spans)

@@ -9,35 +9,35 @@ CCE.
 import difflib
 from collections.abc import Collection
 
-from rules.lint.name_tables import words
+from rules.lint.name_tables import split_names
 
 KUBELET = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"})
 OTHERS_OF_KUBERNETES = frozenset({"NetworkUnavailable", "OutOfDisk", "EtcdIsVoter"})
-NPD = words(
+NPD = split_names(
     "NTPProblem DiskBadBlock CorruptDockerOverlay2 ContainerRuntimeUnhealthy KubeletUnhealthy"
     " FrequentUnregisterNetDevice KernelDeadlock XfsShutdown CperHardwareErrorFatal"
     " ReadonlyFilesystem FrequentKubeletRestart FrequentDockerRestart FrequentContainerdRestart"
     " KubeProxyUnhealthy"
 )
-EKS = words(
+EKS = split_names(
     "AcceleratedHardwareReady ContainerRuntimeReady KernelReady NetworkingReady StorageReady"
 )
-AKS = words(
+AKS = split_names(
     "FilesystemCorruptionProblem KubeletProblem ContainerRuntimeProblem VMEventScheduled GPUMissing"
     " NVLinkStatusInactive XIDErrors IBLinkFlapping GPUClockThrottling"
     " UnhealthyNvidiaDevicePlugin"
 )
-ACK = words(
+ACK = split_names(
     "KubeletNotReady RuntimeOffline SystemdOffline NvidiaDeviceLost NvidiaInfoRomCorrupted"
     " NvidiaPowerCableErr NvidiaPendingRetiredPages NvidiaRemappingRowsFailed"
     " NvidiaRemappingRowsRequireReset"
 ) | frozenset(f"NvidiaXID{code}Error" for code in (44, 48, 61, 62, 69, 74, 79, 95, 119, 120, 140))
-NVSENTINEL = words(
+NVSENTINEL = split_names(
     "GpuMemWatch GpuThermalWatch GpuPcieWatch GpuPowerWatch GpuInforomWatch GpuSmWatch"
     " GpuNvlinkWatch GpuMcuWatch GpuPmuWatch GpuDriverWatch SysLogsXIDError SysLogsSXIDError"
     " SysLogsGPUFallenOff NVSwitchFatalError NVSwitchDown"
 )
-TKE = words(
+TKE = split_names(
     "ConnectApiServer ConntrackProblem ContainerRuntimeInterfaceUnhealthy ContainerdProblem"
     " ContainerdRuntimeUnhealthy CustomPIDPressure DiskReadOnly DockerdProblem FDProblem"
     " GPUDeviceLost GPUDoubleBitEccError GPUHighSingleBitEccError GPUInfoROMCorrupted"
@@ -46,13 +46,13 @@ TKE = words(
     " OverlayDiskPressure PLEGNotHealthy ProcessProblem StuckProcess SystemLoadProblem"
     " ThreadPressure XFSError FDPressure RuntimeUnhealthy"
 )
-CCE = words(
+CCE = split_names(
     "CNIProblem CRIProblem KubeProxyProblem ConntrackFullProblem DiskProblem MemoryProblem"
     " PIDProblem DiskReadonly EmptyDirVolumeGroupStatusError LocalPvVolumeGroupStatusError"
     " MountPointProblem DiskHung DiskSlow ProcessD ProcessZ RDMAProblem ResolvConfFileProblem"
     " ScheduledEvent SpotPriceNodeReclaimNotification"
 )
-OURS = words(
+OURS = split_names(
     "ConntrackTableFull CPUThermalThrottling NetworkLinkFlapping BondDegraded DiskSMARTProblem"
     " CertificateExpiring InotifyProblem MemoryContentionPressure DiskContentionPressure"
     " CPUContentionPressure FrequentUnitRestart"
@@ -64,7 +64,7 @@ HEALTHY_WHEN_TRUE = EKS | {"Ready", "EtcdIsVoter"}
 """All others are healthy when False."""
 
 LATCHED = (
-    words(
+    split_names(
         "KernelDeadlock ReadonlyFilesystem XfsShutdown CperHardwareErrorFatal DiskBadBlock"
         " CorruptDockerOverlay2"
     )
@@ -80,5 +80,5 @@ monitoring agent see its issues 215 and 250.
 def near(name: str, more: Collection[str] = ()) -> str:
     """The known type that `name` is probably meant to be; "" if none is like it."""
     known = {known.lower(): known for known in (*KNOWN, *more)}
-    found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.75)
-    return known[found[0]] if found else ""
+    matches = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.75)
+    return known[matches[0]] if matches else ""

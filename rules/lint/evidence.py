@@ -14,11 +14,11 @@ from kubenode.api.v1alpha1.leaves import (
 )
 from rules.lint.conditions import HEALTHY_WHEN_TRUE, KNOWN, LATCHED, near
 from rules.lint.finding import Remark
-from rules.lint.name_tables import words
+from rules.lint.name_tables import split_names
 from rules.lint.proof import Inferred
 from rules.lint.walk import LeafPlace, field_of, members, places
 
-GUARDS = words(
+GUARDS = split_names(
     "maintenance.active time.inWindow node.foreignOwner node.cordonedBy node.attempts24h"
     " node.lastRepairAgo"
 )
@@ -43,7 +43,7 @@ def remarks(rule: NodeRemedier, inferred: Inferred, conditions: frozenset[str]) 
             "the rule has no guards: add unless with maintenance.active and node.foreignOwner",
         )
     if spec.unless is not None:
-        yield from _held_by_itself(spec.when, spec.unless)
+        yield from _check_self_block(spec.when, spec.unless)
     for place in (*evidence, *guards):
         if isinstance(place.leaf, ConditionLeaf):
             yield from _condition(place, place.leaf, conditions)
@@ -92,11 +92,11 @@ def _guards_taken_for_evidence(evidence: list[LeafPlace], inferred: Inferred) ->
                 f"{name} is a guard: when it changes, the node would count as healed: move it to"
                 " unless",
             )
-        elif isinstance(place.leaf, FactLeaf) and (found := _behind(place.leaf.name, inferred)):
+        elif isinstance(place.leaf, FactLeaf) and (guard := _behind(place.leaf.name, inferred)):
             yield (
                 place.path,
                 "guard-behind-fact",
-                f"{place.leaf.name} is derived of the guard {found}: when that changes, the node"
+                f"{place.leaf.name} is derived of the guard {guard}: when that changes, the node"
                 " would count as healed: ask the guard in unless instead",
             )
 
@@ -112,24 +112,24 @@ def _guard(leaf: Leaf) -> str:
             return ""
 
 
-def _behind(name: str, inferred: Inferred, seen: frozenset[str] = frozenset()) -> str:
+def _behind(name: str, inferred: Inferred, visited: frozenset[str] = frozenset()) -> str:
     """A guard among what the derived fact rests on. Of the state of a group only the share of
     others that are ill is a guard; a fact about a group is made of it by right.
     """
-    if name not in inferred or name in seen:
+    if name not in inferred or name in visited:
         return ""
     for place in places(inferred[name], ""):
         leaf = place.leaf
         if isinstance(leaf, FactLeaf) and leaf.name.endswith(GUARD_ENDS):
             continue
-        if found := _guard(leaf):
-            return found
-        if isinstance(leaf, FactLeaf) and (found := _behind(leaf.name, inferred, seen | {name})):
-            return found
+        if guard := _guard(leaf):
+            return guard
+        if isinstance(leaf, FactLeaf) and (guard := _behind(leaf.name, inferred, visited | {name})):
+            return guard
     return ""
 
 
-def _held_by_itself(when: Expression, unless: Expression) -> Iterator[Remark]:
+def _check_self_block(when: Expression, unless: Expression) -> Iterator[Remark]:
     needed = {_text(leaf) for leaf, _ in _each(when, "spec.when", "all")}
     for leaf, path in _each(unless, "spec.unless", "any"):
         if _text(leaf) in needed:

@@ -24,13 +24,13 @@ def lint(
     node_keys   labels and annotations that the operator lets rules set
     """
     inferred, types = _inferred(rules, known), frozenset(conditions)
-    found: dict[str, list[LintFinding]] = {rule.metadata.name: [] for rule in rules}
+    by_rule: dict[str, list[LintFinding]] = {rule.metadata.name: [] for rule in rules}
     for rule in rules:
         name = rule.metadata.name
-        found[name] += (finding(name, r) for r in _of(rule, inferred, types, node_keys))
+        by_rule[name] += (finding(name, r) for r in _of(rule, inferred, types, node_keys))
     for name, remark in together.remarks(rules, known):
-        found[name].append(finding(name, remark))
-    return [one for several in found.values() for one in several]
+        by_rule[name].append(finding(name, remark))
+    return [entry for several in by_rule.values() for entry in several]
 
 
 def _of(
@@ -50,12 +50,12 @@ def _inferred(
     rules: Sequence[NodeRemedier], known: Sequence[NodeRemedier]
 ) -> dict[str, Expression]:
     """Evidence of each derived fact; of several rules that infer one, of all together."""
-    found: dict[str, list[Expression]] = {}
+    by_fact: dict[str, list[Expression]] = {}
     judged = {rule.metadata.name for rule in rules}
     for rule in (*rules, *(other for other in known if other.metadata.name not in judged)):
         if rule.spec.infer is not None:
-            found.setdefault(rule.spec.infer.fact, []).append(rule.spec.when)
+            by_fact.setdefault(rule.spec.infer.fact, []).append(rule.spec.when)
     return {
         fact: whens[0] if len(whens) == 1 else Expression.model_construct(any=whens)
-        for fact, whens in found.items()
+        for fact, whens in by_fact.items()
     }

@@ -1,6 +1,6 @@
 """Tables of names, written as text."""
 
 
-def words(text: str) -> frozenset[str]:
+def split_names(text: str) -> frozenset[str]:
     """The words of `text`."""
     return frozenset(text.split())

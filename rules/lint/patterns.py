@@ -78,7 +78,8 @@ def _never(pattern: str, of_a_reason: bool) -> bool:
     while plain != before:
         plain, before = PART.sub("x", plain), plain
     strange = (
-        BACKWARDS.search(one) or (of_a_reason and BLANK.search(one)) for one in plain.split("|")
+        BACKWARDS.search(branch) or (of_a_reason and BLANK.search(branch))
+        for branch in plain.split("|")
     )
     return all(strange)
 

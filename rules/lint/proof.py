@@ -18,20 +18,20 @@ from kubenode.api.v1alpha1.leaves import (
 )
 from rules.lint.conditions import HEALTHY_WHEN_TRUE, LATCHED
 from rules.lint.finding import Remark
-from rules.lint.name_tables import words
+from rules.lint.name_tables import split_names
 from rules.lint.walk import LeafPlace, members, places
 
 Inferred = Mapping[str, Expression]
 """Derived fact to the evidence of a rule that infers it."""
 
 ISOLATING = frozenset({"cordon", "migrate"})
-REPAIRING = words(
+REPAIRING = split_names(
     "reboot powerOff powerOn powerCycle fence replace rollbackComponent uncordon waitForApproval"
     " waitForEvent approveEvent webhook createObject"
 )
 OF_THE_MOMENT = frozenset({"node.ready", "node.notReadyFor", "node.leaseAge", "node.clockOffset"})
 """Built-in facts that a repair changes."""
-OF_THE_HOST = words(
+OF_THE_HOST = split_names(
     "host.platform host.pid_max host.inotify_watches_max disk.data_volumes"
     " ready.statefulset_pods ready.gang_pods"
 )
@@ -72,8 +72,8 @@ def remarks(rule: NodeRemedier, inferred: Inferred) -> Iterator[Remark]:
 def _unproven(rule: NodeRemedier, inferred: Inferred) -> Iterator[Remark]:
     if worth(rule.spec.when, inferred) is not Worth.HINT:
         return
-    found = places(rule.spec.when, "spec.when")
-    hints = [p for p in found if not p.negated and _of_leaf(p.leaf, inferred) is Worth.HINT]
+    leaf_places = places(rule.spec.when, "spec.when")
+    hints = [p for p in leaf_places if not p.negated and _of_leaf(p.leaf, inferred) is Worth.HINT]
     for number, rung in enumerate(rule.spec.ladder or []):
         if rung.disruption_class.weight < Disruption.PODS.weight or _own_proof(rung, inferred):
             continue
@@ -113,19 +113,21 @@ def _named(hints: list[LeafPlace]) -> str:
     return " or ".join(dict.fromkeys(names)) or "hints"
 
 
-def worth(expression: Expression, inferred: Inferred, seen: frozenset[str] = frozenset()) -> Worth:
+def worth(
+    expression: Expression, inferred: Inferred, visited: frozenset[str] = frozenset()
+) -> Worth:
     """What the end of the expression is worth on the worst way in which it can become true."""
     if (leaf := expression.leaf) is not None:
         if expression.absent is not None:
             return _negated(expression.absent.leaf)
-        return _of_leaf(leaf, inferred, seen)  # type: ignore[arg-type]  # absent was above
+        return _of_leaf(leaf, inferred, visited)  # type: ignore[arg-type]  # absent was above
     if expression.not_ is not None:
         inner = expression.not_.leaf
         return _negated(inner) if isinstance(inner, ConditionLeaf) else Worth.CONTEXT
-    found = [worth(member, inferred, seen) for member, _ in members(expression, "")]
+    values = [worth(member, inferred, visited) for member, _ in members(expression, "")]
     if expression.any is not None:
-        return min(found)
-    return Worth.PROOF if Worth.PROOF in found else min(found)
+        return min(values)
+    return Worth.PROOF if Worth.PROOF in values else min(values)
 
 
 def _negated(leaf: Leaf) -> Worth:
@@ -138,19 +140,19 @@ def _negated(leaf: Leaf) -> Worth:
     return Worth.HINT if isinstance(leaf, EventLeaf | AlertLeaf) else Worth.CONTEXT
 
 
-def _of_leaf(leaf: Leaf, inferred: Inferred, seen: frozenset[str] = frozenset()) -> Worth:
+def _of_leaf(leaf: Leaf, inferred: Inferred, visited: frozenset[str] = frozenset()) -> Worth:
     match leaf:
         case EventLeaf() | AlertLeaf():
             return Worth.HINT
         case ConditionLeaf():
             return Worth.HINT if leaf.type in LATCHED else Worth.PROOF
         case HostEventLeaf():
-            told = leaf.class_ in ("Log", "Alert") or leaf.source == "Alertmanager"
-            return Worth.HINT if told else Worth.PROOF
+            reported = leaf.class_ in ("Log", "Alert") or leaf.source == "Alertmanager"
+            return Worth.HINT if reported else Worth.PROOF
         case ProbeLeaf():
             return Worth.CONTEXT if leaf.name in OF_THE_HOST else Worth.PROOF
-        case FactLeaf() if leaf.name in inferred and leaf.name not in seen:
-            return worth(inferred[leaf.name], inferred, seen | {leaf.name})
+        case FactLeaf() if leaf.name in inferred and leaf.name not in visited:
+            return worth(inferred[leaf.name], inferred, visited | {leaf.name})
         case FactLeaf() if leaf.name in OF_THE_MOMENT:
             return Worth.PROOF
         case _:
@@ -238,7 +240,7 @@ def _window(expression: Expression) -> timedelta:
     """How long after the last Event the evidence may stay true by Events alone."""
     if expression.event is not None:
         return expression.event.within
-    found = [_window(member) for member, _ in members(expression, "")]
-    if not found or expression.not_ is not None:
+    windows = [_window(member) for member, _ in members(expression, "")]
+    if not windows or expression.not_ is not None:
         return timedelta(0)
-    return max(found) if expression.any is not None else min(found)
+    return max(windows) if expression.any is not None else min(windows)

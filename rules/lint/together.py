@@ -23,8 +23,8 @@ def remarks(rules: Sequence[NodeRemedier], known: Sequence[NodeRemedier]) -> Ite
     for several in enough.values():
         several.sort(key=lambda other: -other.spec.priority)
     for rule in filter(_competes, rules):
-        if (found := _against(rule, enough)) is not None:
-            yield rule.metadata.name, found
+        if (remark := _against(rule, enough)) is not None:
+            yield rule.metadata.name, remark
 
 
 def _competes(rule: NodeRemedier) -> bool:

@@ -83,8 +83,8 @@ def _config(call: Call) -> Obj:
 def _of_endpoint(call: Call, config: Obj) -> Obj:
     """What the endpoint may write: the main one all but status, /status little else."""
     if call.subresource:
-        kept = ("apiVersion", "kind", "metadata", "status")
-        config = {key: value for key, value in config.items() if key in kept}
+        allowed_keys = ("apiVersion", "kind", "metadata", "status")
+        config = {key: value for key, value in config.items() if key in allowed_keys}
         if call.resource.crd:
             own = {"name", "namespace", "uid", "resourceVersion"}
             metadata = {k: v for k, v in config["metadata"].items() if k in own}

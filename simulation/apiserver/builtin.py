@@ -58,23 +58,23 @@ def shape(name: str) -> Shape:
 
 def schemas(names: Iterator[str]) -> Obj:
     """OpenAPI schemas of the definitions and of all that they refer to, by name."""
-    found: Obj = {}
+    definitions: Obj = {}
     todo = list(names)
     while todo:
         name = todo.pop()
-        if name not in found:
-            found[name] = _schema(name, todo)
-    return found
+        if name not in definitions:
+            definitions[name] = _schema(name, todo)
+    return definitions
 
 
 @cache
 def _lines() -> dict[str, tuple[bool, list[str]]]:
     """name -> (whether it is owned as one, its fields as they are written)."""
-    found: dict[str, tuple[bool, list[str]]] = {}
+    entries: dict[str, tuple[bool, list[str]]] = {}
     for line in FILE.read_text().splitlines():
         name, *fields = line.split()
-        found[name.removeprefix("~")] = (name.startswith("~"), fields)
-    return found
+        entries[name.removeprefix("~")] = (name.startswith("~"), fields)
+    return entries
 
 
 def _split(field: str) -> tuple[str, bool, str]:
@@ -132,10 +132,10 @@ def _source(type_: str, used: list[str]) -> Obj:
     if key == "=":
         return {**_plain_source(type_, used), "x-kubernetes-patch-strategy": "replace"}
     steps = [*(["merge"] if type_.startswith("[") else []), *(["retainKeys"] * key.endswith("!"))]
-    found = {**_plain_source(type_, used), "x-kubernetes-patch-strategy": ",".join(steps)}
+    source = {**_plain_source(type_, used), "x-kubernetes-patch-strategy": ",".join(steps)}
     if key := key.removesuffix("!"):
-        found["x-kubernetes-patch-merge-key"] = key
-    return found
+        source["x-kubernetes-patch-merge-key"] = key
+    return source
 
 
 def _plain_source(type_: str, used: list[str]) -> Obj:
@@ -151,8 +151,8 @@ def _plain_source(type_: str, used: list[str]) -> Obj:
             return {**listed, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}
         return {**listed, "x-kubernetes-list-type": "set" if mark else "atomic"}
     if type_.startswith("string="):
-        words = type_.removeprefix("string=").replace("%20", " ")
-        return {"type": "string", "enum": words.split("|")}
+        choices = type_.removeprefix("string=").replace("%20", " ")
+        return {"type": "string", "enum": choices.split("|")}
     if type_ in LEAVES:
         return LEAVES[type_]
     used.append(type_)

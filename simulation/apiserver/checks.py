@@ -26,11 +26,11 @@ def wrong(path: str, value: Any, why: str) -> Cause:
     return Cause(path, f'Invalid value: "{value}": {why}')
 
 
-def one_of(path: str, value: Any, words: Sequence[str]) -> Sequence[Cause]:
-    """`value` is one of `words`, or absent."""
-    if value is None or value in words:
+def check_choice(path: str, value: Any, choices: Sequence[str]) -> Sequence[Cause]:
+    """`value` is one of `choices`, or absent."""
+    if value is None or value in choices:
         return ()
-    why = f'Unsupported value: "{value}": supported values: {", ".join(words)}'
+    why = f'Unsupported value: "{value}": supported values: {", ".join(choices)}'
     return (Cause(path, why, "FieldValueNotSupported"),)
 
 
@@ -57,12 +57,12 @@ def subdomain(path: str, value: str) -> Sequence[Cause]:
 
 def distinct(path: str, items: Sequence[Obj], key: str = "name") -> Iterator[Cause]:
     """No two items have the same `key`."""
-    seen = set()
+    known_names = set()
     for n, item in enumerate(items):
         name = item.get(key)
-        if name in seen:
+        if name in known_names:
             yield Cause(f"{path}[{n}].{key}", f'Duplicate value: "{name}"', "FieldValueDuplicate")
-        seen.add(name)
+        known_names.add(name)
 
 
 def amount(path: str, value: int | str | None) -> Iterator[Cause]:

@@ -51,9 +51,9 @@ class Database:
 
     def objects(self) -> Iterator[tuple[str, Obj, int]]:
         """(resource, object, resourceVersion) of all, the oldest first. Raises DatabaseError."""
-        found = self._connection.execute("SELECT resource, raw, rv FROM objects ORDER BY rv")
+        rows = self._connection.execute("SELECT resource, raw, rv FROM objects ORDER BY rv")
         try:
-            for resource, raw, rv in found:
+            for resource, raw, rv in rows:
                 yield resource, msgspec.json.decode(raw), rv
         except (sqlite3.Error, msgspec.DecodeError) as error:
             raise DatabaseError(f"{self._path} holds what cannot be read: {error}") from error

@@ -81,14 +81,14 @@ def groups(registry: Registry) -> Obj:
 
 def resources(registry: Registry, name: str, version: str) -> Obj:
     """The answer of /api/v1 and /apis/GROUP/VERSION. Raises ApiError 404."""
-    found = registry.versions().get((name, version))
-    if found is None:
+    served = registry.versions().get((name, version))
+    if served is None:
         raise no_such_path()
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{name}/{version}" if name else version,
-        "resources": [entry for resource in found for entry in _entries(resource)],
+        "resources": [entry for resource in served for entry in _entries(resource)],
     }
 
 
@@ -115,9 +115,9 @@ def _entries(resource: Resource) -> Iterator[Obj]:
 def aggregated(registry: Registry, core: bool) -> Obj:
     """The apidiscovery.k8s.io/v2 answer of /api (`core`) or /apis."""
     items: dict[str, list[Obj]] = {}
-    for (name, version), found in registry.versions().items():
+    for (name, version), served in registry.versions().items():
         if (name == "") is core:
-            entries = [_aggregated_entry(resource) for resource in found]
+            entries = [_aggregated_entry(resource) for resource in served]
             items.setdefault(name, []).append(
                 {"version": version, "resources": entries, "freshness": "Current"}
             )

@@ -58,7 +58,7 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
-def not_found(resource: "Resource", name: str) -> ApiError:
+def no_such_object(resource: "Resource", name: str) -> ApiError:
     message = f'{resource.qualified} "{name}" not found'
     return ApiError(404, "NotFound", message, name=name, group=resource.group, kind=resource.plural)
 
@@ -118,13 +118,13 @@ def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 
 
-def too_large(asked: int, current: int) -> ApiError:
+def too_large(requested: int, current: int) -> ApiError:
     """A resourceVersion that this server has not reached: it went back, or it is another one."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return ApiError(
         504,
         "Timeout",
-        f"Too large resource version: {asked}, current: {current}",
+        f"Too large resource version: {requested}, current: {current}",
         causes=[cause],
         retryAfterSeconds=1,
     )

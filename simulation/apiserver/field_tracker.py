@@ -59,8 +59,8 @@ def entries_of(
     resource: Resource, live: Obj, now: str
 ) -> dict[managed_fields.Manager, managed_fields.Entry]:
     """The entries of an object that is about to be applied to."""
-    found = _readable(live["metadata"].get("managedFields"))
-    return found or managed_fields.before_first_apply(resource, live, now)
+    entries = _readable(live["metadata"].get("managedFields"))
+    return entries or managed_fields.before_first_apply(resource, live, now)
 
 
 def _readable(given: Any) -> dict[managed_fields.Manager, managed_fields.Entry]:

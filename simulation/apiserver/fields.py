@@ -139,36 +139,36 @@ def items_of(items: Iterable[Any], shape: Shape, path: Path) -> dict[str, Any]:
 
 def of(value: Any, shape: Shape, path: Path = ROOT) -> Paths:
     """What an applied configuration owns. Raises Undeclared for what its kind cannot hold."""
-    found: Paths = set()
-    _collect(value, shape, path, found)
-    return found
+    owned: Paths = set()
+    _collect(value, shape, path, owned)
+    return owned
 
 
-def _collect(value: Any, shape: Shape, path: Path, found: Paths) -> None:
+def _collect(value: Any, shape: Shape, path: Path, owned: Paths) -> None:
     _check(value, shape, path)
     if value is None or shape.whole or not isinstance(value, dict | list):
-        found.add(path)
+        owned.add(path)
     elif isinstance(value, dict):
         for key, item in value.items():
             part = shape.part(key)
             at = (*path, f"f:{key}")
             if part is None:
                 raise Undeclared(f"{show(at)}: field not declared in schema")
-            _collect(item, part, at, found)
+            _collect(item, part, at, owned)
             if item is None or item == {} or key not in shape.fields:
-                found.add(at)
+                owned.add(at)
     elif not shape.type:
-        found.add(path)  # a list of which nothing is known is owned as one
+        owned.add(path)  # a list of which nothing is known is owned as one
     else:
-        seen: set[str] = set()
+        known_names: set[str] = set()
         for item in value:
             name = name_of(item, shape, path)
-            if name in seen:
+            if name in known_names:
                 shown = _shown(name).strip("[]=") if name.startswith("v:") else _shown(name)
                 raise Undeclared(f"{show(path)}: duplicate entries for key {shown}")
-            seen.add(name)
-            _collect(item, shape.element or ANY, (*path, name), found)
-            found.add((*path, name))
+            known_names.add(name)
+            _collect(item, shape.element or ANY, (*path, name), owned)
+            owned.add((*path, name))
 
 
 def _check(value: Any, shape: Shape, path: Path) -> None:
@@ -221,11 +221,11 @@ def _by_items(shape: Shape) -> bool:
     return bool(shape.type) and not shape.whole
 
 
-def _whole_tree(value: Any, shape: Shape, path: Path, found: Paths) -> None:
-    found.add(path)
+def _whole_tree(value: Any, shape: Shape, path: Path, owned: Paths) -> None:
+    owned.add(path)
     if isinstance(value, dict) and not shape.whole:
         for key, item in value.items():
-            _whole_tree(item, shape.part(key) or ANY, (*path, f"f:{key}"), found)
+            _whole_tree(item, shape.part(key) or ANY, (*path, f"f:{key}"), owned)
     elif isinstance(value, list) and _by_items(shape):
         for name, item in items_of(value, shape, path).items():
-            _whole_tree(item, shape.element or ANY, (*path, name), found)
+            _whole_tree(item, shape.element or ANY, (*path, name), owned)

@@ -23,7 +23,7 @@ class Form(Enum):
 class Rendering(Protocol):
     """Makes an answer of objects that are not answered as they are."""
 
-    def one(self, obj: Obj) -> Obj: ...
+    def render_object(self, obj: Obj) -> Obj: ...
 
     def many(self, objs: Sequence[Obj], metadata: Obj) -> Obj: ...
 
@@ -35,12 +35,12 @@ class Rendering(Protocol):
 class Partial:
     """Objects by their metadata alone."""
 
-    def one(self, obj: Obj) -> Obj:
+    def render_object(self, obj: Obj) -> Obj:
         return partial(obj["metadata"])
 
     def many(self, objs: Sequence[Obj], metadata: Obj) -> Obj:
         head = {"kind": "PartialObjectMetadataList", "apiVersion": META, "metadata": metadata}
-        return {**head, "items": [self.one(obj) for obj in objs]}
+        return {**head, "items": [self.render_object(obj) for obj in objs]}
 
     def mark(self, metadata: Obj) -> Obj:
         return partial(metadata)
@@ -50,7 +50,7 @@ def partial(metadata: Obj) -> Obj:
     return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}
 
 
-def asked_form(accept: str, include: str) -> Form:
+def choose_form(accept: str, include: str) -> Form:
     """The first form of an Accept header that we can give. Raises ApiError 406.
 
     `include` is the `includeObject` parameter.

@@ -123,9 +123,9 @@ class Collector:
         resource = self._objects.registry.find(qualified)
         if record is not None and resource is not None and self._goes_last(uid):
             metadata = dict(record.obj["metadata"])
-            left = [name for name in metadata.pop("finalizers") if name != FOREGROUND]
-            if left:
-                metadata["finalizers"] = left
+            remaining = [name for name in metadata.pop("finalizers") if name != FOREGROUND]
+            if remaining:
+                metadata["finalizers"] = remaining
             self._objects.put(resource, key[0], {**record.obj, "metadata": metadata})
 
     def _blocks(self, qualified: str, key: Key, uid: str) -> bool:

@@ -65,7 +65,7 @@ Entries = Mapping[Manager, Entry]
 
 def decode(managed: Any) -> dict[Manager, Entry]:
     """The entries of a `managedFields`. Raises ValueError for what is none."""
-    found: dict[Manager, Entry] = {}
+    by_manager: dict[Manager, Entry] = {}
     try:
         for entry in managed or ():
             manager = Manager(
@@ -77,10 +77,10 @@ def decode(managed: Any) -> dict[Manager, Entry]:
             if manager.operation not in (APPLY, UPDATE):
                 raise ValueError(f"managedFields: unknown operation {manager.operation!r}")
             paths = frozenset(fields.decode(entry.get("fieldsV1") or {}))
-            found[manager] = Entry(paths, entry.get("time") or "")
+            by_manager[manager] = Entry(paths, entry.get("time") or "")
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("managedFields that cannot be read") from error
-    return found
+    return by_manager
 
 
 def encode(entries: Entries) -> list[Obj]:
@@ -136,24 +136,24 @@ def updated(
     """The entries after `who` made `new` of `old` (None: created it) other than by an apply."""
     changes = fields.compare(owned_part(old or {}), owned_part(new), shape(resource))
     changed = _nobodys(changes.added | changes.modified)
-    left = _taken(entries, who, changed | changes.removed)
+    remaining = _taken(entries, who, changed | changes.removed)
     mine = set(entries[who].paths) - changes.removed if who in entries else set()
     if changed or (who in entries and mine != entries[who].paths):
-        left[who] = Entry(frozenset(mine | changed), now)
+        remaining[who] = Entry(frozenset(mine | changed), now)
     elif who in entries:
-        left[who] = entries[who]
-    return _few({manager: entry for manager, entry in left.items() if entry.paths}, now)
+        remaining[who] = entries[who]
+    return _few({manager: entry for manager, entry in remaining.items() if entry.paths}, now)
 
 
 def _taken(entries: Entries, who: Manager, paths: Paths) -> dict[Manager, Entry]:
     """The entries of all but `who`, without `paths`."""
-    left = {}
+    remaining = {}
     for manager, entry in entries.items():
         if manager != who:
             rest = entry.paths - paths if not entry.paths.isdisjoint(paths) else entry.paths
             if rest:
-                left[manager] = replace(entry, paths=rest)
-    return left
+                remaining[manager] = replace(entry, paths=rest)
+    return remaining
 
 
 def _few(entries: dict[Manager, Entry], now: str) -> dict[Manager, Entry]:
@@ -165,8 +165,8 @@ def _few(entries: dict[Manager, Entry], now: str) -> dict[Manager, Entry]:
     old = updates[: len(updates) - MOST_UPDATERS + 1]
     paths = frozenset().union(*(entries[manager].paths for manager in old))
     time = max(entries[manager].time for manager in old) or now
-    kept = {manager: entry for manager, entry in entries.items() if manager not in old}
-    return {**kept, Manager(UPDATE, ANCIENT, old[-1].version, ""): Entry(paths, time)}
+    recent = {manager: entry for manager, entry in entries.items() if manager not in old}
+    return {**recent, Manager(UPDATE, ANCIENT, old[-1].version, ""): Entry(paths, time)}
 
 
 # ---- apply
@@ -193,18 +193,18 @@ def applied(
     merged = merge(live, config, form)
     if last:
         paths = {path for entry in after.values() for path in entry.paths}
-        held = with_parents(paths | {METADATA}, form)
-        merged = without(merged, with_parents(last, form) - held, form)
+        retained = with_parents(paths | {METADATA}, form)
+        merged = without(merged, with_parents(last, form) - retained, form)
     changes = fields.compare(owned_part(live), owned_part(merged), form)
     changed = changes.added | changes.modified
     if free is not None:
         _refuse_conflicts(entries, who, changed - free)
-    left = _taken(entries, who, changed | changes.removed)
+    remaining = _taken(entries, who, changed | changes.removed)
     same = who in entries and last == mine and not changed and not changes.removed
     time = entries[who].time if same else now
     if mine:
-        left[who] = Entry(frozenset(mine), time)
-    return merged, left
+        remaining[who] = Entry(frozenset(mine), time)
+    return merged, remaining
 
 
 def _owned_by(resource: Resource, config: Obj, form: Shape) -> Paths:
@@ -219,25 +219,25 @@ def _owned_by(resource: Resource, config: Obj, form: Shape) -> Paths:
 
 
 def _refuse_conflicts(entries: Entries, who: Manager, changed: Paths) -> None:
-    found = [
+    conflicts = [
         (_named(manager), fields.show(path))
         for manager, entry in sorted(entries.items(), key=lambda item: _named(item[0]))
         if manager != who
         for path in sorted(entry.paths & changed, key=fields.shallow_first)
     ]
-    if not found:
+    if not conflicts:
         return
-    if len(found) == 1:
-        [(name, path)] = found
+    if len(conflicts) == 1:
+        [(name, path)] = conflicts
         message = f"Apply failed with 1 conflict: conflict with {name}: {path}"
     else:
         lines = []
-        for name in dict.fromkeys(name for name, _ in found):
-            lines += [f"conflicts with {name}:", *(f"- {p}" for n, p in found if n == name)]
-        message = f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)
+        for name in dict.fromkeys(name for name, _ in conflicts):
+            lines += [f"conflicts with {name}:", *(f"- {p}" for n, p in conflicts if n == name)]
+        message = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": path}
-        for name, path in found
+        for name, path in conflicts
     ]
     raise ApiError(409, "Conflict", message, causes=causes)
 

@@ -29,26 +29,32 @@ def merge(live: Any, config: Any, shape: Shape, path: Path = ()) -> Any:
 def _merge_lists(live: list[Any], config: list[Any], shape: Shape, path: Path) -> list[Any]:
     """Items of both in the order of the configuration; those of `live` alone keep their places."""
     ours, theirs = items_of(live, shape, path), items_of(config, shape, path)
-    left, right = list(ours), list(theirs)
+    live_names, right = list(ours), list(theirs)
     shared = [name for name in right if name in ours]
     merged: list[Any] = []
-    while left or right:
-        if left and left[0] not in theirs:
-            merged.append(ours[left.pop(0)])
+    while live_names or right:
+        if live_names and live_names[0] not in theirs:
+            merged.append(ours[live_names.pop(0)])
             continue
-        if left and right and left[0] != right[0] and shared and left[0] != shared[0]:
-            left.pop(0)  # its turn comes where the configuration has it
+        if (
+            live_names
+            and right
+            and live_names[0] != right[0]
+            and shared
+            and live_names[0] != shared[0]
+        ):
+            live_names.pop(0)  # its turn comes where the configuration has it
             continue
         if right:
             name = right.pop(0)
             if shared and shared[0] == name:
                 shared.pop(0)
-            if left and left[0] == name:
-                left.pop(0)
+            if live_names and live_names[0] == name:
+                live_names.pop(0)
             part = shape.element or ANY
             merged.append(merge(ours.get(name), theirs[name], part, (*path, name)))
         else:
-            left.pop(0)
+            live_names.pop(0)
     return merged
 
 
@@ -70,31 +76,29 @@ def _without(value: Any, gone: Paths, touched: Paths, shape: Shape, path: Path) 
             result[key] = item
         return result or None
     if isinstance(value, list) and shape.type and not shape.whole:
-        kept_items = []
+        remaining = []
         for name, item in items_of(value, shape, path).items():
             at = (*path, name)
             if at not in gone:
                 part = shape.element or ANY
-                kept_items.append(
-                    _without(item, gone, touched, part, at) if at in touched else item
-                )
-        return kept_items or None
+                remaining.append(_without(item, gone, touched, part, at) if at in touched else item)
+        return remaining or None
     return value
 
 
 def with_parents(paths: Iterable[Path], shape: Shape) -> Paths:
     """`paths` and the declared fields that hold them: who owns a part holds on to its parents."""
-    found: Paths = set()
+    closure: Paths = set()
     for path in paths:
-        found.add(path)
+        closure.add(path)
         at: Shape | None = shape
         for n, word in enumerate(path):
             at = at or ANY
             if word.startswith("f:"):
                 name = word[2:]
                 if name in at.fields:
-                    found.add(path[: n + 1])
+                    closure.add(path[: n + 1])
                 at = at.part(name)
             else:
                 at = at.element
-    return found
+    return closure

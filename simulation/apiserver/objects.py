@@ -23,7 +23,7 @@ from simulation.apiserver.errors import (
     conflict,
     invalid,
     modified,
-    not_found,
+    no_such_object,
     unreadable,
 )
 from simulation.apiserver.field_tracker import Writer
@@ -40,7 +40,7 @@ OWN_METADATA = (
     "generation",
 )
 """Metadata that only the server writes."""
-KEPT_NAMESPACES = ("default", "kube-system", "kube-node-lease", "kube-public")
+PERMANENT_NAMESPACES = ("default", "kube-system", "kube-node-lease", "kube-public")
 FOREGROUND = "foregroundDeletion"
 """The finalizer of an owner that goes after its dependents; the garbage collector takes it off."""
 NAMESPACES = "namespaces"
@@ -60,12 +60,12 @@ class WriteOptions:
 
     def unknown(self, resource: Resource, paths: list[str]) -> None:
         """Tell of fields that the kind does not have. Raises ApiError 400 or 422 if "Strict"."""
-        told = [f'unknown field "{path}"' for path in sorted(paths)]
-        if told and self.validation == "Strict":
-            why = f"strict decoding error: {', '.join(told)}"
+        messages = [f'unknown field "{path}"' for path in sorted(paths)]
+        if messages and self.validation == "Strict":
+            why = f"strict decoding error: {', '.join(messages)}"
             raise unreadable(resource, why, self.patch)
         if self.validation == "Warn":
-            self.warnings += told
+            self.warnings += messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Objects:
         """Raises ApiError 404."""
         record = self.store.collection(resource.qualified).get((namespace, name))
         if record is None:
-            raise not_found(resource, name)
+            raise no_such_object(resource, name)
         return record
 
     # ---- create
@@ -171,10 +171,10 @@ class Objects:
         return record
 
     def _check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
-        found = self.store.collection(NAMESPACES).get(("", namespace))
-        if found is None:
-            raise not_found(self.registry.named(NAMESPACES), namespace)
-        if found.obj["metadata"].get("deletionTimestamp"):
+        record = self.store.collection(NAMESPACES).get(("", namespace))
+        if record is None:
+            raise no_such_object(self.registry.named(NAMESPACES), namespace)
+        if record.obj["metadata"].get("deletionTimestamp"):
             raise ApiError(
                 403,
                 "Forbidden",
@@ -373,18 +373,18 @@ class Objects:
         """
         record = self.get(resource, namespace, name)
         metadata = record.obj["metadata"]
-        for what, asked, is_ in (
+        for what, expected, is_ in (
             ("UID", options.uid, metadata["uid"]),
             ("ResourceVersion", options.rv, str(record.rv)),
         ):
-            if asked and asked != is_:
+            if expected and expected != is_:
                 raise conflict(
                     resource,
                     name,
-                    f"Precondition failed: {what} in precondition: {asked}, "
+                    f"Precondition failed: {what} in precondition: {expected}, "
                     f"{what} in object meta: {is_}",
                 )
-        if resource.qualified == NAMESPACES and name in KEPT_NAMESPACES[:2]:
+        if resource.qualified == NAMESPACES and name in PERMANENT_NAMESPACES[:2]:
             raise ApiError(
                 403,
                 "Forbidden",
@@ -392,7 +392,7 @@ class Objects:
             )
         if options.orphan and not options.dry_run:
             self._orphan(metadata["uid"])
-        obj = _held_by_dependents(record.obj) if options.foreground else record.obj
+        obj = _add_foreground(record.obj) if options.foreground else record.obj
         metadata = obj["metadata"]
         grace = self._grace(resource, obj, options.grace)
         waits = bool(metadata.get("finalizers")) or self._holds_content(resource, record.obj)
@@ -401,8 +401,8 @@ class Objects:
                 return record, True
             return self._remove(resource, record), True
         if metadata.get("deletionTimestamp"):
-            left = metadata.get("deletionGracePeriodSeconds", 0)
-            if options.grace is None or grace >= left:
+            remaining = metadata.get("deletionGracePeriodSeconds", 0)
+            if options.grace is None or grace >= remaining:
                 return record, False  # it is on its way; a second delete may only hurry it
         if options.dry_run:
             return record, False
@@ -422,7 +422,7 @@ class Objects:
             self.removed(resource, record)
         return record
 
-    def _grace(self, resource: Resource, obj: Obj, asked: int | None) -> int:
+    def _grace(self, resource: Resource, obj: Obj, requested: int | None) -> int:
         """Only a pod that a kubelet may be running is given time.
 
         Source: kubernetes `pkg/registry/core/pod/strategy.go`, CheckGracefulDelete.
@@ -432,7 +432,7 @@ class Objects:
         spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
         if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
             return 0
-        grace = spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked
+        grace = spec.get("terminationGracePeriodSeconds", 30) if requested is None else requested
         return grace if grace >= 0 else 1
 
     def _holds_content(self, resource: Resource, obj: Obj) -> bool:
@@ -468,11 +468,11 @@ class Objects:
         self, resource: Resource, selection: Selection, options: DeleteOptions
     ) -> list[Record]:
         """Delete all that match; returns their last versions."""
-        found = self.store.collection(resource.qualified).sorted(selection)
-        return [self.delete(resource, *record.key, options)[0] for record in found]
+        records = self.store.collection(resource.qualified).sorted(selection)
+        return [self.delete(resource, *record.key, options)[0] for record in records]
 
 
-def _held_by_dependents(obj: Obj) -> Obj:
+def _add_foreground(obj: Obj) -> Obj:
     finalizers = obj["metadata"].get("finalizers") or []
     if obj["metadata"].get("deletionTimestamp") or FOREGROUND in finalizers:
         return obj
@@ -482,9 +482,11 @@ def _held_by_dependents(obj: Obj) -> Obj:
 def without_owners(obj: Obj, uids: set[str]) -> Obj:
     """`obj` without the ownerReferences to `uids`."""
     metadata = dict(obj["metadata"])
-    left = [owner for owner in metadata.get("ownerReferences") or () if owner["uid"] not in uids]
-    if left:
-        metadata["ownerReferences"] = left
+    remaining = [
+        owner for owner in metadata.get("ownerReferences") or () if owner["uid"] not in uids
+    ]
+    if remaining:
+        metadata["ownerReferences"] = remaining
     else:
         metadata.pop("ownerReferences", None)
     return {**obj, "metadata": metadata}
@@ -503,7 +505,7 @@ def _spec_changed(resource: Resource, new: Obj, old: Obj) -> bool:
 def _may_go(obj: Obj) -> bool:
     """Whether an object marked for deletion is held by nothing any more."""
     metadata = obj["metadata"]
-    held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    blockers = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
     if obj["kind"] == "Namespace":
-        held = held or (obj.get("spec") or {}).get("finalizers")
-    return bool(metadata.get("deletionTimestamp")) and not held
+        blockers = blockers or (obj.get("spec") or {}).get("finalizers")
+    return bool(metadata.get("deletionTimestamp")) and not blockers

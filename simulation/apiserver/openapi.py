@@ -28,45 +28,47 @@ def index(registry: Registry) -> Obj:
     """The answer of /openapi/v3."""
     return {
         "paths": {
-            _path(*gv): {"serverRelativeURL": f"/openapi/v3/{_path(*gv)}?hash={_hash(found)}"}
-            for gv, found in registry.versions().items()
+            _path(*gv): {"serverRelativeURL": f"/openapi/v3/{_path(*gv)}?hash={_hash(resources)}"}
+            for gv, resources in registry.versions().items()
         }
     }
 
 
-def _hash(found: list[Resource]) -> str:
+def _hash(resources: list[Resource]) -> str:
     """Clients cache a document by it, also from one run of the server to the next."""
-    sources = [(resource.plural, resource.schema and resource.schema.source) for resource in found]
+    sources = [
+        (resource.plural, resource.schema and resource.schema.source) for resource in resources
+    ]
     return f"{zlib.crc32(encode(sources)):08X}"
 
 
 def document(registry: Registry, parts: list[str]) -> Obj:
     """The answer of /openapi/v3/apis/GROUP/VERSION (`parts` after v3). Raises ApiError 404."""
-    for gv, found in registry.versions().items():
+    for gv, resources in registry.versions().items():
         if _path(*gv).split("/") == parts:
             return {
                 "openapi": "3.0.0",
                 "info": {"title": "KubeNode embedded API server", "version": "v1"},
-                "paths": _paths(found, _parameters_v3(), _schema_v3),
-                "components": {"schemas": _schemas(found)},
+                "paths": _paths(resources, _parameters_v3(), _schema_v3),
+                "components": {"schemas": _schemas(resources)},
             }
     raise unsupported(404, f"OpenAPI of {'/'.join(parts)!r}", "see /openapi/v3 for what is served")
 
 
 def swagger(registry: Registry) -> Obj:
     """The answer of /openapi/v2."""
-    found = list(registry)
+    resources = list(registry)
     return {
         "swagger": "2.0",
         "info": {"title": "KubeNode embedded API server", "version": "v1"},
-        "paths": _paths(found, _parameters_v2(), _schema_v2),
-        "definitions": _of_v2(_schemas(found)),
+        "paths": _paths(resources, _parameters_v2(), _schema_v2),
+        "definitions": _of_v2(_schemas(resources)),
     }
 
 
-def _paths(found: list[Resource], parameters: list[Obj], content: Schema) -> Obj:
+def _paths(resources: list[Resource], parameters: list[Obj], content: Schema) -> Obj:
     paths: Obj = {}
-    for resource in found:
+    for resource in resources:
         gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
         scope = "/namespaces/{namespace}" if resource.namespaced else ""
         base = f"/{_path(resource.group, resource.version)}{scope}/{resource.plural}"
@@ -106,10 +108,10 @@ def _parameters_v2() -> list[Obj]:
     ]
 
 
-def _schemas(found: list[Resource]) -> Obj:
-    typed = (_name(resource) for resource in found if resource.schema is None)
+def _schemas(resources: list[Resource]) -> Obj:
+    typed = (_name(resource) for resource in resources if resource.schema is None)
     schemas = builtin.schemas(iter([builtin.METADATA, *typed]))
-    for resource in found:
+    for resource in resources:
         name = _name(resource)
         if resource.schema is not None:
             schemas[name] = _custom(resource.schema.source)

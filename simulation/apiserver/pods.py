@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from simulation.apiserver.checks import (
     DNS_LABEL,
+    check_choice,
     distinct,
     missing,
-    one_of,
     port,
     subdomain,
     wrong,
@@ -42,14 +42,14 @@ def spec(value: Obj, path: str = "spec", restarts: Sequence[str] = RESTARTS) -> 
     volumes = value.get("volumes") or ()
     known = {volume.get("name") for volume in volumes}
     for field in ("containers", "initContainers"):
-        for n, one in enumerate(value.get(field) or ()):
-            yield from _container(one, f"{path}.{field}[{n}]", known)
+        for n, container in enumerate(value.get(field) or ()):
+            yield from _container(container, f"{path}.{field}[{n}]", known)
     if len(value.get("containers") or ()) > 1:
         yield from distinct(f"{path}.containers", value["containers"])
     if volumes:
         yield from distinct(f"{path}.volumes", volumes)
-    yield from one_of(f"{path}.restartPolicy", value.get("restartPolicy"), restarts)
-    yield from one_of(f"{path}.dnsPolicy", value.get("dnsPolicy"), DNS)
+    yield from check_choice(f"{path}.restartPolicy", value.get("restartPolicy"), restarts)
+    yield from check_choice(f"{path}.dnsPolicy", value.get("dnsPolicy"), DNS)
     for n, toleration in enumerate(value.get("tolerations") or ()):
         yield from _toleration(toleration, f"{path}.tolerations[{n}]")
     deadline = value.get("activeDeadlineSeconds")
@@ -68,11 +68,11 @@ def _container(value: Obj, path: str, volumes: set[str | None]) -> Iterator[Caus
         yield wrong(f"{path}.name", name, "must be a lowercase RFC 1123 label")
     if not value.get("image"):
         yield missing(f"{path}.image")
-    yield from one_of(f"{path}.imagePullPolicy", value.get("imagePullPolicy"), PULLS)
+    yield from check_choice(f"{path}.imagePullPolicy", value.get("imagePullPolicy"), PULLS)
     for n, opened in enumerate(value.get("ports") or ()):
         at = f"{path}.ports[{n}]"
         yield from port(f"{at}.containerPort", opened.get("containerPort"))
-        yield from one_of(f"{at}.protocol", opened.get("protocol"), PROTOCOLS)
+        yield from check_choice(f"{at}.protocol", opened.get("protocol"), PROTOCOLS)
     for n, mount in enumerate(value.get("volumeMounts") or ()):
         if mount.get("name") not in volumes:
             at = f"{path}.volumeMounts[{n}].name"
@@ -81,11 +81,11 @@ def _container(value: Obj, path: str, volumes: set[str | None]) -> Iterator[Caus
 
 def _toleration(value: Obj, path: str) -> Iterator[Cause]:
     operator = value.get("operator")
-    yield from one_of(f"{path}.operator", operator, ("Equal", "Exists"))
+    yield from check_choice(f"{path}.operator", operator, ("Equal", "Exists"))
     if operator == "Exists" and value.get("value"):
         why = "value must be empty when `operator` is 'Exists'"
         yield wrong(f"{path}.operator", value["value"], why)
-    yield from one_of(f"{path}.effect", value.get("effect") or None, EFFECTS)
+    yield from check_choice(f"{path}.effect", value.get("effect") or None, EFFECTS)
 
 
 def update(new: Obj, old: Obj) -> Iterator[Cause]:
@@ -97,11 +97,11 @@ def update(new: Obj, old: Obj) -> Iterator[Cause]:
             rest[key] = [{**c, "image": ""} for c in value.get(key) or ()]
         return rest
 
-    kept = [
+    retained = [
         toleration in (new.get("tolerations") or ()) for toleration in old.get("tolerations") or ()
     ]
     moved = new.get("nodeName") != old.get("nodeName")
-    if frozen(new) != frozen(old) or moved or not all(kept):
+    if frozen(new) != frozen(old) or moved or not all(retained):
         yield Cause(
             "spec",
             "Forbidden: pod updates may not change fields other than "

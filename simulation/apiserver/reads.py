@@ -7,7 +7,7 @@ import msgspec
 from simulation.apiserver.answers import Answer
 from simulation.apiserver.calls import Call
 from simulation.apiserver.errors import Obj, bad_request, expired, too_large
-from simulation.apiserver.forms import Form, Partial, Rendering, asked_form
+from simulation.apiserver.forms import Form, Partial, Rendering, choose_form
 from simulation.apiserver.objects import Objects
 from simulation.apiserver.registry import Resource
 from simulation.apiserver.selectors import select
@@ -26,7 +26,7 @@ def rendering(resource: Resource, form: Form) -> Rendering | None:
 
 def form_of(call: Call) -> Form:
     """The form that a call asks for. Raises ApiError 406."""
-    return asked_form(call.accept, call.query.get("includeObject", ""))
+    return choose_form(call.accept, call.query.get("includeObject", ""))
 
 
 class Reads:
@@ -38,7 +38,7 @@ class Reads:
     def get(self, call: Call) -> Answer:
         record = self._objects.get(call.resource, call.namespace, call.name)
         form = rendering(call.resource, form_of(call))
-        return Answer(record.raw if form is None else encode(form.one(record.obj)))
+        return Answer(record.raw if form is None else encode(form.render_object(record.obj)))
 
     def list(self, call: Call) -> Answer:
         query, resource = call.query, call.resource
@@ -81,15 +81,15 @@ class Reads:
                     "result. You can start a new list without the continue parameter."
                 )
             return rv, (namespace, name)
-        asked = call.query.get("resourceVersion") or "0"
-        if not asked.isdigit():
-            raise bad_request(f"resourceVersion: Invalid value: {asked!r}: must be a number")
-        if int(asked) > current:
-            raise too_large(int(asked), current)
+        requested = call.query.get("resourceVersion") or "0"
+        if not requested.isdigit():
+            raise bad_request(f"resourceVersion: Invalid value: {requested!r}: must be a number")
+        if int(requested) > current:
+            raise too_large(int(requested), current)
         if call.query.get("resourceVersionMatch") == "Exact":
-            if int(asked) < collection.floor:
-                raise expired(f"The resourceVersion for the provided list is too old: {asked}")
-            return int(asked), None
+            if int(requested) < collection.floor:
+                raise expired(f"The resourceVersion for the provided list is too old: {requested}")
+            return int(requested), None
         return current, None
 
 

@@ -287,7 +287,7 @@ class Registry:
 
     def versions(self) -> dict[tuple[str, str], list[Resource]]:
         """(group, version) -> its resources, in the order in which they were added."""
-        found: dict[tuple[str, str], list[Resource]] = {}
+        by_version: dict[tuple[str, str], list[Resource]] = {}
         for resource in self:
-            found.setdefault((resource.group, resource.version), []).append(resource)
-        return found
+            by_version.setdefault((resource.group, resource.version), []).append(resource)
+        return by_version

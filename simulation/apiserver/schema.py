@@ -110,11 +110,11 @@ class Schema:
         for key, item in value.items():
             part = self.properties.get(key, self.extra)
             if part is not None:
-                kept = part.prune(item, f"{path}.{key}" if path else key, dropped)
-                if kept is item:
+                pruned = part.prune(item, f"{path}.{key}" if path else key, dropped)
+                if pruned is item:
                     continue
                 result = dict(result) if result is value else result
-                result[key] = kept
+                result[key] = pruned
             elif not self.open:
                 result = dict(result) if result is value else result
                 del result[key]
@@ -210,16 +210,16 @@ class Schema:
     def _validate_list(self, value: list[Any], path: str) -> Iterator[Cause]:
         kind = self.source.get("x-kubernetes-list-type")
         if kind in ("map", "set"):
-            seen = set()
+            identities = set()
             for n, item in enumerate(value):
                 keys = [item.get(key) for key in self.map_keys] if self.map_keys else item
                 identity = show(keys)
-                if identity in seen:
+                if identity in identities:
                     shown = show(
                         dict(zip(self.map_keys, keys, strict=True)) if kind == "map" else item
                     )
                     yield Cause(f"{path}[{n}]", f"Duplicate value: {shown}", "FieldValueDuplicate")
-                seen.add(identity)
+                identities.add(identity)
         if self.items is not None:
             for n, item in enumerate(value):
                 yield from self.items.validate(item, f"{path}[{n}]")

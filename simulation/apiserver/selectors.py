@@ -42,30 +42,30 @@ def parse_labels(text: str) -> Test | None:
     tests: list[Test] = []
     at = 0
     while at < len(text):
-        found = _TERM.match(text, at)
-        if found is None or found.end() == at:
+        match = _TERM.match(text, at)
+        if match is None or match.end() == at:
             raise bad_request(f"unable to parse requirement: {text[at:]!r} in {text!r}")
-        tests.append(_term(found))
-        at = found.end()
+        tests.append(_term(match))
+        at = match.end()
         if at == len(text) and text.endswith(","):
             raise bad_request(f"unable to parse requirement: found ',' at the end of {text!r}")
     return _all(tests)
 
 
-def _term(found: re.Match[str]) -> Test:
-    if key := found["set"]:
-        values = {value.strip() for value in found["values"].split(",")}
-        return _in(key, values) if found["op"] == "in" else _not_in(key, values)
-    if key := found["gt"]:
-        return _compare(key, found["cmp"], int(found["number"]))
-    if key := found["eq"]:
-        value = found["value"]
+def _term(match: re.Match[str]) -> Test:
+    if key := match["set"]:
+        values = {value.strip() for value in match["values"].split(",")}
+        return _in(key, values) if match["op"] == "in" else _not_in(key, values)
+    if key := match["gt"]:
+        return _compare(key, match["cmp"], int(match["number"]))
+    if key := match["eq"]:
+        value = match["value"]
         if not _VALUE.fullmatch(value):
             raise bad_request(f"invalid label value: {value!r}")
-        return _not_in(key, {value}) if found["sign"] == "!=" else _in(key, {value})
-    if key := found["absent"]:
+        return _not_in(key, {value}) if match["sign"] == "!=" else _in(key, {value})
+    if key := match["absent"]:
         return lambda labels: key not in labels
-    present = found["present"]
+    present = match["present"]
     return lambda labels: present in labels
 
 
@@ -158,10 +158,10 @@ def parse_fields(text: str, resource: Resource) -> tuple[FieldTerm, ...]:
     for term in re.split(r"(?<!\\),", text):
         if not term:
             continue
-        found = re.fullmatch(r"([^=!]+)(==|=|!=)(.*)", term)
-        if found is None:
+        match = re.fullmatch(r"([^=!]+)(==|=|!=)(.*)", term)
+        if match is None:
             raise bad_request(f"invalid selector: {text!r}; can't understand {term!r}")
-        name, sign, value = found.groups()
+        name, sign, value = match.groups()
         terms.append(
             FieldTerm(
                 name,

@@ -28,8 +28,8 @@ from simulation.apiserver.faults import Delay, Drop, Fail, Fault
 from simulation.apiserver.gc import Collector
 from simulation.apiserver.objects import (
     CRDS,
-    KEPT_NAMESPACES,
     NAMESPACES,
+    PERMANENT_NAMESPACES,
     Objects,
     WriteOptions,
     timestamp,
@@ -118,25 +118,25 @@ class EmbeddedApiServer:
         self._api = Api(self.objects)
         if self._database is not None:
             self._restore(self._database, custom)
-        kept = self.store.collection(NAMESPACES)
-        for name in KEPT_NAMESPACES:
-            if kept.get(("", name)) is None:
+        namespaces = self.store.collection(NAMESPACES)
+        for name in PERMANENT_NAMESPACES:
+            if namespaces.get(("", name)) is None:
                 self.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
         self._install(crds)
 
     def _restore(self, database: Database, custom: CustomResources) -> None:
         """Have what an earlier server kept; CRDs first, as they say what else is served."""
-        found = list(database.objects())
-        for qualified, obj, _ in found:
+        rows = list(database.objects())
+        for qualified, obj, _ in rows:
             if qualified == CRDS:
                 custom.install(obj, "")
-        for qualified, obj, rv in found:
+        for qualified, obj, rv in rows:
             self.store.restore(qualified, obj, rv)
 
     def _install(self, crds: Sequence[Mapping[str, Any]]) -> None:
-        resource, kept = self.registry.named(CRDS), self.store.collection(CRDS)
+        resource, installed = self.registry.named(CRDS), self.store.collection(CRDS)
         for crd in crds:
-            stored = kept.get(("", crd["metadata"]["name"]))
+            stored = installed.get(("", crd["metadata"]["name"]))
             if stored is None:
                 self.load([crd])
             else:

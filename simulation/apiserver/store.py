@@ -64,7 +64,7 @@ class Event:
         self.previous = previous
         self._lines: dict[str, bytes] = {}
 
-    def seen_by(self, selection: Selection) -> str | None:
+    def classify_for(self, selection: Selection) -> str | None:
         """What a watch with `selection` sees of it: entering is ADDED, leaving is DELETED."""
         if selection.everything:
             return self.type
@@ -136,24 +136,24 @@ class Collection:
         """The selected records in key order."""
         if selection.name:
             spaces = [selection.namespace] if selection.namespace else list(self.spaces)
-            one = [self.get((space, selection.name)) for space in spaces]
-            found = [record for record in one if record is not None]
+            candidates = [self.get((space, selection.name)) for space in spaces]
+            selected = [record for record in candidates if record is not None]
         else:
-            found = list(self.records(selection.namespace))
+            selected = list(self.records(selection.namespace))
         if not selection.everything:
-            found = [record for record in found if selection.matches(record.obj)]
-        found.sort(key=KEY)
-        return found
+            selected = [record for record in selected if selection.matches(record.obj)]
+        selected.sort(key=KEY)
+        return selected
 
     def sorted_at(self, selection: Selection, rv: int) -> list[Record]:
         """The selected records as they were at `rv`, which must not be below the floor."""
         state: dict[Key, Record | None] = {}
         for event in self._since(rv):
             state.setdefault(event.record.key, event.previous)
-        found = [r for r in self.sorted(selection) if r.key not in state]
-        found += [r for r in state.values() if r is not None and selection.matches(r.obj)]
-        found.sort(key=KEY)
-        return found
+        selected = [r for r in self.sorted(selection) if r.key not in state]
+        selected += [r for r in state.values() if r is not None and selection.matches(r.obj)]
+        selected.sort(key=KEY)
+        return selected
 
     def _since(self, rv: int) -> list[Event]:
         missed: list[Event] = []
@@ -265,10 +265,10 @@ class Store:
         self._by_owner: dict[str, set[tuple[str, Key]]] = {}
 
     def collection(self, qualified: str) -> Collection:
-        found = self._collections.get(qualified)
-        if found is None:
-            found = self._collections[qualified] = Collection(self._start, self._history)
-        return found
+        collection = self._collections.get(qualified)
+        if collection is None:
+            collection = self._collections[qualified] = Collection(self._start, self._history)
+        return collection
 
     def drop(self, qualified: str) -> None:
         """Forget a resource that is no longer served; its watches end."""
@@ -303,8 +303,8 @@ class Store:
 
     def snapshot(self) -> Snapshot:
         """Take a backup, as `etcdctl snapshot save` does."""
-        found = {name: tuple(each.records()) for name, each in self._collections.items()}
-        return Snapshot(self.rv, found)
+        contents = {name: tuple(each.records()) for name, each in self._collections.items()}
+        return Snapshot(self.rv, contents)
 
     def revert(self, snapshot: Snapshot) -> None:
         """Hold what a backup holds, as an etcd that was restored from it: resourceVersions count on

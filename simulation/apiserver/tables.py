@@ -57,7 +57,7 @@ def at(path: str) -> Read:
 
 def _or(path: str, default: str) -> Read:
     read = at(path)
-    return lambda obj: default if (found := read(obj)) is None else found
+    return lambda obj: default if (value := read(obj)) is None else value
 
 
 def _since(path: str) -> Read:
@@ -117,13 +117,13 @@ def _event_object(obj: Obj) -> str:
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
 
-def _seen(obj: Obj) -> str:
+def _format_age(obj: Obj) -> str:
     return age(obj.get("lastTimestamp") or obj.get("eventTime") or obj.get("firstTimestamp"))
 
 
 def _conditions(obj: Obj) -> str:
-    found = dig(obj, ("status", "conditions")) or ()
-    return ",".join(str(c.get("type")) for c in found if c.get("status", "True") == "True")
+    conditions = dig(obj, ("status", "conditions")) or ()
+    return ",".join(str(c.get("type")) for c in conditions if c.get("status", "True") == "True")
 
 
 AGE: tuple[str, Read] = ("Age", _since("metadata.creationTimestamp"))
@@ -167,7 +167,7 @@ COLUMNS: dict[str, Sequence[tuple[str, Read]]] = {
         ("Node", _or("spec.nodeName", "<none>")),
     ),
     "Event": (
-        ("Last Seen", _seen),
+        ("Last Seen", _format_age),
         ("Type", at("type")),
         ("Reason", at("reason")),
         ("Object", _event_object),
@@ -216,7 +216,7 @@ _STEP = re.compile(
 
 def json_path(path: str) -> Read:
     """The part of JSONPath that printer columns use: names, indexes and `[?(@.type=="Ready")]`."""
-    steps = [found.groupdict() for found in _STEP.finditer(path.strip())]
+    steps = [match.groupdict() for match in _STEP.finditer(path.strip())]
 
     def read(obj: Any) -> Any:
         for step in steps:
@@ -243,9 +243,9 @@ def _take(obj: Any, step: dict[str, str | None]) -> Any:
 def _crd_column(column: Column) -> Read:
     read = json_path(column.json_path)
     if column.type == "date":
-        return lambda obj: None if (found := read(obj)) is None else age(found)
+        return lambda obj: None if (value := read(obj)) is None else age(value)
     return lambda obj: (
-        found if isinstance(found := read(obj), str | int | bool | None) else (str(found))
+        value if isinstance(value := read(obj), str | int | bool | None) else (str(value))
     )
 
 
@@ -254,7 +254,7 @@ class Tabular:
 
     def __init__(self, resource: Resource, form: Form) -> None:
         self._form = form
-        self._told = False
+        self._sent_columns = False
         if resource.crd:
             given = [(c.name, _crd_column(c), c.type, c.priority) for c in resource.columns]
             plain = [(NAMED[0], NAMED[1], "string", 0), *given]
@@ -265,7 +265,7 @@ class Tabular:
                 (name, read, "string", int((resource.kind, name) in WIDE)) for name, read in columns
             ]
 
-    def one(self, obj: Obj) -> Obj:
+    def render_object(self, obj: Obj) -> Obj:
         return self.many([obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
 
     def mark(self, metadata: Obj) -> Obj:
@@ -277,10 +277,10 @@ class Tabular:
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": metadata,
-            "columnDefinitions": [] if self._told else self._definitions(),
+            "columnDefinitions": [] if self._sent_columns else self._definitions(),
             "rows": [self._row(obj) for obj in objs],
         }
-        self._told = True
+        self._sent_columns = True
         return table
 
     def _definitions(self) -> list[Obj]:

@@ -31,7 +31,14 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 PATTERNS = {"bytes": _BASE64, "time": _TIME, "quantity": _QUANTITY}
 TEXTS = ("string", "int-or-string")
-WORDS = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+TYPE_NAMES = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+}
 
 
 class Mistyped(ValueError):
@@ -117,13 +124,13 @@ def _fit_object(shape: Shape, value: Obj, old: Obj | None, path: str, unknown: l
         if part is not None:
             if type(item) is part.plain or (old is not None and old.get(key) is item):
                 continue
-            kept = _fit(
+            fitted = _fit(
                 part, item, old.get(key) if old else None, f"{path}.{key}" if path else key, unknown
             )
-            if kept is item:
+            if fitted is item:
                 continue
             result = dict(result) if result is value else result
-            result[key] = kept
+            result[key] = fitted
         else:
             result = dict(result) if result is value else result
             del result[key]
@@ -147,7 +154,9 @@ def _fit_list(
 
 
 def _mistyped(shape: Shape, value: Any, path: str) -> Mistyped:
-    return Mistyped(f"json: cannot unmarshal {WORDS[type(value)]} into {path} of type {shape.type}")
+    return Mistyped(
+        f"json: cannot unmarshal {TYPE_NAMES[type(value)]} into {path} of type {shape.type}"
+    )
 
 
 _CUSTOM = Shape(

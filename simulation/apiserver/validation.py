@@ -12,10 +12,10 @@ from simulation.apiserver import pods
 from simulation.apiserver.checks import (
     amount,
     at_least,
+    check_choice,
     distinct,
     keys,
     missing,
-    one_of,
     port,
     selector,
     subdomain,
@@ -33,9 +33,9 @@ Check = Callable[[Obj, Obj | None], Iterator[Cause]]
 
 def check(resource: Resource, obj: Obj, old: Obj | None) -> Iterator[Cause]:
     """What is wrong with a built-in object; `old` is None when it is created."""
-    found = CHECKS.get(resource.kind)
-    if found is not None:
-        yield from found(obj, old)
+    checker = CHECKS.get(resource.kind)
+    if checker is not None:
+        yield from checker(obj, old)
 
 
 def _spec(obj: Obj | None) -> Obj:
@@ -57,7 +57,7 @@ def _node(obj: Obj, old: Obj | None) -> Iterator[Cause]:
     taints = spec.get("taints") or []
     if old is not None and (old.get("spec") or {}).get("taints") is taints:
         return
-    seen = set()
+    pairs = set()
     for n, taint in enumerate(taints):
         key, effect = taint.get("key", ""), taint.get("effect", "")
         if not is_qualified(key):
@@ -68,9 +68,9 @@ def _node(obj: Obj, old: Obj | None) -> Iterator[Cause]:
                 f'Unsupported value: "{effect}": supported values: {", ".join(pods.EFFECTS)}',
                 "FieldValueNotSupported",
             )
-        if (key, effect) in seen:
+        if (key, effect) in pairs:
             yield Cause(f"spec.taints[{n}]", f'Duplicate value: "{key}"', "FieldValueDuplicate")
-        seen.add((key, effect))
+        pairs.add((key, effect))
 
 
 def _network(path: str, value: str) -> Iterator[Cause]:
@@ -121,7 +121,7 @@ def _budget(obj: Obj, old: Obj | None) -> Iterator[Cause]:
     yield from selector("spec.selector", spec.get("selector"))
     policy = spec.get("unhealthyPodEvictionPolicy")
     path = "spec.unhealthyPodEvictionPolicy"
-    yield from one_of(path, policy, ("AlwaysAllow", "IfHealthyBudget"))
+    yield from check_choice(path, policy, ("AlwaysAllow", "IfHealthyBudget"))
 
 
 def _data(obj: Obj, old: Obj | None) -> Iterator[Cause]:
@@ -144,13 +144,13 @@ def _service(obj: Obj, old: Obj | None) -> Iterator[Cause]:
     spec = _spec(obj)
     ports = spec.get("ports") or ()
     kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-    yield from one_of("spec.type", spec.get("type"), kinds)
+    yield from check_choice("spec.type", spec.get("type"), kinds)
     if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
         yield missing("spec.ports")
     for n, opened in enumerate(ports):
         yield from port(f"spec.ports[{n}].port", opened.get("port"))
         path = f"spec.ports[{n}].protocol"
-        yield from one_of(path, opened.get("protocol"), pods.PROTOCOLS)
+        yield from check_choice(path, opened.get("protocol"), pods.PROTOCOLS)
         if len(ports) > 1 and not opened.get("name"):
             yield missing(f"spec.ports[{n}].name")
     yield from distinct("spec.ports", [opened for opened in ports if opened.get("name")])
@@ -180,7 +180,7 @@ def _workload(obj: Obj, old: Obj | None) -> Iterator[Cause]:
     yield from pods.spec(template.get("spec") or {}, "spec.template.spec", ("Always",))
     if obj["kind"] == "Deployment":
         how = (spec.get("strategy") or {}).get("type")
-        yield from one_of("spec.strategy", how, ("Recreate", "RollingUpdate"))
+        yield from check_choice("spec.strategy", how, ("Recreate", "RollingUpdate"))
 
 
 def _job(obj: Obj, old: Obj | None) -> Iterator[Cause]:
@@ -225,12 +225,14 @@ def _role(obj: Obj, old: Obj | None) -> Iterator[Cause]:
 def _role_binding(obj: Obj, old: Obj | None) -> Iterator[Cause]:
     role = obj.get("roleRef") or {}
     kinds = ("Role", "ClusterRole") if obj["kind"] == "RoleBinding" else ("ClusterRole",)
-    yield from one_of("roleRef.kind", role.get("kind") or "", kinds)
+    yield from check_choice("roleRef.kind", role.get("kind") or "", kinds)
     if not role.get("name"):
         yield missing("roleRef.name")
     for n, subject in enumerate(obj.get("subjects") or ()):
         path = f"subjects[{n}].kind"
-        yield from one_of(path, subject.get("kind") or "", ("ServiceAccount", "User", "Group"))
+        yield from check_choice(
+            path, subject.get("kind") or "", ("ServiceAccount", "User", "Group")
+        )
     if old is not None and role != old.get("roleRef"):
         yield wrong("roleRef", role, "cannot change roleRef")
 

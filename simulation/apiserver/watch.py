@@ -35,7 +35,7 @@ class Queue:
         self._waiter: asyncio.Future[None] | None = None
 
     def offer(self, event: Event) -> None:
-        kind = event.seen_by(self.selection)
+        kind = event.classify_for(self.selection)
         if kind is None or event.rv <= self.after:
             return
         if len(self.events) >= QUEUE_LIMIT:
@@ -148,7 +148,7 @@ class Watch:
 
     def _missed(self) -> Iterator[bytes]:
         for event in self._collection.missed(self._start):
-            kind = event.seen_by(self._selection)
+            kind = event.classify_for(self._selection)
             if kind is not None:
                 yield self._line(kind, event)
 
@@ -160,7 +160,7 @@ class Watch:
     def _encoded(self, kind: str, record: Record) -> bytes:
         raw = record.raw
         if self._form is not None:
-            raw = encode(self._form.one(record.obj))
+            raw = encode(self._form.render_object(record.obj))
         return watch_line(kind, raw)
 
     def _bookmark(self, queue: Queue) -> list[bytes]:

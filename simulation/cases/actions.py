@@ -99,8 +99,8 @@ def actions_of(step: Step) -> tuple[str, ...]:
         deletes = step.migrate.on_timeout is OnTimeout.DELETE
         return ("drain", "delete_pod") if deletes else ("drain",)
     if step.reboot is not None:
-        words = {PowerPath.AGENT: "reboot_os", PowerPath.PROVIDER: "reboot_api"}
-        return tuple(words[path] for path in step.reboot.via)
+        actions = {PowerPath.AGENT: "reboot_os", PowerPath.PROVIDER: "reboot_api"}
+        return tuple(actions[path] for path in step.reboot.via)
     return _STEPS[step.name]
 
 
@@ -122,11 +122,11 @@ def plan(rule: NodeRemedier, start_rung: int = 0) -> list[str]:
     The cordon that comes off once the fault is proven gone is no step of a ladder and not here.
     """
     rungs = (rule.spec.ladder or [])[start_rung:]
-    words = [action for rung in rungs for step in rung.steps for action in actions_of(step)]
+    actions = [action for rung in rungs for step in rung.steps for action in actions_of(step)]
     if rule.spec.on_give_up is OnGiveUp.HOLD:
-        return [*words, WAIT_HUMAN] if words[-1:] != [WAIT_HUMAN] else words
-    cordons = "cordon" in words and words[-1] != "uncordon"
-    return [*words, "uncordon"] if cordons else words
+        return [*actions, WAIT_HUMAN] if actions[-1:] != [WAIT_HUMAN] else actions
+    cordons = "cordon" in actions and actions[-1] != "uncordon"
+    return [*actions, "uncordon"] if cordons else actions
 
 
 def repair_class(rule: NodeRemedier, start_rung: int = 0) -> RepairClass:
@@ -137,24 +137,24 @@ def repair_class(rule: NodeRemedier, start_rung: int = 0) -> RepairClass:
     return class_of(list(_before_approval(rungs[0])), _person_next(rule, rungs))
 
 
-def class_of(words: Sequence[str], person_next: bool) -> RepairClass:
+def class_of(actions: Sequence[str], person_next: bool) -> RepairClass:
     """Of actions that are done together; `person_next`: a person decides what comes after them."""
-    for word, found in _DECISIVE.items():
-        if word in words:
-            return found
-    if "drain" in words:
+    for word, candidate in _DECISIVE.items():
+        if word in actions:
+            return candidate
+    if "drain" in actions:
         waits = RepairClass.CORDON_DRAIN_WAIT_HUMAN
         return waits if person_next else RepairClass.EVICT_DRAIN
-    if "cordon" in words:
+    if "cordon" in actions:
         return RepairClass.CORDON_WAIT_HUMAN if person_next else RepairClass.CORDON_ONLY
-    if "uncordon" in words:
+    if "uncordon" in actions:
         return RepairClass.UNCORDON_AFTER_EVENT
-    for word, found in _HOST.items():
-        if word in words:
-            return found
-    if any(changing(word) for word in words):
+    for word, candidate in _HOST.items():
+        if word in actions:
+            return candidate
+    if any(changing(word) for word in actions):
         return RepairClass.RESTART_SERVICE
-    return RepairClass.NOTIFY_ONLY if set(words) & TELLING else RepairClass.NONE_OBSERVE
+    return RepairClass.NOTIFY_ONLY if set(actions) & TELLING else RepairClass.NONE_OBSERVE
 
 
 TELLING = PASSIVE - {"none", "suppress"}

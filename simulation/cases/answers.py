@@ -52,15 +52,17 @@ _SAME: Mapping[str, str] = {
 def answers(case: Case) -> dict[str, Value]:
     """By `probe.field`, for the case's node."""
     facts = case.facts
-    found: dict[str, Value | None] = {field: getattr(facts, fact) for fact, field in _SAME.items()}
-    found["host.runtime_state"] = STATES.get(facts.runtime_state or "", facts.runtime_state)
-    found["host.time_unit"] = _time_unit(facts.units)
-    found["clock.offset_s"] = None if facts.clock_offset_s is None else abs(facts.clock_offset_s)
-    found["disk.data_volumes"] = _data_volumes(facts)
-    found |= _ready(case)
+    by_field: dict[str, Value | None] = {
+        field: getattr(facts, fact) for fact, field in _SAME.items()
+    }
+    by_field["host.runtime_state"] = STATES.get(facts.runtime_state or "", facts.runtime_state)
+    by_field["host.time_unit"] = _time_unit(facts.units)
+    by_field["clock.offset_s"] = None if facts.clock_offset_s is None else abs(facts.clock_offset_s)
+    by_field["disk.data_volumes"] = _data_volumes(facts)
+    by_field |= _ready(case)
     return {
         field: value
-        for field, value in found.items()
+        for field, value in by_field.items()
         if value is not None and is_produced(field, value)
     }
 
@@ -69,8 +71,8 @@ def is_produced(field: str, value: Value) -> bool:
     """Whether a program of production declares that it may answer the field with the value."""
     if field not in OF_AGENTS and field not in OF_THE_OPERATOR:
         return False
-    words = (*OF_AGENTS.get(field, ()), *OF_THE_OPERATOR.get(field, ()))
-    return not words or value in words
+    choices = (*OF_AGENTS.get(field, ()), *OF_THE_OPERATOR.get(field, ()))
+    return not choices or value in choices
 
 
 def _time_unit(units: Mapping[str, str]) -> Value | None:
@@ -97,18 +99,18 @@ def _data_volumes(facts: Facts) -> Value | None:
 
 def _ready(case: Case) -> dict[str, Value | None]:
     """What the operator reads in the Node, which the signals wrote, and in its pods."""
-    said = [
+    statuses = [
         signal.status
         for signal in case.signals
         if isinstance(signal, ConditionSignal)
         and signal.type == "Ready"
         and signal.node == case.node
     ]
-    conditions = [{"type": "Ready", "status": status} for status in said[-1:]]
+    conditions = [{"type": "Ready", "status": status} for status in statuses[-1:]]
     facts = case.facts
     answer = ready({"status": {"conditions": conditions}}, _pods(case), case.now)
     known = {
-        "status": bool(said),
+        "status": bool(statuses),
         "statefulset_pods": facts.statefulset_pods is not None,
         "gang_pods": facts.workloads is not None,
         "pods_stuck_terminating": facts.pods_stuck_terminating is not None,

@@ -33,11 +33,11 @@ def command(
         cases = read(files)
     except BadCases as error:
         raise Refusal(str(error), Exit.USAGE) from error
-    found = predictions(cases, loaded)
+    predicted = predictions(cases, loaded)
     if output == "json":
-        for prediction in found.values():
+        for prediction in predicted.values():
             typer.echo(prediction.model_dump_json(exclude_none=False))
-    result = score(cases, found)
+    result = score(cases, predicted)
     for line in lines(result):
         typer.echo(line, err=output == "json")
     return Exit.FINDING if result.violations else Exit.FINE

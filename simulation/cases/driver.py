@@ -37,7 +37,7 @@ ANSWERS = timedelta(seconds=45)
 """Longer than a probe takes to be answered, or to be known not to be."""
 PERMITS = timedelta(seconds=30)
 """In which Kube Defender has said its word to every job of the moment."""
-HELD = timedelta(hours=1)
+CONDITION_SPAN = timedelta(hours=1)
 """A condition that a log line has set holds this long, unless the watcher ends it: longer than any
 rule waits."""
 AN_HOUR = timedelta(hours=1)
@@ -47,26 +47,26 @@ AN_HOUR = timedelta(hours=1)
 class Outcome:
     """What came of a case.
 
-    job      the first job for the case's node, with Kube Defender's word; None: none was made
-    winner   the first rule in the order of choice whose evidence is true; None: none
-    held     why the winner made no job
-    storm    what held it is a fact of the fleet
-    asked    probes that were asked of the node, in order
-    granted  jobs of any node that were given a permit
-    ran      of a case whose job runs already: what that job did; else None
-    heard    what Host Doctor was told, before it was asked whose node it is about
-    notices  what people were told of events that no rule can see
-    refused  what was delivered could not be read
+    job          the first job for the case's node, with Kube Defender's word; None: none was made
+    winner       the first rule in the order of choice whose evidence is true; None: none
+    wait_reason  why the winner made no job
+    storm        what held it is a fact of the fleet
+    probes       probes that were asked of the node, in order
+    granted      jobs of any node that were given a permit
+    ran          of a case whose job runs already: what that job did; else None
+    reports      what Host Doctor was told, before it was asked whose node it is about
+    notices      what people were told of events that no rule can see
+    refused      what was delivered could not be read
     """
 
     job: JobRecord | None
     winner: NodeRemedier | None
-    held: WaitReason | None
+    wait_reason: WaitReason | None
     storm: bool
-    asked: tuple[str, ...]
+    probes: tuple[str, ...]
     granted: int
     ran: Ran | None
-    heard: tuple[ReportedEvents, ...]
+    reports: tuple[ReportedEvents, ...]
     notices: tuple[WarningNotice, ...]
     refused: bool
 
@@ -89,7 +89,7 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
 
     The next rung of a job whose rung failed is decided on as that of a relapse.
     """
-    found = []
+    jobs = []
     for number, action in enumerate(case.facts.recent_actions):
         rung = next(
             (
@@ -106,7 +106,7 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
         # A job whose rung failed goes on with the next one; it gives up after the last.
         goes_on = not action.ok and rung + 1 < len(rule.spec.ladder or ())
         reason = CloseReason.PROVEN if action.ok else CloseReason.GAVE_UP
-        found.append(
+        jobs.append(
             Past(
                 name=f"earlier-{number}",
                 node_uid=uid_of(case.node),
@@ -122,7 +122,7 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
                 false_since=at,
             )
         )
-    return tuple(found)
+    return tuple(jobs)
 
 
 class _AtNow(World):
@@ -139,9 +139,9 @@ class _AtNow(World):
             super()._decide(nodes)
 
     def _past(self, node: str) -> Sequence[Past]:
-        found: Sequence[Past] = super()._past(node)
+        recent: Sequence[Past] = super()._past(node)
         name, past = self.remembered
-        return [*past, *found] if node == name else found
+        return [*past, *recent] if node == name else recent
 
     def judge(self) -> None:
         """Let the clock reach `judged` and every node be decided on."""
@@ -165,16 +165,16 @@ def _drive(
         compiled=compiled,
         start=made.start,
     )
-    world.judged = min([case.now - lead(case), *(told.at for told in made.before)])
+    world.judged = min([case.now - lead(case), *(event.at for event in made.before)])
     world.remembered = (case.node, past)
-    for name, look in made.looks.items():
-        world.add_node(name, look)
+    for name, snapshot in made.snapshots.items():
+        world.add_node(name, snapshot)
     for node, at in _repaired(case, made):
         world.repaired(node, at)
     for node in _in_repair(case, made):
         world.repaired(node, case.now, ended=False)
-    for told in made.before:
-        world.known(told.at, told.node, told.transport, told.told)
+    for event in made.before:
+        world.known(event.at, event.node, event.transport, event.reports)
     world.feed(*made.entries)
     world.judge()
     ran, job, say = None, None, set[str]()
@@ -187,16 +187,16 @@ def _drive(
             world.run_until(world.now + PERMITS)
             ran = watch(world, case, job)
     granted = [r for r in world.jobs if r.permit_at is not None]
-    winner, held, storm = _winner(world, case, job, say)
+    winner, wait_reason, storm = _winner(world, case, job, say)
     return Outcome(
         job,
         winner,
-        held,
+        wait_reason,
         storm,
-        asked=tuple(world.asked(case.node)),
+        probes=tuple(world.list_probes(case.node)),
         granted=len(granted),
         ran=ran,
-        heard=tuple(world.deliveries.told),
+        reports=tuple(world.deliveries.reports),
         notices=tuple(world.deliveries.notices),
         refused=bool(world.deliveries.refused) or unheard(case) or _garbled(case),
     )
@@ -211,8 +211,8 @@ def _garbled(case: Case) -> bool:
             continue
         for line in recorded(signal.source, signal.text, case.now, signal.node):
             state, reports = watch_line(program, state, line, case.now)
-            said = (one.reason for one in reports if isinstance(one, EventReport))
-            if NOT_UNDERSTOOD in said:
+            reasons = (report.reason for report in reports if isinstance(report, EventReport))
+            if NOT_UNDERSTOOD in reasons:
                 return True
     return False
 
@@ -237,7 +237,7 @@ def _repaired(case: Case, made: Setting) -> Iterator[tuple[str, datetime]]:
     for action in case.facts.recent_actions:
         yield case.node, case.now - timedelta(seconds=action.age_s)
     fleet = case.facts.fleet
-    others = [name for name in made.looks if name != case.node]
+    others = [name for name in made.snapshots if name != case.node]
     for index in range(fleet.repairs_last_hour if fleet is not None else 0):
         yield others[index % len(others)], case.now - AN_HOUR * (index + 1) / 100
 
@@ -245,7 +245,7 @@ def _repaired(case: Case, made: Setting) -> Iterator[tuple[str, datetime]]:
 def _in_repair(case: Case, made: Setting) -> list[str]:
     """Other nodes that hold a permit at `now`: not those that the case shows as sick."""
     fleet = case.facts.fleet
-    others = [name for name in reversed(made.looks) if name != case.node]
+    others = [name for name in reversed(made.snapshots) if name != case.node]
     return others[: fleet.in_remediation] if fleet is not None else []
 
 
@@ -257,7 +257,7 @@ def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:
         return None
     wait = max((rule.spec.group_wait for rule in rules), default=timedelta(0))
     lines = any(isinstance(signal, LogSignal) for signal in case.signals)
-    end = world.now + wait + ANSWERS + (HELD if lines else timedelta(0))
+    end = world.now + wait + ANSWERS + (CONDITION_SPAN if lines else timedelta(0))
     while not _begun(world, case) and (at := world.next_at()) is not None and at <= end:
         world.run_until(at)
     return next((job for job in _begun(world, case) if job.remedier in names), None)

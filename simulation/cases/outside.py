@@ -44,8 +44,8 @@ def entries(case: Case) -> Iterator[Entry]:
         if isinstance(signal, AlertSignal):
             yield delivered(signal, at)
         elif isinstance(signal, HostEventSignal) and signal.transport in PARSERS:
-            told = {"transport": signal.transport, "payload": signal.payload}
-            yield entry(at=at, node=_teller(case, signal.transport), delivery=told)
+            delivery = {"transport": signal.transport, "payload": signal.payload}
+            yield entry(at=at, node=_teller(case, signal.transport), delivery=delivery)
 
 
 def delivered(signal: AlertSignal, at: datetime) -> Entry:
@@ -55,8 +55,8 @@ def delivered(signal: AlertSignal, at: datetime) -> Entry:
 
 def unheard(case: Case) -> bool:
     """Whether something comes in a form that Host Doctor has no parser for, and refuses."""
-    told = [s.transport for s in case.signals if isinstance(s, HostEventSignal)]
-    return any(transport not in PARSERS for transport in told)
+    transports = [s.transport for s in case.signals if isinstance(s, HostEventSignal)]
+    return any(transport not in PARSERS for transport in transports)
 
 
 def webhook(signal: AlertSignal, at: datetime) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Before:
     at: datetime
     node: str
     transport: str
-    told: ReportedEvents
+    reports: ReportedEvents
 
 
 def announced(case: Case) -> list[Before]:
@@ -118,16 +118,16 @@ def announced(case: Case) -> list[Before]:
     It says so with an open event that its cloud speaks of now, or has ceased to. It implies it
     where an event is called off before its time.
     """
-    found: list[Before] = []
+    announcements: list[Before] = []
     for signal in case.signals:
         if not isinstance(signal, HostEventSignal):
             continue
         mine = [e for e in case.facts.open_host_events if e.provider == signal.provider]
-        for event in mine if not found else []:
-            found += _known(case, signal, event)
+        for event in mine if not announcements else []:
+            announcements += _known(case, signal, event)
         for reported in _called_off(case, signal):
-            found.append(_before(case, signal, case.now - ANNOUNCED, reported))
-    return found
+            announcements.append(_before(case, signal, case.now - ANNOUNCED, reported))
+    return announcements
 
 
 def class_of(event: OpenHostEvent) -> HostEventClass | None:
@@ -173,8 +173,8 @@ def _called_off(case: Case, signal: HostEventSignal) -> Iterator[Reported]:
 
 
 def _before(case: Case, signal: HostEventSignal, at: datetime, reported: Reported) -> Before:
-    told = ReportedEvents((reported,), scope=_parsed(case, signal).scope)
-    return Before(at, _teller(case, signal.transport), signal.transport, told)
+    reports = ReportedEvents((reported,), scope=_parsed(case, signal).scope)
+    return Before(at, _teller(case, signal.transport), signal.transport, reports)
 
 
 def _teller(case: Case, transport: str) -> str:

@@ -25,16 +25,16 @@ PARSE_ERROR, CLUSTER_WIDE = "parse_error", "cluster_wide_alert"
 
 
 def predict(case: Case, outcome: Outcome) -> Prediction:
-    found = _predict(case, outcome)
+    prediction = _predict(case, outcome)
     if not any(isinstance(signal, HostEventSignal) for signal in case.signals):
-        return found
-    return found.model_copy(update={"parsed": _parsed(outcome.heard)})
+        return prediction
+    return prediction.model_copy(update={"parsed": _parsed(outcome.reports)})
 
 
 def _predict(case: Case, outcome: Outcome) -> Prediction:
     job = outcome.job
     if job is None:
-        return _held(case, outcome)
+        return _predict_idle(case, outcome)
     probes = list(_probes(outcome))
     refusal = _refusal(case, job)
     if job.mode is Mode.DRY_RUN:
@@ -43,14 +43,14 @@ def _predict(case: Case, outcome: Outcome) -> Prediction:
         storm = refusal in STORM
         repair = RepairClass.HOLD_STORM if storm else RepairClass.NONE_OBSERVE
         return _quiet(case, outcome, repair, [*probes, "suppress"])
-    words, repair = _does(job, outcome)
+    actions, repair = _does(job, outcome)
     if job.mode is Mode.APPROVE:
-        words, repair = [WAIT_HUMAN, *words], RepairClass.NOTIFY_ONLY
+        actions, repair = [WAIT_HUMAN, *actions], RepairClass.NOTIFY_ONLY
     return Prediction(
         id=case.id,
         fault_class=job.rule.spec.fault_class,
         repair_class=repair,
-        plan=[*probes, *words],
+        plan=[*probes, *actions],
         target=job.node,
         jobs=max(outcome.granted, 1) if repair.acts else outcome.granted,
         max_parallel=outcome.granted,
@@ -61,39 +61,39 @@ def _does(job: JobRecord, outcome: Outcome) -> tuple[list[str], RepairClass]:
     """What a new job would do; of one that runs already, what it did in the end."""
     if outcome.ran is not None:
         first = outcome.ran.first
-        return list(outcome.ran.words), class_of(first, person_next=WAIT_HUMAN in first)
+        return list(outcome.ran.actions), class_of(first, person_next=WAIT_HUMAN in first)
     return plan(job.rule, job.start_rung), repair_class(job.rule, job.start_rung)
 
 
-def _parsed(heard: Iterable[ReportedEvents]) -> Parsed:
-    events = [event for told in heard for event in told.events]
+def _parsed(reports: Iterable[ReportedEvents]) -> Parsed:
+    events = [event for report in reports for event in report.events]
     finished = sum(event.phase is not None and not event.phase.open for event in events)
     return Parsed(open=len(events) - finished, finished=finished)
 
 
-def _held(case: Case, outcome: Outcome) -> Prediction:
+def _predict_idle(case: Case, outcome: Outcome) -> Prediction:
     """No job: nothing matches, or what matches is held back on purpose."""
     probes = list(_probes(outcome))
     if outcome.winner is None and outcome.refused:
-        found = _quiet(case, outcome, RepairClass.PARSE_ERROR, probes)
-        return found.model_copy(update={"fault_class": PARSE_ERROR})
+        prediction = _quiet(case, outcome, RepairClass.PARSE_ERROR, probes)
+        return prediction.model_copy(update={"fault_class": PARSE_ERROR})
     if outcome.winner is None and outcome.notices:
-        found = _quiet(case, outcome, RepairClass.NOTIFY_ONLY, [*probes, "notify"])
+        prediction = _quiet(case, outcome, RepairClass.NOTIFY_ONLY, [*probes, "notify"])
         of_nobody = any(notice.reason == WITHOUT_NODE for notice in outcome.notices)
-        return found.model_copy(update={"fault_class": CLUSTER_WIDE} if of_nobody else {})
+        return prediction.model_copy(update={"fault_class": CLUSTER_WIDE} if of_nobody else {})
     if outcome.winner is None:
         return _quiet(case, outcome, RepairClass.NONE_OBSERVE, probes)
     repair = RepairClass.HOLD_STORM if outcome.storm else RepairClass.NONE_OBSERVE
     return _quiet(case, outcome, repair, [*probes, "suppress"])
 
 
-def _quiet(case: Case, outcome: Outcome, repair: RepairClass, words: list[str]) -> Prediction:
+def _quiet(case: Case, outcome: Outcome, repair: RepairClass, actions: list[str]) -> Prediction:
     winner = outcome.winner
     return Prediction(
         id=case.id,
         fault_class=winner.spec.fault_class if winner is not None else "none",
         repair_class=repair,
-        plan=words,
+        plan=actions,
         max_parallel=outcome.granted,
     )
 
@@ -102,12 +102,12 @@ def _refusal(case: Case, job: JobRecord) -> Reason | None:
     """Kube Defender's word against the job, but for its place among those of the same decision."""
     if not disruptive(job) or job.permit_at is not None or job.hold is None:
         return None
-    found = next((reason for reason in Reason if reason.value == job.hold.reason), None)
-    under_way = case.facts.fleet is not None and case.facts.fleet.in_remediation > 0
-    return None if found in QUEUED and not under_way else found
+    matched = next((reason for reason in Reason if reason.value == job.hold.reason), None)
+    in_repair = case.facts.fleet is not None and case.facts.fleet.in_remediation > 0
+    return None if matched in QUEUED and not in_repair else matched
 
 
 def _probes(outcome: Outcome) -> Iterator[str]:
     """`probe_disk` for the probe `disk` and each of its fields, once."""
-    names = [name.partition(".")[0] for name in outcome.asked]
+    names = [name.partition(".")[0] for name in outcome.probes]
     yield from dict.fromkeys(f"probe_{name}" for name in names)

@@ -19,7 +19,7 @@ class BadCases(Exception):
 
 def read(paths: Sequence[Path]) -> list[Case]:
     """All cases of all files, in order. Raises BadCases naming every line that is wrong."""
-    found: list[Case] = []
+    cases: list[Case] = []
     problems: list[str] = []
     first: dict[str, str] = {}
     for path in paths:
@@ -33,11 +33,11 @@ def read(paths: Sequence[Path]) -> list[Case]:
                 )
                 continue
             first[case.id] = place
-            found.append(case)
+            cases.append(case)
     if problems:
         more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
         raise BadCases("\n".join(problems[:SHOWN] + more))
-    return found
+    return cases
 
 
 def _lines(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
@@ -64,11 +64,11 @@ def _case(place: str, line: str, problems: list[str]) -> Case | None:
         return Case.model_validate(data)
     except ValidationError as error:
         name = data.get("id") if isinstance(data, dict) else None
-        problems += [f"{place}: {_told(name, dict(detail))}" for detail in error.errors()]
+        problems += [f"{place}: {_format_problem(name, dict(detail))}" for detail in error.errors()]
         return None
 
 
-def _told(case: Any, detail: dict[str, Any]) -> str:
+def _format_problem(case: Any, detail: dict[str, Any]) -> str:
     """`case ID: field: what is wrong (got VALUE)`."""
     field = ".".join(str(part) for part in detail["loc"])
     who = f"case {case}: " if isinstance(case, str) and case else ""

@@ -80,11 +80,11 @@ class Judged:
     @property
     def silent(self) -> bool:
         """Whether nothing was done and nobody was told."""
-        told = NOTIFY in self.prediction.plan
-        return self.prediction.repair_class is RepairClass.NONE_OBSERVE and not told
+        notified = NOTIFY in self.prediction.plan
+        return self.prediction.repair_class is RepairClass.NONE_OBSERVE and not notified
 
     @property
-    def over(self) -> bool:
+    def is_excessive(self) -> bool:
         return self.prediction.repair_class.level > max(c.level for c in self._allowed)
 
     @property
@@ -160,8 +160,8 @@ class Score:
         return sum(j.wants_word and j.silent for j in self.judged)
 
     @property
-    def over(self) -> int:
-        return sum(j.over for j in self.judged)
+    def excessive_count(self) -> int:
+        return sum(j.is_excessive for j in self.judged)
 
     @property
     def under(self) -> int:
@@ -174,8 +174,8 @@ class Score:
     @property
     def parsed(self) -> tuple[int, int]:
         """Right ones and all that say what the parser must give."""
-        asked = [j for j in self.judged if j.case.expected.parsed is not None]
-        return sum(j.prediction.parsed == j.case.expected.parsed for j in asked), len(asked)
+        relevant = [j for j in self.judged if j.case.expected.parsed is not None]
+        return sum(j.prediction.parsed == j.case.expected.parsed for j in relevant), len(relevant)
 
     @property
     def precision(self) -> float | None:
@@ -205,10 +205,10 @@ def score(cases: Iterable[Case], predictions: Mapping[str, Prediction]) -> Score
 
 
 def judge(case: Case, prediction: Prediction | None) -> Judged:
-    said = prediction or Prediction(
+    effective = prediction or Prediction(
         id=case.id, fault_class="none", repair_class=RepairClass.NONE_OBSERVE
     )
-    return Judged(case, said, prediction is None, tuple(_violations(case, said)))
+    return Judged(case, effective, prediction is None, tuple(_violations(case, effective)))
 
 
 def _violations(case: Case, prediction: Prediction) -> Iterable[str]:

@@ -25,7 +25,7 @@ from simulation.cases.limits import POOL, fleet_size
 from simulation.cases.outside import Before
 from simulation.cases.reporters import ABOUT_PODS, UNREAD, component
 from simulation.cases.underway import lead
-from simulation.replay.signals import NodeLook
+from simulation.replay.signals import NodeSnapshot
 from simulation.replay.timeline import Entry, entry
 
 MOST_GROWTH = 60
@@ -40,13 +40,13 @@ EARLIER = timedelta(seconds=30)
 @dataclass(slots=True)
 class Setting:
     """start    when the story begins, at most the case's `now`
-    looks    each Node as it is at the start
-    entries  what happens from then on, up to `now`
-    before   what Host Doctor was told earlier, and the decisions were taken on then
+    snapshots  each Node as it is at the start
+    entries    what happens from then on, up to `now`
+    before     what Host Doctor was told earlier, and the decisions were taken on then
     """
 
     start: datetime
-    looks: dict[str, NodeLook] = field(default_factory=dict)
+    snapshots: dict[str, NodeSnapshot] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     before: list[Before] = field(default_factory=list)
 
@@ -65,24 +65,26 @@ class _Story:
 def setting(case: Case, before: Sequence[Before] = ()) -> Setting:
     """`before`: the story begins with that, and the node is not cordoned yet."""
     start = case.now + timedelta(seconds=min(_first(signal) for signal in case.signals))
-    start = min(start, case.now - lead(case), *(told.at for told in before))
+    start = min(start, case.now - lead(case), *(event.at for event in before))
     story = _Story(case, start)
     made = Setting(start, before=list(before))
     for index, name in enumerate(_nodes(case)):
         mine = [s for s in case.signals if getattr(s, "node", None) == name]
         _add(made, story, name, mine, case.facts if name == case.node else _other(case, index))
-        made.looks[name] = _from_outside(case, name, made.looks[name], unmarked=bool(before))
+        made.snapshots[name] = _from_outside(
+            case, name, made.snapshots[name], unmarked=bool(before)
+        )
     own = [s for s in case.signals if getattr(s, "node", None) == case.node]
     size, sick = fleet_size(case), _others_sick(case)
-    taken = len(made.looks)
+    taken = len(made.snapshots)
     for index in range(taken, max(size, taken)):
         name = f"other-{index}"
         alike = [s.model_copy(update={"node": name}) for s in own] if index - taken < sick else []
         _add(made, story, name, alike, _other(case, index))
         if index - taken < sick:
             made.entries += _alike(case, name, start)
-    for name in _cordoned(case, list(made.looks)):
-        made.looks[name] = made.looks[name].model_copy(update={"cordoned": True})
+    for name in _cordoned(case, list(made.snapshots)):
+        made.snapshots[name] = made.snapshots[name].model_copy(update={"cordoned": True})
     made.entries += outside.entries(case)
     if not before:
         made.entries += _host_events(case, start)
@@ -157,7 +159,7 @@ def _add(made: Setting, story: _Story, name: str, signals: Sequence[Any], facts:
         if signal.heartbeat_age_s is not None:
             silent = max(story.at(signal.at_s - signal.heartbeat_age_s), story.start)
             made.entries.append(entry(at=silent, node=name, silent=[signal.type]))
-    made.looks[name] = _look(name, len(made.looks), facts, list(there.values()))
+    made.snapshots[name] = _make_snapshot(name, len(made.snapshots), facts, list(there.values()))
     for number, signal in enumerate(signals):
         if isinstance(signal, EventSignal):
             made.entries += _growing(signal, name, number, story)
@@ -166,15 +168,15 @@ def _add(made: Setting, story: _Story, name: str, signals: Sequence[Any], facts:
             made.entries.append(entry(at=story.at(signal.at_s), node=name, log=lines))
 
 
-def _from_outside(case: Case, name: str, look: NodeLook, *, unmarked: bool) -> NodeLook:
+def _from_outside(case: Case, name: str, snapshot: NodeSnapshot, *, unmarked: bool) -> NodeSnapshot:
     """What sources call the machine; `unmarked`: what we did to the node is yet to come."""
-    found: dict[str, Any] = {"addresses": outside.addresses(case, name)}
+    update: dict[str, Any] = {"addresses": outside.addresses(case, name)}
     if name == case.node:
-        found["provider_id"] = outside.provider_id(case)
+        update["provider_id"] = outside.provider_id(case)
     if name == case.node and unmarked and case.facts.cordoned_by == "kubenode":
-        notes = {k: v for k, v in look.annotations.items() if k != CORDONED_BY}
-        found |= {"cordoned": False, "annotations": notes}
-    return look.model_copy(update=found)
+        notes = {k: v for k, v in snapshot.annotations.items() if k != CORDONED_BY}
+        update |= {"cordoned": False, "annotations": notes}
+    return snapshot.model_copy(update=update)
 
 
 def _condition(signal: ConditionSignal, since: datetime | None, story: _Story) -> dict[str, Any]:
@@ -231,7 +233,9 @@ def _refused(facts: Facts) -> dict[str, str]:
     return {"budget": f"default/{budget}"} if budget is not None else {}
 
 
-def _look(name: str, index: int, facts: Facts, conditions: Sequence[dict[str, Any]]) -> NodeLook:
+def _make_snapshot(
+    name: str, index: int, facts: Facts, conditions: Sequence[dict[str, Any]]
+) -> NodeSnapshot:
     labels = {
         "kubernetes.io/os": "linux",
         "kubernetes.io/hostname": name,
@@ -245,7 +249,7 @@ def _look(name: str, index: int, facts: Facts, conditions: Sequence[dict[str, An
     if facts.cordoned_by == "kubenode":
         annotations[CORDONED_BY] = OURS
     taints = [{"key": key, "effect": effect} for key, effect in _taints(facts.taints)]
-    return NodeLook.model_validate(
+    return NodeSnapshot.model_validate(
         {
             "uid": uid_of(name),
             "labels": labels,
@@ -267,10 +271,10 @@ def _taints(taints: Sequence[str]) -> list[tuple[str, str]]:
     return [(key, effect or "NoSchedule") for key, _, effect in split]
 
 
-def _grouped(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _grouped(by_name: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """By probe the fields that it answers."""
     groups: dict[str, dict[str, Any]] = {}
-    for name, value in found.items():
+    for name, value in by_name.items():
         probe, _, field_name = name.partition(".")
         groups.setdefault(probe, {})[field_name] = value
     return groups

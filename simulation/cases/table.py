@@ -49,7 +49,7 @@ def _row(name: str, s: Score) -> tuple[str, ...]:
         _share(s.want_act_hit, s.want_act),
         f"{s.false_actions}/{s.want_quiet}",
         f"{s.silent_misses}/{s.want_word}",
-        str(s.over),
+        str(s.excessive_count),
         str(s.under),
         str(s.violations),
     )

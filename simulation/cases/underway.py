@@ -61,37 +61,40 @@ def _timed(step: Step, timeout: timedelta) -> Step:
 class Ran:
     """Actions in the order in which a job began them, each once.
 
-    words  all of them, `wait_human` where the job stands in the end
-    first  those of the rung that it was in, `wait_human` if it did not get beyond it
+    actions  all of them, `wait_human` where the job stands in the end
+    first    those of the rung that it was in, `wait_human` if it did not get beyond it
     """
 
-    words: tuple[str, ...]
+    actions: tuple[str, ...]
     first: tuple[str, ...]
 
 
 def watch(world: World, case: Case, job: JobRecord) -> Ran | None:
     """None: it never came to the step that it is said to be in."""
-    said = case.facts.job
-    if said is None:
+    job_state = case.facts.job
+    if job_state is None:
         return None
     end = world.now + BEGUN
-    while (run := _run_of(job, said.step)) is None and world.now < end:
+    while (run := _run_of(job, job_state.step)) is None and world.now < end:
         world.run_until(world.now + STEP)
     if run is None:
         return None
-    world.run_until(run.began + timedelta(seconds=said.elapsed_s) + WATCHED)
-    return Ran(_words(job, job.steps), _words(job, [s for s in job.steps if s.rung == run.rung]))
+    world.run_until(run.began + timedelta(seconds=job_state.elapsed_s) + WATCHED)
+    return Ran(
+        _list_actions(job, job.steps),
+        _list_actions(job, [s for s in job.steps if s.rung == run.rung]),
+    )
 
 
 def answer(world: World, case: Case, job: JobRecord) -> Ran:
     """What a job that was made before `now` does from then on."""
     world.run_until(case.now + AFTERWARDS)
     begun = (run for run in job.steps if run.began >= case.now)
-    words = [word for run in begun for word in actions_of(_step(job, run))]
+    actions = [word for run in begun for word in actions_of(_step(job, run))]
     if job.uncordoned is not None and job.uncordoned >= case.now:
-        words.append("uncordon")
-    told = tuple(dict.fromkeys(words))
-    return Ran(told, told)
+        actions.append("uncordon")
+    distinct = tuple(dict.fromkeys(actions))
+    return Ran(distinct, distinct)
 
 
 def _run_of(job: JobRecord, action: str) -> StepRun | None:
@@ -103,12 +106,12 @@ def _step(job: JobRecord, run: StepRun) -> Step:
     return next(step for step in rung.steps if step.name == run.name)
 
 
-def _words(job: JobRecord, runs: Sequence[StepRun]) -> tuple[str, ...]:
+def _list_actions(job: JobRecord, runs: Sequence[StepRun]) -> tuple[str, ...]:
     """A rung that is begun anew after a pause repeats what it has done."""
-    words = [word for run in runs for word in actions_of(_step(job, run)) if word != FORCED]
+    actions = [word for run in runs for word in actions_of(_step(job, run)) if word != FORCED]
     if job.deleted:
-        words.append(FORCED)
+        actions.append(FORCED)
     unfinished = runs and runs[-1].state != "Done"
     if job.open and (unfinished or (job.phase is JobPhase.NEEDS_HUMAN and job.steps[-1] in runs)):
-        words.append(WAIT_HUMAN)
-    return tuple(dict.fromkeys(words))
+        actions.append(WAIT_HUMAN)
+    return tuple(dict.fromkeys(actions))

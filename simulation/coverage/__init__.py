@@ -34,16 +34,16 @@ def command(*, data: Path | None, output: Literal["table", "json", "markdown"]) 
         answers = answered(given)
     except (NoData, UnreadableDocument) as error:
         raise Refusal(str(error), Exit.USAGE) from error
-    found = served(given, answers)
+    results = served(given, answers)
     if output == "json":
-        typer.echo(json.dumps([_item(s) for s in found], indent=2))
+        typer.echo(json.dumps([_item(s) for s in results], indent=2))
     elif output == "markdown":
-        typer.echo(page(found), nl=False)
+        typer.echo(page(results), nl=False)
     else:
-        for s in found:
+        for s in results:
             names = ", ".join((*s.rules, *(f"({name})" for name in s.confirmed)))
             typer.echo(f"{s.row.table}\t{s.row.name}\t{names or s.because or 'OPEN'}")
-    problems = wrong(found, answers)
+    problems = wrong(results, answers)
     for line in problems:
         typer.echo(line, err=True)
     return Exit.FINDING if problems else Exit.FINE
@@ -57,7 +57,7 @@ def folder_of(data: Path | None) -> Path:
 def answered(given: Sequence[Row]) -> dict[tuple[str, str], str]:
     """Table and row to the reason why no rule serves it. Raises Unreadable for what is no row."""
     known = {(row.table, row.name) for row in given}
-    found: dict[tuple[str, str], str] = {}
+    reasons: dict[tuple[str, str], str] = {}
     for document in read(ANSWERS):
         for number, entry in enumerate(document.data):
             for name in entry["rows"]:
@@ -67,8 +67,8 @@ def answered(given: Sequence[Row]) -> dict[tuple[str, str], str]:
                     raise UnreadableDocument(
                         f"{place}: no row {name!r} in table {entry['table']!r}"
                     )
-                found[key] = " ".join(str(entry["because"]).split())
-    return found
+                reasons[key] = " ".join(str(entry["because"]).split())
+    return reasons
 
 
 def served(given: Sequence[Row], answers: Mapping[tuple[str, str], str]) -> list[Served]:
@@ -76,24 +76,24 @@ def served(given: Sequence[Row], answers: Mapping[tuple[str, str], str]) -> list
     return [serve(row, chosen, answers.get((row.table, row.name), "")) for row in given]
 
 
-def wrong(found: Sequence[Served], answers: Mapping[tuple[str, str], str]) -> list[str]:
+def wrong(results: Sequence[Served], answers: Mapping[tuple[str, str], str]) -> list[str]:
     """Rows that nobody answers, on workers or a control plane, and answers that are out of date."""
     lines = [
         f"{s.row.table}: {s.row.name}: no rule serves it: write one, or say why not in"
         f" {ANSWERS.name}"
-        for s in found
+        for s in results
         if s.open
     ]
     lines += [
         f"{s.row.table}: {s.row.name}: {', '.join(s.rules or s.confirmed)} leaves control plane"
         " nodes alone and nobody is told: add its evidence to the rule *-control-plane of its pack"
-        for s in found
+        for s in results
         if s.untold
     ]
     lines += [
         f"{s.row.table}: {s.row.name}: {', '.join(s.rules or s.confirmed)} serves it: take it out"
         f" of {ANSWERS.name}"
-        for s in found
+        for s in results
         if (s.rules or s.confirmed) and (s.row.table, s.row.name) in answers
     ]
     return lines

@@ -21,7 +21,7 @@ from rules.truth import Truth
 from simulation.coverage.rows import OFTEN, Row, Signal
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
-HELD = timedelta(hours=1)
+CONDITION_SPAN = timedelta(hours=1)
 """How long conditions and alerts have stood: longer than any rule asks for."""
 SOON = timedelta(minutes=10)
 WORKER = {"kubernetes.io/os": "linux"}
@@ -56,23 +56,23 @@ class Served:
 def serve(row: Row, rules: Sequence[NodeRemedier], because: str = "") -> Served:
     """`rules` in the order of choice. Rules that infer serve nothing by themselves."""
     plain, confirmed = _serving(row, rules, WORKER)
-    told = _serving(row, rules, CONTROL_PLANE)
-    return Served(row, plain, confirmed, (*told[0], *told[1]), because)
+    control_plane = _serving(row, rules, CONTROL_PLANE)
+    return Served(row, plain, confirmed, (*control_plane[0], *control_plane[1]), because)
 
 
 def _serving(
     row: Row, rules: Sequence[NodeRemedier], labels: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the rules that match on a node with `labels`: plainly; once a probe agrees."""
-    found: dict[str, list[str]] = {"plain": [], "confirmed": []}
+    by_answer: dict[str, list[str]] = {"plain": [], "confirmed": []}
     for rule in rules:
         if rule.spec.ladder is None or not rule.spec.nodes.matches(labels):
             continue
         answers = [matches(rule, signal, labels) for signal in row.signals]
-        answer = next((answer for answer in found if answer in answers), None)
+        answer = next((answer for answer in by_answer if answer in answers), None)
         if answer is not None:
-            found[answer].append(rule.metadata.name)
-    return tuple(found["plain"]), tuple(found["confirmed"])
+            by_answer[answer].append(rule.metadata.name)
+    return tuple(by_answer["plain"]), tuple(by_answer["confirmed"])
 
 
 def matches(rule: NodeRemedier, signal: Signal, labels: Mapping[str, str] = WORKER) -> str:
@@ -80,7 +80,7 @@ def matches(rule: NodeRemedier, signal: Signal, labels: Mapping[str, str] = WORK
     if not _reads(rule, signal):
         return ""
     spec, facts = rule.spec, facts_of(signal, labels)
-    if spec.unless is not None and _held(spec.unless, facts):
+    if spec.unless is not None and _is_blocked(spec.unless, facts):
         return ""
     if fold(spec.when, lambda leaf: read(leaf, facts, NOW).truth) is Truth.TRUE:
         return "plain"
@@ -106,7 +106,7 @@ def _reads(rule: NodeRemedier, signal: Signal) -> bool:
     return False
 
 
-def _held(unless: Expression, facts: FactSet) -> bool:
+def _is_blocked(unless: Expression, facts: FactSet) -> bool:
     return fold(unless, lambda leaf: read(leaf, facts, NOW).truth) is Truth.TRUE
 
 
@@ -117,7 +117,7 @@ def _supposing(leaf: Leaf | AbsentLeaf, facts: FactSet) -> Truth:
 
 def facts_of(signal: Signal, labels: Mapping[str, str] = WORKER) -> FactSet:
     """A node of which nothing is known but its labels and this signal."""
-    since = NOW - HELD
+    since = NOW - CONDITION_SPAN
     conditions: dict[str, ConditionFact] = {}
     if signal.condition is not None:
         type_, status, reason = signal.condition
@@ -130,14 +130,14 @@ def facts_of(signal: Signal, labels: Mapping[str, str] = WORKER) -> FactSet:
         events.append(EventFact(reason, message, source, "Warning", OFTEN, at))
     alerts: list[AlertFact] = []
     if signal.alert is not None:
-        name, told = signal.alert
-        alerts.append(AlertFact(name, dict(told), True, since))
+        name, alert_labels = signal.alert
+        alerts.append(AlertFact(name, dict(alert_labels), True, since))
     hosts: list[HostEventFact] = []
     if signal.host_event is not None:
         class_, phase = signal.host_event
         begins = NOW + SOON if phase != "Active" else None
         hosts.append(HostEventFact("e", class_, "AWS", phase, "Warning", "", since, NOW, begins))
     return FactSet(
-        "a", conditions=conditions, events=events, alerts=alerts, alerts_heard=NOW,
+        "a", conditions=conditions, events=events, alerts=alerts, alerts_alive_at=NOW,
         host_events=hosts, labels=labels,
     )  # fmt: skip

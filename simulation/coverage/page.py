@@ -18,19 +18,19 @@ Sources: the tables name theirs; see `NOTICE` for licences. Rows of pages withou
 """
 
 
-def page(found: Sequence[Served]) -> str:
+def page(results: Sequence[Served]) -> str:
     """Markdown."""
-    served = sum(bool(s.rules or s.confirmed) for s in found)
-    unanswered = sum(s.open for s in found)
+    served = sum(bool(s.rules or s.confirmed) for s in results)
+    unanswered = sum(s.open for s in results)
     parts = [
         HEAD,
-        f"{len(found)} rows: {served} served by a rule, {len(found) - served - unanswered} answered"
-        f" with a reason, {unanswered} open.",
+        f"{len(results)} rows: {served} served by a rule, {len(results) - served - unanswered}"
+        f" answered with a reason, {unanswered} open.",
     ]
-    for table in dict.fromkeys(s.row.table for s in found):
+    for table in dict.fromkeys(s.row.table for s in results):
         parts += [f"\n## {table}\n", "| row | rules | control plane |", "| --- | --- | --- |"]
         parts += [
-            f"| {s.row.name} | {_cell(s)} | {_there(s)} |" for s in found if s.row.table == table
+            f"| {s.row.name} | {_cell(s)} | {_there(s)} |" for s in results if s.row.table == table
         ]
     return "\n".join(parts) + "\n"
 

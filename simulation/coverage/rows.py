@@ -52,19 +52,21 @@ class NoData(Exception):
 
 def rows(folder: Path) -> list[Row]:
     """Every row of every table in `folder`, each name once. Raises NoData."""
-    found: dict[tuple[str, str], Row] = {}
+    by_name: dict[tuple[str, str], Row] = {}
     for read in _TABLES:
         try:
             for row in read(folder):
-                known = found.get((row.table, row.name))
+                known = by_name.get((row.table, row.name))
                 signals = (*(known.signals if known else ()), *row.signals)
-                found[row.table, row.name] = Row(row.table, row.name, tuple(dict.fromkeys(signals)))
+                by_name[row.table, row.name] = Row(
+                    row.table, row.name, tuple(dict.fromkeys(signals))
+                )
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise NoData(
                 f"{folder}: the vendor tables cannot be read: {error}; name their folder with"
                 " --data or KUBENODE_SHARED_DATA"
             ) from error
-    return list(found.values())
+    return list(by_name.values())
 
 
 def _load(folder: Path, name: str) -> Any:
@@ -219,8 +221,8 @@ def _agent(folder: Path) -> Iterator[Row]:
             if condition:
                 yield Row(AGENT, condition, (_condition(condition, reason),))
             else:
-                told = (_event(reason, line, given["detector"]) for line in rule["matches"])
-                yield Row(AGENT, reason, tuple(told))
+                signals = (_event(reason, line, given["detector"]) for line in rule["matches"])
+                yield Row(AGENT, reason, tuple(signals))
     for name in sorted(OURS):
         reasons = CHECKED.get(name, ("",))
         yield Row(AGENT, name, tuple(_condition(name, reason) for reason in reasons))

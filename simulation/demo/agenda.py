@@ -68,10 +68,10 @@ class Agenda:
                 await room.acquire()
                 due, _, attempt, do = heapq.heappop(self._heap)
                 self.behind = max(self.behind, self._clock.monotonic() - max(due, began))
-                task = tasks.create_task(self._one(do, attempt))
+                task = tasks.create_task(self._run_attempt(do, attempt))
                 task.add_done_callback(lambda _: room.release())
 
-    async def _one(self, do: Do, attempt: int) -> None:
+    async def _run_attempt(self, do: Do, attempt: int) -> None:
         try:
             await do()
         except NotFound:

@@ -108,24 +108,24 @@ class Agents:
         self._every = every
         self._rng = rng
         self.jobs.add_handler(self._changed)
-        self.questions.add_handler(self._asked)
+        self.questions.add_handler(self._notify_prober)
 
     def _changed(self, name: str, old: Job | None, new: Job | None) -> None:
         job = new or old
         agent = self._agents.get(job.spec.agent) if job is not None else None
         if agent is not None and agent.worker is not None:
-            agent.worker.seen(name, new)
+            agent.worker.observe_job(name, new)
 
-    def _asked(self, name: str, old: Probe | None, new: Probe | None) -> None:
+    def _notify_prober(self, name: str, old: Probe | None, new: Probe | None) -> None:
         probe = new or old
         agent = self._agents.get(probe.spec.agent) if probe is not None else None
         if agent is not None and agent.prober is not None:
-            agent.prober.seen(name, new)
+            agent.prober.observe_probe(name, new)
 
     def _declared(self, name: str, old: Declared | None, new: Declared | None) -> None:
         agent = self._agents.get(name)
         if agent is not None and agent.components is not None:
-            agent.components.seen(new)
+            agent.components.observe_machine(new)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -140,7 +140,7 @@ class Agents:
 class _Agent:
     """The agent of one host: it ends with each boot of the host, and its journal stays.
 
-    software  what its components are made of; None: it has none
+    software                    what its components are made of; None: it has none
     worker, prober, components  None while nothing on the host runs
     """
 
@@ -193,10 +193,10 @@ class _Agent:
         )
         for key, job in self._fed_by.jobs.cache.items():
             if job.spec.agent == name:
-                worker.seen(key, job)
+                worker.observe_job(key, job)
         for key, probe in self._fed_by.questions.cache.items():
             if probe.spec.agent == name:
-                prober.seen(key, probe)
+                prober.observe_probe(key, probe)
         software = self._managed(worker)
         heartbeat = Heartbeat(self._kube, self._machine, name, self._clock, every=self._every)
         async with asyncio.TaskGroup() as tasks:
@@ -216,7 +216,7 @@ class _Agent:
         if self._software is None or declared is None:
             return []
         name, about = self._host.name, machine_host(self._host.boot_id, version())
-        found = self.components = Components(
+        components = self.components = Components(
             self._kube,
             name,
             self._software.ports(),
@@ -230,8 +230,8 @@ class _Agent:
             worker.conflict,
         )
         if (known := declared.get(name)) is not None:
-            found.seen(known)
-        return [HostReporter(self._kube, name, about, self._clock), *found.parts]
+            components.observe_machine(known)
+        return [HostReporter(self._kube, name, about, self._clock), *components.parts]
 
     async def _beat(self, heartbeat: Heartbeat, first: float) -> None:
         await self._clock.sleep(first)

@@ -28,20 +28,20 @@ class PermitView:
 class _Health:
     """How many nodes of one group were healthy, over the last STALE seconds."""
 
-    seen: deque[tuple[float, int]] = field(default_factory=deque)
+    observations: deque[tuple[float, int]] = field(default_factory=deque)
 
     def note(self, at: float, healthy: int) -> None:
-        self.seen.append((at, healthy))
+        self.observations.append((at, healthy))
         self._forget(at)
 
     def _forget(self, at: float) -> None:
         """The newest value older than STALE is kept: it held until the next one."""
-        while len(self.seen) > 1 and self.seen[1][0] <= at - STALE:
-            self.seen.popleft()
+        while len(self.observations) > 1 and self.observations[1][0] <= at - STALE:
+            self.observations.popleft()
 
     def best(self, at: float) -> int:
         self._forget(at)
-        return max((healthy for _, healthy in self.seen), default=0)
+        return max((healthy for _, healthy in self.observations), default=0)
 
 
 class Books:

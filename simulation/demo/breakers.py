@@ -92,7 +92,7 @@ class Scope:
     near_at: float = -math.inf
     """When it last might."""
     calm_since: float | None = None
-    told: State = State.CLOSED
+    reported: State = State.CLOSED
     missing: bool = False
     """It had to be open, and its status did not say so in time."""
 
@@ -165,12 +165,16 @@ class Scope:
     def _turn(self, state: State, at: float) -> None:
         self.state, self.since, self.missing = state, at, False
 
-    def hear(self, at: float, told: State) -> None:
+    def hear(self, at: float, reported: State) -> None:
         """What Kube Defender says. An opening that we did not see coming is followed."""
-        before, self.told = self.told, told
-        if told is State.OPEN and before is not told and self.state is not State.OPEN:
+        before, self.reported = self.reported, reported
+        if reported is State.OPEN and before is not reported and self.state is not State.OPEN:
             self._turn(State.OPEN, at)
-        if told is State.CLOSED and before is not told and self.allowance(at + STALE) >= self.most:
+        if (
+            reported is State.CLOSED
+            and before is not reported
+            and self.allowance(at + STALE) >= self.most
+        ):
             self._turn(State.CLOSED, at)
 
     @property
@@ -216,12 +220,12 @@ class Breakers:
 
     def _most(self, scope: str, labels: Mapping[str, Mapping[str, str]]) -> int:
         """Permits at once that the limits allow there, of the class that they allow most."""
-        found = [
+        limits = [
             budget.at_most
             for budget in budgets(self._policy, labels)
             if budget.name in (CLUSTER, scope) and budget.at_most is not None
         ]
-        return max(found, default=len(labels))
+        return max(limits, default=len(labels))
 
     def _recount(self) -> None:
         """What began in the dark is no new fault of the cluster when the zone is back."""
@@ -233,12 +237,12 @@ class Breakers:
 
     def _out(self) -> frozenset[str]:
         """Nodes of zones that are open, or may be: nobody must count them for the cluster."""
-        found = [
+        members = [
             scope.members
             for scope in self.scopes.values()
             if not scope.common and (scope.state is State.OPEN or scope.near)
         ]
-        return frozenset().union(*found)
+        return frozenset().union(*members)
 
     def dark(self) -> dict[str, frozenset[str]]:
         """The zones, or what else has a label, whose breaker is open, with their nodes."""
@@ -250,7 +254,9 @@ class Breakers:
 
     def disputed(self) -> bool:
         """Whether Kube Defender says otherwise of some breaker than we count."""
-        return any((s.state is State.OPEN) != (s.told is State.OPEN) for s in self.scopes.values())
+        return any(
+            (s.state is State.OPEN) != (s.reported is State.OPEN) for s in self.scopes.values()
+        )
 
     def fault(self, at: float, node: str, faulty: bool) -> bool:
         """Whether that is news."""
@@ -274,23 +280,23 @@ class Breakers:
                     scope.advance(at)
             self._recount()
         for scope in self.scopes.values():
-            missing = scope.state is State.OPEN and scope.told is State.CLOSED
+            missing = scope.state is State.OPEN and scope.reported is State.CLOSED
             if missing and not scope.missing and at > scope.since + STALE + CONFIRM:
                 scope.missing = True
                 self.late.append((scope.since, scope.name))
 
-    def hear(self, at: float, told: Iterable[tuple[str, str]]) -> None:
+    def hear(self, at: float, states: Iterable[tuple[str, str]]) -> None:
         """The status of the policy: state by scope. One that is not named is closed."""
-        named = dict(told)
+        named = dict(states)
         for name, scope in self.scopes.items():
-            before, now = scope.told, State(named.get(name, State.CLOSED.value))
+            before, now = scope.reported, State(named.get(name, State.CLOSED.value))
             if now is not before:
                 self._note(at, scope, now)
                 scope.hear(at, now)
         self._recount()
 
     def _note(self, at: float, scope: Scope, now: State) -> None:
-        if now is State.OPEN and scope.told is State.CLOSED:
+        if now is State.OPEN and scope.reported is State.CLOSED:
             near = scope.state is State.OPEN or scope.near_at >= at - CONFIRM
             self.episodes.append(Episode(scope.name, scope.members, at, near))
         last = next((e for e in reversed(self.episodes) if e.scope == scope.name), None)

@@ -48,12 +48,12 @@ def budgets(
     Fleet limits span clusters and are not judged here.
     """
     small = policy.spec.small_pool.nodes
-    found = []
+    collected = []
     for index, limit in enumerate(policy.spec.limits):
         for name, members in _groups(limit, labels):
             lit = members - _elsewhere(name, dark or {})
-            found.append(_budget(f"{index} {name}", limit, name, lit, small))
-    return found
+            collected.append(_budget(f"{index} {name}", limit, name, lit, small))
+    return collected
 
 
 def _elsewhere(scope: str, dark: Mapping[str, frozenset[str]]) -> frozenset[str]:

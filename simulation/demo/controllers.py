@@ -68,7 +68,7 @@ def controllers(
     fence = AlwaysLeader()
     settings = defender_settings(speed)
     if software:  # a rollout asks for its permits at its own pace
-        settings = replace(settings, look_again=DefenderSettings().look_again / PACE)
+        settings = replace(settings, requeue_after=DefenderSettings().requeue_after / PACE)
     shared = Informers()
     defender = Defender(central, fence, clock, registry, settings, informer=shared)
     dashboard = dashboard_of(defender, central, clock)
@@ -130,7 +130,7 @@ def defender_settings(speed: float) -> DefenderSettings:
     plain = DefenderSettings()
     return DefenderSettings(
         life=max(PERMIT_LIFE, plain.life / speed),
-        look_again=plain.look_again / speed,
+        requeue_after=plain.requeue_after / speed,
         grace=plain.grace / speed,
         round=max(0.5, plain.round / speed),
         pace=plain.pace.faster(speed),

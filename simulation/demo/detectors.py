@@ -95,7 +95,7 @@ class _Report:
 
 
 @dataclass(slots=True)
-class _Told:
+class _DetectorState:
     boot_id: str
     reports: dict[str, _Report] = field(default_factory=dict)
     sending: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -128,44 +128,44 @@ class Detectors:
         self._signalled = signalled
         self._withdrawn = withdrawn
         self._rng = rng
-        self._told: dict[str, _Told] = {}
+        self._states: dict[str, _DetectorState] = {}
         self.heartbeat = min(max(HEARTBEAT, len(hosts) / BUSIEST * speed), LONGEST) / speed
 
     async def start(self, host: Host) -> None:
         """Post every condition as False, then look and report for ever."""
         now = self._time_on(host)
         reports = {check.type: _Report(False, now) for check in CHECKS}
-        self._told[host.name] = _Told(host.boot_id, reports)
+        self._states[host.name] = _DetectorState(host.boot_id, reports)
         await self._post(host, list(CHECKS))
         first = self._rng.uniform(0, self.heartbeat)
         self._routine.every(self.heartbeat, lambda: self.beat(host), first=first)
 
-    def look(self, host: Host) -> None:
+    def schedule_checks(self, host: Host) -> None:
         """Something about `host` changed: each check that will see it runs at its next time."""
-        told = self._told.get(host.name)
-        if told is None or not host.answers:
+        state = self._states.get(host.name)
+        if state is None or not host.answers:
             return
-        if told.boot_id != host.boot_id:
+        if state.boot_id != host.boot_id:
             self._agenda.soon(2.0 / self._speed, lambda: self._restart(host))
             return
         for check in CHECKS:
-            if check.wrong(host) != told.reports[check.type].wrong:
+            if check.wrong(host) != state.reports[check.type].wrong:
                 delay = self._rng.uniform(0, check.every) / self._speed
                 self._agenda.soon(delay, partial(self._check, host, check))
 
     async def _check(self, host: Host, check: Check) -> None:
         if not host.answers:
             return
-        told = self._told[host.name]
+        state = self._states[host.name]
         wrong, latched = check.wrong(host), check.type in LATCHED
-        report = told.reports[check.type]
+        report = state.reports[check.type]
         if wrong == report.wrong or (latched and not wrong):
             return
-        told.reports[check.type] = _Report(wrong, self._time_on(host))
+        state.reports[check.type] = _Report(wrong, self._time_on(host))
         try:
             await self._post(host, [check])
         except KubeError:
-            told.reports[check.type] = report  # nobody has heard it: the agenda looks again
+            state.reports[check.type] = report  # nobody has heard it: the agenda looks again
             raise
         (self._signalled if wrong else self._withdrawn)(host.name)
         reason, message = check.faulty if wrong else check.healthy
@@ -176,19 +176,19 @@ class Detectors:
         await self.event(host, check.source, reason, text, "Warning" if wrong else "Normal")
 
     async def _restart(self, host: Host) -> None:
-        told = self._told[host.name]
-        if told.boot_id == host.boot_id or not host.answers:
+        state = self._states[host.name]
+        if state.boot_id == host.boot_id or not host.answers:
             return
-        told.boot_id = host.boot_id
+        state.boot_id = host.boot_id
         now = self._time_on(host)
-        told.reports = {check.type: _Report(False, now) for check in CHECKS}
+        state.reports = {check.type: _Report(False, now) for check in CHECKS}
         await self._post(host, list(CHECKS))
         self._withdrawn(host.name)
-        self.look(host)
+        self.schedule_checks(host)
 
     async def beat(self, host: Host) -> None:
         """Post all conditions as they were reported last."""
-        if not host.answers or self._told[host.name].boot_id != host.boot_id:
+        if not host.answers or self._states[host.name].boot_id != host.boot_id:
             return
         await self._post(host, list(CHECKS))
 
@@ -196,17 +196,19 @@ class Detectors:
         return self._clock.now() + host.clock_ahead
 
     async def _post(self, host: Host, checks: list[Check]) -> None:
-        told = self._told[host.name]
+        state = self._states[host.name]
         # A detector sends one report after the other: an older one never overtakes a newer.
-        async with told.sending:
+        async with state.sending:
             now = self._time_on(host)
             conditions = []
             for check in checks:
-                report = told.reports[check.type]
+                report = state.reports[check.type]
                 reason, message = check.faulty if report.wrong else check.healthy
                 status = "True" if report.wrong else "False"
                 conditions.append(
-                    condition(check.type, status, reason, message, heard=now, since=report.since)
+                    condition(
+                        check.type, status, reason, message, heartbeat_at=now, since=report.since
+                    )
                 )
             body = {"status": {"conditions": conditions}}
             await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)

@@ -25,7 +25,7 @@ class Kind(StrEnum):
     STORM = "ZoneStorm"
     """Of many nodes of a zone: the runtime lost something outside of the hosts, no restart helps
     until that has passed. On some nodes it is well again then."""
-    STORM_LEFT = "ZoneStormLeft"
+    STORM_REMNANT = "ZoneStormLeft"
     """The same on the other nodes: once it has passed, they need a restart."""
     FLAP = "Flapping"
     EVENT = "SingleEvent"
@@ -43,7 +43,7 @@ class Kind(StrEnum):
     @property
     def outside(self) -> bool:
         """Whether the cause is not on the host."""
-        return self in (Kind.STORM, Kind.STORM_LEFT)
+        return self in (Kind.STORM, Kind.STORM_REMNANT)
 
 
 @dataclass(frozen=True, slots=True)

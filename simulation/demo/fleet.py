@@ -102,13 +102,13 @@ def conditions(now: datetime, since: datetime) -> list[dict[str, str]]:
         ("Ready", "True", "KubeletReady", "posting ready status"),
     )
     return [
-        condition(type_, status, reason, f"kubelet has {message}", heard=now, since=since)
+        condition(type_, status, reason, f"kubelet has {message}", heartbeat_at=now, since=since)
         for type_, status, reason, message in healthy
     ]
 
 
 def condition(
-    type_: str, status: str, reason: str, message: str, *, heard: datetime, since: datetime
+    type_: str, status: str, reason: str, message: str, *, heartbeat_at: datetime, since: datetime
 ) -> dict[str, str]:
     """One Node condition; its times have whole seconds, as metav1.Time has."""
     return {
@@ -116,7 +116,7 @@ def condition(
         "status": status,
         "reason": reason,
         "message": message,
-        "lastHeartbeatTime": whole_seconds(heard),
+        "lastHeartbeatTime": whole_seconds(heartbeat_at),
         "lastTransitionTime": whole_seconds(since),
     }
 

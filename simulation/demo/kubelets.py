@@ -71,7 +71,7 @@ class Kubelets:
         self._ready: dict[str, tuple[bool, str]] = {}
         self._writing: dict[str, asyncio.Lock] = {}
         """One status of a node is written after the other: an older one never overtakes a newer."""
-        self._heard_since: dict[str, datetime] = {}
+        self._known_since: dict[str, datetime] = {}
         """Since when the node controller has not called the conditions of a node Unknown."""
         pods.add_handler(self._pod_changed)
 
@@ -81,7 +81,7 @@ class Kubelets:
         self._writing[host.name] = asyncio.Lock()
         self._renewed[host.name] = self._clock.monotonic()
         self._ready[host.name] = (True, format_time(now))
-        self._heard_since[host.name] = now
+        self._known_since[host.name] = now
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -98,7 +98,7 @@ class Kubelets:
         first = self._rng.uniform(0, self.status_every)
         self._routine.every(self.status_every, lambda: self.report(host), first=first)
 
-    def look(self, host: Host) -> None:
+    def schedule_report(self, host: Host) -> None:
         """The host changed: a kubelet that runs tells at once when its readiness changed."""
         ready = CONTAINERD not in host.ill
         known, _ = self._ready.get(host.name, (True, ""))
@@ -149,18 +149,18 @@ class Kubelets:
             since = format_time(now)
             self._ready[host.name] = (ready, since)
         if host.name in self._unknown:
-            self._heard_since[host.name] = now
+            self._known_since[host.name] = now
             self._unknown.discard(host.name)
-        told: list[dict[str, str]] = conditions(now, self._heard_since[host.name])
-        told[-1]["lastTransitionTime"] = since
+        current: list[dict[str, str]] = conditions(now, self._known_since[host.name])
+        current[-1]["lastTransitionTime"] = since
         if not ready:
-            told[-1] |= {
+            current[-1] |= {
                 "status": "False",
                 "reason": "KubeletNotReady",
                 "message": "container runtime is down",
             }
         body = {
-            "status": {"conditions": told, "nodeInfo": node_info(host.place, host.boot_id)},
+            "status": {"conditions": current, "nodeInfo": node_info(host.place, host.boot_id)},
         }
         await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
 
@@ -175,7 +175,7 @@ class Kubelets:
     async def _give_up(self, host: Host) -> None:
         now = self._clock.now()
         self._ready[host.name] = (False, format_time(now))
-        told = [
+        unknown = [
             {
                 "type": known["type"],
                 "status": "Unknown",
@@ -185,7 +185,7 @@ class Kubelets:
             }
             for known in conditions(now, now)
         ]
-        body = {"status": {"conditions": told}}
+        body = {"status": {"conditions": unknown}}
         await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
 
     def _pod_changed(self, key: str, old: Pod | None, new: Pod | None) -> None:
@@ -254,10 +254,10 @@ async def all_at_once(width: int, todo: list[Any]) -> None:
     """Await all of `todo`, at most `width` of them at a time."""
     room = asyncio.Semaphore(width)
 
-    async def one(thing: Any) -> None:
+    async def await_item(awaitable: Any) -> None:
         async with room:
-            await thing
+            await awaitable
 
     async with asyncio.TaskGroup() as tasks:
-        for thing in todo:
-            tasks.create_task(one(thing))
+        for item in todo:
+            tasks.create_task(await_item(item))

@@ -73,11 +73,11 @@ class Ledger:
     def faulty(self, node: str, at: float) -> bool:
         """Whether something was really wrong on `node` at `at`, or had been until just before."""
         return any(
-            f.kind.real and f.began <= at and at <= self._over(f)
+            f.kind.real and f.began <= at and at <= self._compute_end(f)
             for f in self._by_node.get(node, ())
         )
 
-    def _over(self, fault: Fault) -> float:
+    def _compute_end(self, fault: Fault) -> float:
         """Until when an act on the fault's node is no false one."""
         if fault.ended is None or (fault.signalled is not None and fault.withdrawn is None):
             return math.inf
@@ -115,7 +115,7 @@ class Ledger:
                 fault.healed = at
 
     def _recent(self, fault: Fault, at: float) -> bool:
-        return at <= self._over(fault)
+        return at <= self._compute_end(fault)
 
     @property
     def healed(self) -> list[Fault]:

@@ -76,12 +76,12 @@ class Machine:
         host = self._host
         match name:
             case "host":
-                told: dict[str, Value] = {"agent": "alive", "platform": "vm"}
-                told["kubelet_state"] = "hung" if KUBELET in host.ill else "running"
-                told["runtime_state"] = "hung" if CONTAINERD in host.ill else "ok"
-                told["time_unit"] = "failed" if CHRONY in host.ill else "active"
-                told["d_state_process"] = Mark.KERNEL_DEADLOCK in host.marks
-                return told
+                fields: dict[str, Value] = {"agent": "alive", "platform": "vm"}
+                fields["kubelet_state"] = "hung" if KUBELET in host.ill else "running"
+                fields["runtime_state"] = "hung" if CONTAINERD in host.ill else "ok"
+                fields["time_unit"] = "failed" if CHRONY in host.ill else "active"
+                fields["d_state_process"] = Mark.KERNEL_DEADLOCK in host.marks
+                return fields
             case "clock":
                 return {"synchronized": CHRONY not in host.ill}
             case "disk":

@@ -97,18 +97,18 @@ def demo(options: Options) -> None:
     logs.setup("warning" if options.json or not sys.stdout.isatty() else "error")
     running = Demo(options)
     asyncio.run(running.run())
-    if running.found is None:
+    if running.result is None:
         raise SystemExit(INTERRUPTED)
-    tell(running.found)
+    tell(running.result)
 
 
-def tell(found: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(found) + "\n")
+def tell(result: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(result) + "\n")
     sys.stdout.flush()
 
 
 class Demo:
-    """found  the summary, once the demo has run; it is taken when the end comes, before any part
+    """result  the summary, once the demo has run; it is taken when the end comes, before any part
     stops, so that stopping cannot change it
     """
 
@@ -120,7 +120,7 @@ class Demo:
         # The registry refuses the others, and says so once for each.
         ours = (rule for rule in library() if not unable(rule.spec))
         self.rules = [scaled(rule, options.speed) for rule in ours]
-        self.found: dict[str, Any] | None = None
+        self.result: dict[str, Any] | None = None
         self._folder: Path | None = None
         self._world: World | None = None
         self._began = 0.0
@@ -131,27 +131,27 @@ class Demo:
         with _signals(stop):
             async with asyncio.TaskGroup() as tasks:
                 work = tasks.create_task(self._work())
-                told = tasks.create_task(stop.wait())
-                await asyncio.wait({work, told}, return_when=asyncio.FIRST_COMPLETED)
-                told.cancel()
+                stopping = tasks.create_task(stop.wait())
+                await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                stopping.cancel()
                 if not work.done():
                     self._end()
                     work.cancel()
 
     def _end(self) -> None:
         """Sum up, and see to it that the process ends, whatever a part still does."""
-        if self._world is None or self.found is not None:
+        if self._world is None or self.result is not None:
             return
         o, world = self.options, self._world
         now = self.clock.monotonic()
         world.watching.apply(now)
         run = Run(o.scenario.name, o.nodes, o.seed, o.speed, now - self._began, world.behind)
         watching = world.watching
-        self.found = summary(
+        self.result = summary(
             run, world.ledger, world.observer, watching.phases, watching.relists, now
         )
         if world.rollout is not None:
-            self.found["rollout"] = world.rollout.summary()
+            self.result["rollout"] = world.rollout.summary()
         timer = threading.Timer(LEAVE, self._leave)
         timer.daemon = True
         timer.start()
@@ -160,8 +160,8 @@ class Demo:
         """Some part, or a busy loop, did not end in time. The engine's child ends with us."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        if self.found is not None:
-            tell(self.found)
+        if self.result is not None:
+            tell(self.result)
         os._exit(0)
 
     async def _work(self) -> None:
@@ -250,14 +250,14 @@ class Clients:
 def _signals(stop: asyncio.Event) -> Iterator[None]:
     """The first signal asks for the end, the second one takes it."""
 
-    def told(number: signal.Signals) -> None:
+    def handle_signal(number: signal.Signals) -> None:
         if stop.is_set():
             os._exit(128 + number)
         stop.set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told, number)
+        loop.add_signal_handler(number, handle_signal, number)
     try:
         yield
     finally:

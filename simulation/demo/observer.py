@@ -81,7 +81,7 @@ class Observer:
         self._dark: dict[str, frozenset[str]] = {}
         self._dark_since = -1e9
         self._requests: set[tuple[str, str, str]] = set()
-        self._asked: Counter[tuple[str, str]] = Counter()
+        self._requested: Counter[tuple[str, str]] = Counter()
         self._done: Counter[tuple[str, str]] = Counter()
         self._unasked: dict[tuple[str, str], float] = {}
         self._evicted: set[str] = set()
@@ -127,7 +127,7 @@ class Observer:
             (at_work.add if now and now.open and now.acts else at_work.discard)(name)
             self._fault(at, shown.node)
 
-    def told(self, at: float, breakers: Sequence[tuple[str, str]]) -> None:
+    def record_breakers(self, at: float, breakers: Sequence[tuple[str, str]]) -> None:
         """What the policy's status says of its breakers: state by scope."""
         self.breakers.hear(at, breakers)
         self._lights(at)
@@ -162,7 +162,7 @@ class Observer:
         if (job, request, what) in self._requests:
             return
         self._requests.add((job, request, what))
-        self._asked[node, what] += 1
+        self._requested[node, what] += 1
         self._act(at, node, f"asked for {what}")
 
     # What a host knows.
@@ -176,25 +176,25 @@ class Observer:
         """Judge what had to wait for other watches. Call it again and again."""
         self._advance(at)
         waiting, self._uncovered = self._uncovered, []
-        for found in waiting:
+        for violation in waiting:
             if (
-                self._open(found.node)
-                or self._last_permit.get(found.node, -1e9) >= found.at - COVERED
+                self._open(violation.node)
+                or self._last_permit.get(violation.node, -1e9) >= violation.at - COVERED
             ):
                 continue
-            if at < found.at + COVERED:
-                self._uncovered.append(found)
+            if at < violation.at + COVERED:
+                self._uncovered.append(violation)
             else:
-                self.limit_violations.append(found)
+                self.limit_violations.append(violation)
         for key, done_at in list(self._unasked.items()):
             if at < done_at + COVERED:
                 continue
             del self._unasked[key]
-            if self._done[key] > self._asked[key]:
+            if self._done[key] > self._requested[key]:
                 node, what = key
-                why = f"{what} done {self._done[key]} times, asked {self._asked[key]} times"
+                why = f"{what} done {self._done[key]} times, asked {self._requested[key]} times"
                 self.false_actions.append(Finding(done_at, node, why))
-                self._asked[key] = self._done[key]
+                self._requested[key] = self._done[key]
 
     # Judging.
 
@@ -217,10 +217,12 @@ class Observer:
         if why:
             self.limit_violations.append(Finding(at, now.node, why))
         both = [books.judge(at, now, reserved=reserved) for books in (self._all, self._lit)]
-        found = both[1] if self._dark else both[0]
+        exceeded = both[1] if self._dark else both[0]
         if at < self._dark_since + SETTLED or self.breakers.disputed():
-            found = {key: why for key, why in found.items() if all(key in each for each in both)}
-        self.limit_violations += [Finding(at, now.node, why) for why in found.values()]
+            exceeded = {
+                key: why for key, why in exceeded.items() if all(key in each for each in both)
+            }
+        self.limit_violations += [Finding(at, now.node, why) for why in exceeded.values()]
 
     def _advance(self, at: float) -> None:
         self.breakers.advance(at)

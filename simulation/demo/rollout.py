@@ -45,7 +45,7 @@ CAREFUL: Mapping[str, Any] = {
     "maxAttempts": 1,
     "autoPause": {"maxFailures": 1},
 }
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 PACE = 30.0
 """What its own durations are divided by, whatever the speed of the fleet, which is lower: a fleet
 in a hurry falls ill on a busy machine, when heartbeats come late, and then rightly gets no permits.
@@ -172,7 +172,7 @@ class Rollout:
         self._machines.add_handler(self._machine_changed)
         self._touched: set[str] = set()
         self._begun = self._bad = False
-        self.told = ""
+        self.last_message = ""
         """How far it is, for people."""
         self._most_down = 0
 
@@ -195,7 +195,7 @@ class Rollout:
 
     async def run(self) -> None:
         while True:
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(POLL_SECONDS)
             wanted = self._sets.get(CONTAINERD)
             if wanted is None:
                 continue
@@ -252,15 +252,15 @@ class Rollout:
 
     def _tell(self, wanted: MachineComponentSet) -> None:
         batch, phase = wanted.status.batch, wanted.status.phase
-        said = f"{CONTAINERD}: {phase}"
+        message = f"{CONTAINERD}: {phase}"
         if self._begun and batch is not None and batch.index:
-            said += f", batch {batch.index} of {batch.size}"
+            message += f", batch {batch.index} of {batch.size}"
         paused = next((c for c in wanted.status.conditions if c.type == PAUSED), None)
         if paused is not None and paused.status == "True":
-            said += f" ({paused.reason}: {paused.message})"
-        if said != self.told:
-            self.told = said
-            self._news(said)
+            message += f" ({paused.reason}: {paused.message})"
+        if message != self.last_message:
+            self.last_message = message
+            self._news(message)
 
     # -- what became of it ----------------------------------------------------------------------
 
@@ -276,8 +276,8 @@ class Rollout:
         status = None if wanted is None else wanted.status
         states = [
             (component.state, component.version)
-            for one in self._machines.cache.values()
-            for component in one.status.components
+            for member in self._machines.cache.values()
+            for component in member.status.components
             if component.name == CONTAINERD
         ]
         phase = None if status is None else status.phase

@@ -1,7 +1,7 @@
 """The demo's scenarios: plans of faults by name, the same for the same seed, fleet and speed.
 
-    mixed  faults of every sort one at a time, noise between them, now and then a storm
-    storm  a zone fails, most of it at once, while single faults elsewhere go on
+    mixed    faults of every sort one at a time, noise between them, now and then a storm
+    storm    a zone fails, most of it at once, while single faults elsewhere go on
     rollout  a component is upgraded in batches, and the third goes bad
 
 Times are seconds of the demo, of which each stands for `speed` seconds of a real fleet. Single
@@ -39,7 +39,7 @@ OPENING = (
 """The first faults of a mixed run: a visitor sees each sort within ten seconds."""
 OF_ITS_OWN = 30.0
 """Seconds of a real fleet after a storm's begin."""
-LEFT = 0.1
+REMNANT_SHARE = 0.1
 """Of the nodes that a storm hit: those that stay ill when it has passed."""
 
 
@@ -69,8 +69,8 @@ FLAP = 6.0
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """about  one line for people
-    nodes  and `speed` that show it within a minute on a busy machine
-    sorts  weights of single faults, after `opening`
+    nodes    and `speed` that show it within a minute on a busy machine
+    sorts    weights of single faults, after `opening`
     rollout  whether its nodes are Machines, whose software is upgraded
     """
 
@@ -118,9 +118,12 @@ class Scenario:
             zone = ZONES[(seed + number) % len(ZONES)]
             there = [p.name for p in workers if p.zone == zone]
             hit = rng.sample(there, k=max(1, round(len(there) * pace.share)))
-            left = max(1, round(len(hit) * LEFT))
+            remaining = max(1, round(len(hit) * REMNANT_SHARE))
             at = (pace.storm + number * pace.storms) / speed
-            for kind, nodes in ((Kind.STORM, hit[left:]), (Kind.STORM_LEFT, hit[:left])):
+            for kind, nodes in (
+                (Kind.STORM, hit[remaining:]),
+                (Kind.STORM_REMNANT, hit[:remaining]),
+            ):
                 if nodes:
                     lasts, spread = pace.lasts / speed, pace.spread / speed
                     yield Planned(at, kind, tuple(sorted(nodes)), lasts, spread)
@@ -129,13 +132,13 @@ class Scenario:
             number += 1
 
 
-def _merged(one: Plan, other: Plan) -> Plan:
+def _merged(base: Plan, other: Plan) -> Plan:
     """Both without end, by time."""
-    first, second = next(one), next(other)
+    first, second = next(base), next(other)
     while True:
         if first.at <= second.at:
             yield first
-            first = next(one)
+            first = next(base)
         else:
             yield second
             second = next(other)

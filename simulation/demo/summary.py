@@ -119,11 +119,11 @@ def booted(faults: Iterable[Fault]) -> Mapping[str, int]:
     return dict(sorted(Counter(ended).items()))
 
 
-def findings(name: str, found: list[Finding]) -> dict[str, list[str]]:
+def findings(name: str, entries: list[Finding]) -> dict[str, list[str]]:
     """Absent when there are none."""
-    if not found:
+    if not entries:
         return {}
-    return {name: [f"{f.at:.2f} {f.node}: {f.what}" for f in found[:SHOWN]]}
+    return {name: [f"{f.at:.2f} {f.node}: {f.what}" for f in entries[:SHOWN]]}
 
 
 def spread(values: Iterable[float]) -> dict[str, float | None]:

@@ -125,7 +125,7 @@ class Terminal:
             f"{seconds:.0f} s: {faults} faults, {len(world.ledger.healed)} healed;"
             f" jobs: {jobs or 'none'}; false actions {len(world.observer.false_actions)},"
             f" limit violations {len(world.observer.limit_violations)}"
-            + (f"; {world.rollout.told}" if world.rollout is not None else "")
+            + (f"; {world.rollout.last_message}" if world.rollout is not None else "")
             + (f"; breakers: {breakers}" if breakers else "")
             + (f"; {world.behind:.1f} s behind: busy machine" if world.behind > BEHIND else "")
         )

@@ -22,7 +22,7 @@ UNITS: dict[Kind, str] = {
     Kind.RUNTIME_HUNG: CONTAINERD,
     Kind.RUNTIME_SHIMS: CONTAINERD,
     Kind.STORM: CONTAINERD,
-    Kind.STORM_LEFT: CONTAINERD,
+    Kind.STORM_REMNANT: CONTAINERD,
     Kind.CLOCK: CHRONY,
     Kind.CLOCK_PROVEN: CHRONY,
     Kind.FLAP: KUBELET,
@@ -117,7 +117,7 @@ class Trouble:
         self._ledger.signalled(host.name, self._clock.monotonic())
 
     async def _passes(self, host: Host, kind: Kind) -> None:
-        if kind is Kind.STORM_LEFT:
+        if kind is Kind.STORM_REMNANT:
             host.relent(UNITS[kind])
             return
         self._ledger.end(host.name, [kind], self._clock.monotonic(), EndedBy.ITSELF)
@@ -136,7 +136,7 @@ class Trouble:
 
     # The people.
 
-    def handed_over(self, node: str) -> None:
+    def call_person(self, node: str) -> None:
         """A job says that it needs a person. Called again and again."""
         host = self._hosts.get(node)
         if host is None or host.well or node in self._booting:

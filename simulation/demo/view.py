@@ -78,10 +78,10 @@ def _head(screen: Screen) -> RenderableType:
         _zero(len(screen.observer.limit_violations)),
         "  ",
     )
-    for state, words in LEGEND:
+    for state, label in LEGEND:
         cell, style = CELLS[state]
         counts.append(f"{cell} ", style)
-        counts.append(f"{words} ", "bright_black")
+        counts.append(f"{label} ", "bright_black")
     return Group(Text(screen.title, style="bold", no_wrap=True), counts)
 
 
@@ -123,8 +123,8 @@ def _zones(screen: Screen) -> RenderableType:
 
 def _breaker(screen: Screen, zone: str) -> Mapping[str, str]:
     """What the policy's status says of the zone's breaker; empty if it is closed."""
-    said = (b for b in screen.policy.get("breaker") or () if b["scope"].endswith(f"={zone}"))
-    return next(said, {})
+    breakers = (b for b in screen.policy.get("breaker") or () if b["scope"].endswith(f"={zone}"))
+    return next(breakers, {})
 
 
 def _state(screen: Screen, name: str, busy: set[str]) -> str:
@@ -152,8 +152,8 @@ def _jobs(screen: Screen) -> RenderableType:
     for job in shown:
         table.add_row(*_row(job))
     counts = Counter(_phase(j) for j in jobs)
-    told = "  ".join(f"{phase} {count}" for phase, count in sorted(counts.items()))
-    return Panel(table, title=f"jobs: {told or 'none yet'}", title_align="left", padding=(0, 0))
+    totals = "  ".join(f"{phase} {count}" for phase, count in sorted(counts.items()))
+    return Panel(table, title=f"jobs: {totals or 'none yet'}", title_align="left", padding=(0, 0))
 
 
 PHASES = {

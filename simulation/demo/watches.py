@@ -54,13 +54,13 @@ class Watching:
         observer: Observer,
         ledger: Ledger,
         clock: Clock,
-        told: Callable[[str, str, str], None],
+        on_job: Callable[[str, str, str], None],
     ) -> None:
         self.kube = kube
         self._observer = observer
         self._ledger = ledger
         self.clock = clock
-        self._told = told
+        self._on_job = on_job
         self._heap: list[tuple[int, int, Change]] = []
         self._number = itertools.count()
         self._phases: dict[str, str] = {}
@@ -89,7 +89,7 @@ class Watching:
     def apply(self, until: float) -> None:
         """Hand on what came before `until`, in the server's order."""
         while self._heap and self._heap[0][2].at <= until:
-            self._one(heapq.heappop(self._heap)[2])
+            self._apply_change(heapq.heappop(self._heap)[2])
         self._observer.settle(until)
 
     def host_acted(self, node: str, what: str) -> None:
@@ -102,7 +102,7 @@ class Watching:
             self._observer.listed(at, views)
             return
         for obj in objects:
-            self._one(Change(at, what, obj["metadata"]["name"], obj))
+            self._apply_change(Change(at, what, obj["metadata"]["name"], obj))
 
     def changed(self, what: str, gone: bool, obj: Object) -> None:
         meta = obj["metadata"]
@@ -111,7 +111,7 @@ class Watching:
         change = Change(self.clock.monotonic(), what, name, None if gone else obj)
         heapq.heappush(self._heap, (version, next(self._number), change))
 
-    def _one(self, change: Change) -> None:
+    def _apply_change(self, change: Change) -> None:
         match change.what:
             case "node":
                 now = node_view(change.obj) if change.obj is not None else None
@@ -125,7 +125,7 @@ class Watching:
                 self._job(change)
             case "policy" if change.obj is not None:
                 self.policy_status = change.obj.get("status") or {}
-                self._observer.told(change.at, self.breakers)
+                self._observer.record_breakers(change.at, self.breakers)
 
     def _pod(self, change: Change) -> None:
         """Nothing in the simulation deletes a pod that nobody told to go before: it was evicted."""
@@ -155,8 +155,10 @@ class Watching:
             if step.get("by") in ("Agent", "Provider") and step.get("askedAt"):
                 # By UID: after a restore of etcd another job may have the name of one that is lost.
                 uid = job["metadata"].get("uid") or change.name
-                self._observer.request(change.at, uid, node, step["requestID"], asked(spec, step))
-        self._told(node, phase, (status.get("hold") or {}).get("reason") or "")
+                self._observer.request(
+                    change.at, uid, node, step["requestID"], describe_request(spec, step)
+                )
+        self._on_job(node, phase, (status.get("hold") or {}).get("reason") or "")
 
     @property
     def breakers(self) -> list[tuple[str, str]]:
@@ -288,15 +290,15 @@ BEHIND = {
 """What stands behind steps that an agent takes without being named."""
 
 
-def asked(spec: Object, step: Object) -> str:
+def describe_request(spec: Object, step: Object) -> str:
     """What a step asks for, as the host will log it: `RestartUnit kubelet.service`, `power off`."""
     if step["by"] == "Provider":
         return f"power {(step.get('output') or {}).get('asked', '?')}"
     rung, index = spec["ladder"][step["rung"]], step["index"]
     if index >= FIRST_CHECK:
         return f"RunCheck {index - FIRST_CHECK}"
-    one = rung["steps"][index]
-    if "agent" not in one:
+    ladder_step = rung["steps"][index]
+    if "agent" not in ladder_step:
         return BEHIND.get(step["name"], "?")
-    act = one["agent"]
+    act = ladder_step["agent"]
     return f"{act.get('action', '?')} {act.get('unit', '')}".strip()

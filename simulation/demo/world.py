@@ -112,7 +112,7 @@ class World:
             speed,
             self._rng,
         )
-        self.watching = Watching(eyes, self.observer, self.ledger, clock, self._job_told)
+        self.watching = Watching(eyes, self.observer, self.ledger, clock, self._handle_job)
         self.software = {
             place.name: SimulatedComponents()
             for place in self.places
@@ -174,8 +174,8 @@ class World:
         return max(self.agenda.behind, self.routine.behind)
 
     def _host_changed(self, host: Host) -> None:
-        self.detectors.look(host)
-        self.kubelets.look(host)
+        self.detectors.schedule_checks(host)
+        self.kubelets.schedule_report(host)
 
     def _host_acted(self, act: HostAct) -> None:
         what = f"{act.verb} {act.unit}".strip()
@@ -188,9 +188,9 @@ class World:
     def _withdrawn(self, node: str) -> None:
         self.ledger.withdrawn(node, self._clock.monotonic())
 
-    def _job_told(self, node: str, phase: str, hold: str) -> None:
+    def _handle_job(self, node: str, phase: str, hold: str) -> None:
         if phase == "NeedsHuman":
-            self.trouble.handed_over(node)
+            self.trouble.call_person(node)
         if hold == "PDBBlocked" and not self._blocked:
             self._blocked = True
             self.trouble.blocked()

@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from agent.components.ports import (
     Artefact,
     ComponentPorts,
-    FileFound,
-    PackageFound,
+    FileSnapshot,
+    PackageSnapshot,
     PackageWanted,
-    TreeFound,
-    UnitFound,
+    TreeSnapshot,
+    UnitSnapshot,
 )
 from agent.host import HostError, NoSuchUnit
 from agent.host.ports import CommandResult
@@ -35,7 +35,7 @@ class SimulatedPackages:
     needs      packages that come along with one, by its name and version
     """
 
-    packages: dict[str, PackageFound] = field(default_factory=dict)
+    packages: dict[str, PackageSnapshot] = field(default_factory=dict)
     missing: set[tuple[str, str]] = field(default_factory=set)
     staged: set[tuple[str, str]] = field(default_factory=set)
     cut_short: int = 0
@@ -47,29 +47,29 @@ class SimulatedPackages:
     started: Callable[[str], None] = lambda unit: None
     removed: Callable[[str], None] = lambda unit: None
 
-    async def found(self, names: Sequence[str]) -> Mapping[str, PackageFound]:
-        return {name: self.packages.get(name, PackageFound()) for name in names}
+    async def read_packages(self, names: Sequence[str]) -> Mapping[str, PackageSnapshot]:
+        return {name: self.packages.get(name, PackageSnapshot()) for name in names}
 
     async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
-        for one in wanted:
-            if (one.name, one.version) in self.missing:
-                raise HostError(f"package {one.name} has no version {one.version} here")
-            self.staged.add((one.name, one.version))
+        for package in wanted:
+            if (package.name, package.version) in self.missing:
+                raise HostError(f"package {package.name} has no version {package.version} here")
+            self.staged.add((package.name, package.version))
 
     async def install(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
         self._unlocked(lock_wait)
         await self.stage(wanted, lock_wait)
         self.installs += 1
         broken, self.cut_short = self.cut_short > 0, max(0, self.cut_short - 1)
-        for one in wanted:
-            for name in self.needs.get((one.name, one.version), ()):
+        for package in wanted:
+            for name in self.needs.get((package.name, package.version), ()):
                 if name not in self.packages:
-                    self.packages[name] = PackageFound("1")
+                    self.packages[name] = PackageSnapshot("1")
                     self.unasked.add(name)
-            self.unasked.discard(one.name)
-            held = self.packages.get(one.name, PackageFound()).held
-            self.packages[one.name] = PackageFound(one.version, held, broken)
-            for unit in () if broken else self.brings.get(one.name, ()):
+            self.unasked.discard(package.name)
+            pinned = self.packages.get(package.name, PackageSnapshot()).held
+            self.packages[package.name] = PackageSnapshot(package.version, pinned, broken)
+            for unit in () if broken else self.brings.get(package.name, ()):
                 self.started(unit)
         if broken:
             raise HostError("the package manager was ended by signal 9")
@@ -88,7 +88,7 @@ class SimulatedPackages:
             self.packages[name] = replace(self.packages[name], held=on)
 
     async def along(self, wanted: Sequence[PackageWanted]) -> Sequence[str]:
-        needed = [self.needs.get((one.name, one.version), ()) for one in wanted]
+        needed = [self.needs.get((package.name, package.version), ()) for package in wanted]
         coming = [name for names in needed for name in names]
         return [name for name in coming if name not in self.packages]
 
@@ -99,8 +99,8 @@ class SimulatedPackages:
         self.unasked |= set(names)
 
     async def remove_unneeded(self, names: Sequence[str], lock_wait: float) -> None:
-        there = [(name, found.version) for name, found in self.packages.items()]
-        needed = {name for one in there for name in self.needs.get(one, ())}
+        there = [(name, state.version) for name, state in self.packages.items()]
+        needed = {name for package in there for name in self.needs.get(package, ())}
         unneeded = [name for name in names if name in self.unasked and name not in needed]
         await self.remove(unneeded, lock_wait, purge=True)
 
@@ -123,8 +123,8 @@ class SimulatedTrees:
             raise HostError(f"{artefact.source}: 404 Not Found")
         self.staged.add(artefact.digest)
 
-    async def found(self, dest: str) -> TreeFound:
-        return TreeFound(self.trees.get(dest, ""), self.changed.get(dest, ()))
+    async def read_tree(self, dest: str) -> TreeSnapshot:
+        return TreeSnapshot(self.trees.get(dest, ""), self.changed.get(dest, ()))
 
     async def install(self, artefact: Artefact) -> None:
         if artefact.digest not in self.staged:
@@ -141,12 +141,12 @@ class SimulatedTrees:
 class SimulatedFiles:
     """full  the disk takes no write; seen  told of each path that is written or removed"""
 
-    files: dict[str, FileFound] = field(default_factory=dict)
+    files: dict[str, FileSnapshot] = field(default_factory=dict)
     full: bool = False
     writes: int = 0
-    seen: Callable[[str], None] = lambda path: None
+    on_change: Callable[[str], None] = lambda path: None
 
-    async def read(self, path: str) -> FileFound | None:
+    async def read(self, path: str) -> FileSnapshot | None:
         return self.files.get(path)
 
     async def write(self, path: str, content: bytes, mode: str, owner: str) -> None:
@@ -157,7 +157,7 @@ class SimulatedFiles:
 
     async def remove(self, path: str) -> None:
         if self.files.pop(path, None) is not None:
-            self.seen(path)
+            self.on_change(path)
 
     async def missing_folders(self, path: str) -> Sequence[str]:
         """There are only files here."""
@@ -168,8 +168,8 @@ class SimulatedFiles:
 
     def edit(self, path: str, content: bytes, mode: str = "0644", owner: str = "root:root") -> None:
         """As somebody on the host would."""
-        self.files[path] = FileFound(content, mode, owner)
-        self.seen(path)
+        self.files[path] = FileSnapshot(content, mode, owner)
+        self.on_change(path)
 
 
 @dataclass
@@ -180,17 +180,17 @@ class SimulatedUnits:
     """
 
     files: SimulatedFiles
-    units: dict[str, UnitFound] = field(default_factory=dict)
+    units: dict[str, UnitSnapshot] = field(default_factory=dict)
     healthy: Callable[[str], bool] = lambda unit: True
     starts: dict[str, int] = field(default_factory=dict)
     reloads: dict[str, int] = field(default_factory=dict)
     rereads: int = 0
 
-    async def found(self, name: str) -> UnitFound:
+    async def read_unit(self, name: str) -> UnitSnapshot:
         if name in self.units:
             return self.units[name]
         written = any(f"{folder}/{name}" in self.files.files for folder in UNIT_FOLDERS)
-        return UnitFound(written, "disabled" if written else "")
+        return UnitSnapshot(written, "disabled" if written else "")
 
     async def set_enabled(self, name: str, *, on: bool) -> None:
         unit = await self._loaded(name)
@@ -199,7 +199,7 @@ class SimulatedUnits:
         self.units[name] = replace(unit, enabled="enabled" if on else "disabled")
 
     async def set_masked(self, name: str, *, on: bool) -> None:
-        unit = await self.found(name)
+        unit = await self.read_unit(name)
         if on or unit.masked:
             self.units[name] = replace(unit, enabled="masked" if on else "disabled")
 
@@ -224,7 +224,7 @@ class SimulatedUnits:
 
     def run(self, name: str) -> None:
         """As a package's own script starts it: a masked one stays down."""
-        unit = self.units.get(name, UnitFound(True, "enabled"))
+        unit = self.units.get(name, UnitSnapshot(True, "enabled"))
         if unit.masked:
             return
         self.starts[name] = self.starts.get(name, 0) + 1
@@ -239,12 +239,12 @@ class SimulatedUnits:
     def lose(self, name: str) -> None:
         self.units.pop(name, None)
 
-    async def _loaded(self, name: str) -> UnitFound:
-        if not (unit := await self.found(name)).loaded:
+    async def _loaded(self, name: str) -> UnitSnapshot:
+        if not (unit := await self.read_unit(name)).loaded:
             raise NoSuchUnit(f"unit {name} is not found on this host")
         return unit
 
-    async def _startable(self, name: str) -> UnitFound:
+    async def _startable(self, name: str) -> UnitSnapshot:
         if (unit := await self._loaded(name)).masked:
             raise NoSuchUnit(f"unit {name} is masked on this host")
         return unit
@@ -280,8 +280,8 @@ class SimulatedWatch:
     async def changed(self) -> set[str]:
         await self._news.wait()
         self._news.clear()
-        seen, self._changed = self._changed, set()
-        return seen
+        names, self._changed = self._changed, set()
+        return names
 
 
 class SimulatedComponents:
@@ -290,14 +290,14 @@ class SimulatedComponents:
     def __init__(self) -> None:
         self.crashing: dict[str, set[tuple[str, str]]] = {}
         self.watch = SimulatedWatch()
-        self.files = SimulatedFiles(seen=self.watch.happened)
+        self.files = SimulatedFiles(on_change=self.watch.happened)
         self.units = SimulatedUnits(self.files, healthy=self._healthy)
         self.packages = SimulatedPackages(started=self.units.run, removed=self.units.lose)
         self.trees = SimulatedTrees()
         self.runner = SimulatedRunner()
 
     def _healthy(self, unit: str) -> bool:
-        there = {(name, found.version) for name, found in self.packages.packages.items()}
+        there = {(name, state.version) for name, state in self.packages.packages.items()}
         there |= {("", digest) for digest in self.trees.trees.values()}
         return not there & self.crashing.get(unit, set())
 

@@ -36,8 +36,8 @@ class SimulatedProcesses:
         return self.processes.get(pid)
 
     async def signal(self, process: Process, name: str) -> bool:
-        found = self.processes.get(process.pid)
-        if found is None or found.start_time != process.start_time:
+        current = self.processes.get(process.pid)
+        if current is None or current.start_time != process.start_time:
             return False
         self.sent.append((process.pid, name))
         if process.pid not in self.stubborn:
@@ -110,11 +110,11 @@ class SimulatedContainers:
         return list(self.pods)
 
     async def remove_sandbox(self, sandbox: str) -> None:
-        (found,) = [pod for pod in self.pods if pod.id == sandbox]
-        if found.ready:
+        (target,) = [pod for pod in self.pods if pod.id == sandbox]
+        if target.ready:
             raise HostError(f"sandbox {sandbox} is ready")
         if not self.stuck:
-            self.pods.remove(found)
+            self.pods.remove(target)
 
 
 @dataclass

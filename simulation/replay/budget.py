@@ -85,7 +85,7 @@ class Budget:
         if mine is not None:
             self.ledger.grant(mine, ask.class_, now)
             return mine
-        held = LedgerPermit(
+        entry = LedgerPermit(
             name=self.ledger.next_name(ask.holder, ask.node),
             node=ask.node,
             operation=ask.operation,
@@ -94,13 +94,13 @@ class Budget:
             expires_at=now + LIFE,
             scopes=self.control.scopes_of(ask),
         )
-        self.ledger.enter(held)
-        return held
+        self.ledger.enter(entry)
+        return entry
 
     def remember(self, node: str, at: datetime, *, ended: bool) -> None:
         """A repair of the node that began at `at`, before all this, and ended then or goes on."""
         name = f"{node}-{at.isoformat()}"
-        held = LedgerPermit(
+        entry = LedgerPermit(
             name=name,
             node=node,
             operation=Operation.REPAIR,
@@ -110,27 +110,27 @@ class Budget:
             state=PermitState.RELEASED if ended else PermitState.GRANTED,
             released_at=at if ended else None,
         )
-        self.ledger.enter(held)
+        self.ledger.enter(entry)
 
     def check(self, permit: str, seconds: float) -> Verdict:
-        held = self.ledger.get(permit)
-        if held is None or not held.open:
+        entry = self.ledger.get(permit)
+        if entry is None or not entry.open:
             return self._no(f"permit {permit} is not held")
-        if held.expires_at < self._clock.now() + timedelta(seconds=seconds):
+        if entry.expires_at < self._clock.now() + timedelta(seconds=seconds):
             return self._no(f"permit {permit} ends before the step would: renew it")
-        return granted(held)
+        return granted(entry)
 
     async def renew(self, permit: str, seconds: float = 0) -> Verdict | str:
-        held = self.ledger.get(permit)
-        if held is None or not held.open:
+        entry = self.ledger.get(permit)
+        if entry is None or not entry.open:
             return self._no(f"permit {permit} is not held")
-        held.expires_at = self._clock.now() + max(LIFE, timedelta(seconds=seconds))
-        return granted(held)
+        entry.expires_at = self._clock.now() + max(LIFE, timedelta(seconds=seconds))
+        return granted(entry)
 
     async def release(self, permit: str) -> str:
-        held = self.ledger.get(permit)
-        if held is not None and held.open:
-            self.ledger.release(held, self._clock.now())
+        entry = self.ledger.get(permit)
+        if entry is not None and entry.open:
+            self.ledger.release(entry, self._clock.now())
         return ""
 
     def _prune(self, now: datetime) -> None:
@@ -138,9 +138,9 @@ class Budget:
         if now < self._pruned + PRUNE:
             return
         self._pruned = now
-        for held in self.ledger:
-            if held.released_at is not None and held.released_at < now - self._remembered:
-                self.ledger.forget(held.name)
+        for entry in self.ledger:
+            if entry.released_at is not None and entry.released_at < now - self._remembered:
+                self.ledger.forget(entry.name)
 
     def _no(self, message: str) -> Verdict:
         return Verdict(allowed=False, reason=Reason.UNKNOWN, message=message)

@@ -15,27 +15,27 @@ SAME_FAULT = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`one` is of the rules, `other` of those they are compared with; None: there is none.
+    """`job` is of the rules, `other` of those they are compared with; None: there is none.
 
     how  what differs of two that belong together, in words
     """
 
     kind: Literal["only", "onlyAgainst", "differs"]
-    one: JobRecord | None
+    job: JobRecord | None
     other: JobRecord | None
     how: tuple[str, ...] = ()
 
     @property
     def node(self) -> str:
-        job = self.one or self.other
+        job = self.job or self.other
         assert job is not None
         return job.node
 
     def lines(self) -> Iterator[str]:
-        if self.one is not None:
-            yield f"{'~' if self.other is not None else '+'} {_told(self.one)}"
-        if self.other is not None and self.one is None:
-            yield f"- {_told(self.other)}"
+        if self.job is not None:
+            yield f"{'~' if self.other is not None else '+'} {_format_job(self.job)}"
+        if self.other is not None and self.job is None:
+            yield f"- {_format_job(self.other)}"
         for line in self.how:
             yield f"    {line}"
 
@@ -43,32 +43,32 @@ class Change:
         return {
             "kind": self.kind,
             "node": self.node,
-            "job": self.one.to_dict() if self.one is not None else None,
+            "job": self.job.to_dict() if self.job is not None else None,
             "against": self.other.to_dict() if self.other is not None else None,
             "how": list(self.how),
         }
 
 
-def changes(one: Sequence[JobRecord], other: Sequence[JobRecord]) -> list[Change]:
+def changes(jobs: Sequence[JobRecord], other: Sequence[JobRecord]) -> list[Change]:
     """In order of time. Jobs of one node that begin at about the same time belong together."""
-    found = []
-    for key in dict.fromkeys(_track(job) for job in (*one, *other)):
-        mine = [job for job in one if _track(job) == key]
-        found += list(_of_track(mine, [job for job in other if _track(job) == key]))
-    return sorted(found, key=lambda c: (_made(c), c.node))
+    differences = []
+    for key in dict.fromkeys(_track(job) for job in (*jobs, *other)):
+        mine = [job for job in jobs if _track(job) == key]
+        differences += list(_of_track(mine, [job for job in other if _track(job) == key]))
+    return sorted(differences, key=lambda c: (_made(c), c.node))
 
 
-def _of_track(one: list[JobRecord], other: list[JobRecord]) -> Iterator[Change]:
-    left = list(other)
-    for job in one:
-        near = min(left, key=lambda o: abs(o.made - job.made), default=None)
+def _of_track(jobs: list[JobRecord], other: list[JobRecord]) -> Iterator[Change]:
+    remaining = list(other)
+    for job in jobs:
+        near = min(remaining, key=lambda o: abs(o.made - job.made), default=None)
         if near is None or abs(near.made - job.made) > SAME_FAULT:
             yield Change("only", job, None)
             continue
-        left.remove(near)
+        remaining.remove(near)
         if how := tuple(_differ(job, near)):
             yield Change("differs", job, near, how)
-    yield from (Change("onlyAgainst", None, job) for job in left)
+    yield from (Change("onlyAgainst", None, job) for job in remaining)
 
 
 def _track(job: JobRecord) -> tuple[str, str]:
@@ -76,15 +76,15 @@ def _track(job: JobRecord) -> tuple[str, str]:
     return job.node, job.remedier if job.mode is Mode.DRY_RUN else ""
 
 
-def _differ(one: JobRecord, other: JobRecord) -> Iterator[str]:
+def _differ(job: JobRecord, other: JobRecord) -> Iterator[str]:
     pairs = {
-        "rule": (one.remedier, other.remedier),
-        "made": (format_time(one.made), format_time(other.made)),
-        "first rung": (_first(one), _first(other)),
-        "rungs": (_rungs(one), _rungs(other)),
-        "steps": (_steps(one), _steps(other)),
-        "end": (one.phase.value, other.phase.value),
-        "held by": (_holds(one), _holds(other)),
+        "rule": (job.remedier, other.remedier),
+        "made": (format_time(job.made), format_time(other.made)),
+        "first rung": (_first(job), _first(other)),
+        "rungs": (_rungs(job), _rungs(other)),
+        "steps": (_steps(job), _steps(other)),
+        "end": (job.phase.value, other.phase.value),
+        "held by": (_holds(job), _holds(other)),
     }
     for name, (a, b) in pairs.items():
         if a != b:
@@ -104,14 +104,14 @@ def _steps(job: JobRecord) -> str:
 
 
 def _holds(job: JobRecord) -> str:
-    return ", ".join(sorted({held.reason for held in job.holds})) or "nothing"
+    return ", ".join(sorted({hold.reason for hold in job.holds})) or "nothing"
 
 
 def _made(change: Change) -> Any:
-    job = change.one or change.other
+    job = change.job or change.other
     assert job is not None
     return job.made
 
 
-def _told(job: JobRecord) -> str:
+def _format_job(job: JobRecord) -> str:
     return f"{format_time(job.made)}  {job.node}  {job.remedier}: {_rungs(job)}: {job.phase.value}"

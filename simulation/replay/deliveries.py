@@ -24,7 +24,7 @@ Change = tuple[HostEvent | None, HostEvent]
 
 
 class Deliveries:
-    """told     what each delivery gave, in order, before it was asked whose node it is about
+    """reports     what each delivery gave, in order, before it was asked whose node it is about
     refused  why deliveries could not be read
     notices  what people were told of events that no rule can see
     """
@@ -32,7 +32,7 @@ class Deliveries:
     def __init__(self, nodes: Mapping[str, Node], events: Mapping[str, HostEvent]) -> None:
         self._nodes, self._events = nodes, events
         self._index: NodeIndex | None = None
-        self.told: list[ReportedEvents] = []
+        self.reports: list[ReportedEvents] = []
         self.refused: list[str] = []
         self.notices: list[WarningNotice] = []
 
@@ -43,38 +43,38 @@ class Deliveries:
     def take(self, node: str, delivery: Delivery, now: datetime) -> Iterator[Change]:
         """`node` "": from the source itself; else its agent read it at the metadata service."""
         try:
-            told = PARSERS[delivery.transport](delivery.payload, now)
+            events = PARSERS[delivery.transport](delivery.payload, now)
         except ParseError as error:
             self.refused.append(str(error))
             return
-        self.told.append(told)
-        yield from self.hear(node, delivery.transport, told, now)
+        self.reports.append(events)
+        yield from self.hear(node, delivery.transport, events, now)
 
     def hear(
-        self, node: str, transport: str, told: ReportedEvents, now: datetime
+        self, node: str, transport: str, events: ReportedEvents, now: datetime
     ) -> Iterator[Change]:
         """What is to be written, the events as they were and as they should be."""
         index = self._indexed()
         if node:
             agent = agent_of(self._nodes[node])
-            told = of_agent(told, agent, transport, index.of_agent(agent), index)
-        for reported in map(fitted, told.events):
+            events = of_agent(events, agent, transport, index.of_agent(agent), index)
+        for reported in map(fitted, events.events):
             old = self._events.get(name_of(reported))
-            found = index.resolve(reported.host)
-            new = step(old, reported, found, now, scope=told.scope, complete=told.complete)
+            resolution = index.resolve(reported.host)
+            new = step(old, reported, resolution, now, scope=events.scope, complete=events.complete)
             if new is not old:
                 self._notice(old, new)
                 yield old, new
-        if told.complete and told.scope:
-            yield from self._lacking(told.events, told.scope, now)
+        if events.complete and events.scope:
+            yield from self._lacking(events.events, events.scope, now)
 
     def _notice(self, old: HostEvent | None, new: HostEvent) -> None:
         notice = notices.of(old, new)
         if notice is not None:
             self.notices.append(notice)
 
-    def _lacking(self, told: Iterable[Reported], scope: str, now: datetime) -> Iterator[Change]:
-        named = {name_of(fitted(reported)) for reported in told}
+    def _lacking(self, listed: Iterable[Reported], scope: str, now: datetime) -> Iterator[Change]:
+        named = {name_of(fitted(reported)) for reported in listed}
         for name, event in list(self._events.items()):
             if name not in named and scope in note_of(event).scopes:
                 new = lacking(event, now, scope)

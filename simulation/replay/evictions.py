@@ -28,24 +28,24 @@ class Leaving:
             return JobActResult(JobAct.EVICT, evicted=pods)
         self._since = self._since or now
         until = now + patience(now - self._since)
-        self._refused = Blocked(pods[0], answer.budget, answer.words, until)
+        self._refused = Blocked(pods[0], answer.budget, answer.message, until)
         return JobActResult(JobAct.EVICT, blocked=self._refused)
 
     def delete(self, count: int, now: datetime) -> JobActResult:
         self._go(count, now)
         return JobActResult(JobAct.DELETE_PODS)
 
-    def seen(self, count: int, now: datetime) -> Pods:
+    def observe_pods(self, count: int, now: datetime) -> Pods:
         """`count` is how many there were before anybody left."""
         names = tuple(f"pods/{n}" for n in range(count))
         if self.ends or not count:
-            told = zip(names, self.ends, strict=False)
-            going = tuple(Going(name, ends) for name, ends in told if ends > now)
-            return Pods(left=len(going), every=tuple(g.pod for g in going), going=going)
+            departures = zip(names, self.ends, strict=False)
+            going = tuple(Going(name, ends) for name, ends in departures if ends > now)
+            return Pods(remaining=len(going), every=tuple(g.pod for g in going), going=going)
         refused = self._refused
         if refused is not None and refused.until is not None and refused.until > now:
-            return Pods(left=count, every=names, blocked=refused, at=refused.until)
-        return Pods(left=count, every=names, due=names, blocked=refused)
+            return Pods(remaining=count, every=names, blocked=refused, at=refused.until)
+        return Pods(remaining=count, every=names, due=names, blocked=refused)
 
     def _go(self, count: int, now: datetime) -> None:
         self._refused = self._since = None

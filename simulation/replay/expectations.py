@@ -43,20 +43,22 @@ def differences(world: World, expect: Expect) -> list[Difference]:
     names += [p for p in expect.nodes if p not in names and "*" not in p]
     if not names:
         return [Difference("node", f"no node {' or '.join(expect.nodes)} is there now")]
-    return [found for name in names for found in _of_node(world, name, expect)]
+    return [difference for name in names for difference in _of_node(world, name, expect)]
 
 
 def _of_the_fleet(world: World, expect: Expect) -> Iterator[Difference]:
-    held = Counter(job.hold.reason for job in world.jobs if job.open and job.hold is not None)
-    found: Mapping[str, Any] = {
+    hold_counts = Counter(
+        job.hold.reason for job in world.jobs if job.open and job.hold is not None
+    )
+    actual: Mapping[str, Any] = {
         "open_jobs": sum(job.open for job in world.jobs),
         "total_jobs": len(world.jobs),
-        "held": dict(held),
+        "held": dict(hold_counts),
     }
-    for name, value in found.items():
+    for name, value in actual.items():
         wanted = getattr(expect, name)
         if wanted is not None and wanted != value:
-            lines = tuple(_told(job) for job in world.jobs[:8])
+            lines = tuple(_format_job(job) for job in world.jobs[:8])
             yield Difference(_alias(name), f"expected {_shown(wanted)}, is {_shown(value)}", lines)
 
 
@@ -71,9 +73,9 @@ def _of_node(world: World, node: str, expect: Expect) -> Iterator[Difference]:
         _rest,
     )
     for check in checks:
-        for found in check(world, node, expect):
-            place = f"node {node} at {written(expect.at)}: {found.key}: {found.message}"
-            yield Difference(found.key, place, found.explain)
+        for difference in check(world, node, expect):
+            place = f"node {node} at {written(expect.at)}: {difference.key}: {difference.message}"
+            yield Difference(difference.key, place, difference.explain)
 
 
 def _job(world: World, node: str, expect: Expect) -> Iterator[Difference]:
@@ -82,16 +84,16 @@ def _job(world: World, node: str, expect: Expect) -> Iterator[Difference]:
         return
     if wanted == NONE:
         if job is not None:
-            text = f"expected none, but there is {_told(job)}"
+            text = f"expected none, but there is {_format_job(job)}"
             yield Difference("job", text, tuple(job.explanation.splitlines()))
     elif job is None:
         rule = None if wanted in ("open", "closed") else wanted
         yield Difference("job", f"expected {wanted}, there is none", _why_none(world, node, rule))
     elif wanted in ("open", "closed"):
         if job.open is not (wanted == "open"):
-            yield Difference("job", f"expected one that is {wanted}, is {_told(job)}")
+            yield Difference("job", f"expected one that is {wanted}, is {_format_job(job)}")
     elif job.remedier != wanted:
-        text = f"expected one of {wanted}, is {_told(job)}"
+        text = f"expected one of {wanted}, is {_format_job(job)}"
         yield Difference("job", text, _why_none(world, node, wanted))
 
 
@@ -106,12 +108,12 @@ def _of_the_job(world: World, node: str, expect: Expect) -> Iterator[Difference]
         return
     for name in keys:
         assert job is not None  # or it was said above
-        wanted, found = getattr(expect, name), _JOB[name](job)
+        wanted, actual = getattr(expect, name), _JOB[name](job)
         if name == "rung" and isinstance(wanted, int):
-            found = len(job.ladder) and _index(job)
-        if wanted != found:
-            text = f"expected {_shown(wanted)}, is {_shown(found)}"
-            lines = (_told(job), *_held(job))
+            actual = len(job.ladder) and _index(job)
+        if wanted != actual:
+            text = f"expected {_shown(wanted)}, is {_shown(actual)}"
+            lines = (_format_job(job), *_format_holds(job))
             yield Difference(_alias(name), text, lines)
 
 
@@ -137,30 +139,34 @@ def _index(job: JobRecord) -> int:
 def _matches(world: World, node: str, expect: Expect) -> Iterator[Difference]:
     if expect.matches is None:
         return
-    found = {_name(m.rule_id) for m in world.matches(node) if m.evidence is Truth.TRUE}
+    actual = {_name(m.rule_id) for m in world.matches(node) if m.evidence is Truth.TRUE}
     wanted = set(expect.matches)
-    if found != wanted:
-        differ = sorted(found ^ wanted)[:RULES_EXPLAINED]
-        text = f"expected {_shown(sorted(wanted))}, is {_shown(sorted(found))}"
+    if actual != wanted:
+        differ = sorted(actual ^ wanted)[:RULES_EXPLAINED]
+        text = f"expected {_shown(sorted(wanted))}, is {_shown(sorted(actual))}"
         yield Difference("matches", text, _explained(world, node, differ))
 
 
 def _guards(world: World, node: str, expect: Expect) -> Iterator[Difference]:
     if expect.guards is None:
         return
-    found = {_name(match.rule_id): match.guards for match in world.matches(node)}
-    words = {Truth.TRUE: "true", Truth.FALSE: "false", Truth.UNKNOWN: UNKNOWN}
+    by_rule = {_name(match.rule_id): match.guards for match in world.matches(node)}
+    truth_names = {Truth.TRUE: "true", Truth.FALSE: "false", Truth.UNKNOWN: UNKNOWN}
     for rule, wanted in expect.guards.items():
-        guards = words[found[rule]] if rule in found else "of a rule that does not select the node"
+        guards = (
+            truth_names[by_rule[rule]]
+            if rule in by_rule
+            else "of a rule that does not select the node"
+        )
         if guards != wanted:
             text = f"{rule}: expected {wanted}, is {guards}"
             yield Difference("guards", text, _explained(world, node, [rule]))
 
 
 def _waits(world: World, node: str, expect: Expect) -> Iterator[Difference]:
-    found = world.waits(node)
+    actual = world.waits(node)
     for rule, wanted in (expect.waits or {}).items():
-        why = str(found.get(rule, NONE))
+        why = str(actual.get(rule, NONE))
         if why != wanted:
             text = f"{rule}: expected {wanted}, is {why}"
             yield Difference("waits", text, _explained(world, node, [rule]))
@@ -171,30 +177,30 @@ def _facts(world: World, node: str, expect: Expect) -> Iterator[Difference]:
         if problem := no_fact(world, name):
             yield Difference("facts", problem)
             continue
-        found = fact(world, node, name)
+        actual = fact(world, node, name)
         if isinstance(wanted, Compared):
-            holds, text = wanted.holds(found), _shown(wanted.to_dict())
+            holds, text = wanted.holds(actual), _shown(wanted.to_dict())
         else:
-            holds = found is None if wanted == UNKNOWN else _equal(found, wanted)
+            holds = actual is None if wanted == UNKNOWN else _equal(actual, wanted)
             text = _shown(wanted)
         if not holds:
-            value = UNKNOWN if found is None else _shown(found)
+            value = UNKNOWN if actual is None else _shown(actual)
             yield Difference("facts", f"{name}: expected {text}, is {value}")
 
 
 def _rest(world: World, node: str, expect: Expect) -> Iterator[Difference]:
     there = world.nodes.get(node)
-    found: Mapping[str, Any] = {
+    actual: Mapping[str, Any] = {
         "jobs": len(world.jobs_of(node)),
-        "asked": sorted(set(world.asked(node))),
+        "asked": sorted(set(world.list_probes(node))),
         "cordoned": there is not None and there.spec.unschedulable,
     }
-    for name, value in found.items():
+    for name, value in actual.items():
         wanted = getattr(expect, name)
         if name == "asked" and wanted is not None:
             wanted = sorted(set(wanted))
         if wanted is not None and wanted != value:
-            lines = tuple(_told(job) for job in world.jobs_of(node))
+            lines = tuple(_format_job(job) for job in world.jobs_of(node))
             yield Difference(_alias(name), f"expected {_shown(wanted)}, is {_shown(value)}", lines)
 
 
@@ -226,10 +232,10 @@ def fact(world: World, node: str, name: str) -> Value | None:
 
 def _inferred_of_the_node(world: World, node: str, name: str) -> Value | None:
     """The engines chain these themselves; the first rule, in the order of choice, that holds."""
-    said = {_name(match.rule_id): match.evidence for match in world.matches(node)}
+    evidence = {_name(match.rule_id): match.evidence for match in world.matches(node)}
     rules = [r for r in _inferring(world) if r.spec.infer.fact == name]
     rules = [r for r in rules if r.spec.infer.scope is Scope.NODE]
-    truths = [said.get(rule.metadata.name, Truth.FALSE) for rule in rules]
+    truths = [evidence.get(rule.metadata.name, Truth.FALSE) for rule in rules]
     for rule, truth in zip(rules, truths, strict=True):
         if truth is Truth.TRUE:
             value: Value = rule.spec.infer.value
@@ -238,13 +244,13 @@ def _inferred_of_the_node(world: World, node: str, name: str) -> Value | None:
 
 
 def _inferring(world: World) -> list[Any]:
-    found = [rule for rule in world.rules.values() if rule.spec.infer is not None]
-    return sorted(found, key=lambda rule: (-rule.spec.priority, rule.metadata.name))
+    inferring = [rule for rule in world.rules.values() if rule.spec.infer is not None]
+    return sorted(inferring, key=lambda rule: (-rule.spec.priority, rule.metadata.name))
 
 
-def _equal(found: Value | None, wanted: Value) -> bool:
+def _equal(actual: Value | None, wanted: Value) -> bool:
     """A number is no boolean, though Python thinks so."""
-    return isinstance(found, bool) is isinstance(wanted, bool) and found == wanted
+    return isinstance(actual, bool) is isinstance(wanted, bool) and actual == wanted
 
 
 # -- telling ----------------------------------------------------------------------------------
@@ -261,8 +267,8 @@ def _why_none(world: World, node: str, rule: str | None) -> tuple[str, ...]:
     lines = [f"rule {name} matches, but makes no job: {why}" for name, why in waits.items()]
     if rule is not None:
         return (*lines, *_explained(world, node, [rule]))
-    near_ones = [_name(match.rule_id) for match in world.matches(node) if match.true_leaves]
-    return (*lines, *_explained(world, node, [*waits, *near_ones][:RULES_EXPLAINED]))
+    near_rules = [_name(match.rule_id) for match in world.matches(node) if match.true_leaves]
+    return (*lines, *_explained(world, node, [*waits, *near_rules][:RULES_EXPLAINED]))
 
 
 def _explained(world: World, node: str, rules: Sequence[str]) -> tuple[str, ...]:
@@ -270,7 +276,7 @@ def _explained(world: World, node: str, rules: Sequence[str]) -> tuple[str, ...]
     return tuple(line for rule in unique for line in world.explain(node, rule).splitlines())
 
 
-def _told(job: JobRecord) -> str:
+def _format_job(job: JobRecord) -> str:
     ended = f", {job.message}" if job.message else ""
     rung = f", rung {job.rung.name}" if job.rungs else ""
     return (
@@ -279,10 +285,10 @@ def _told(job: JobRecord) -> str:
     )
 
 
-def _held(job: JobRecord) -> tuple[str, ...]:
+def _format_holds(job: JobRecord) -> tuple[str, ...]:
     return tuple(
-        f"held {held.reason} from {format_time(held.since)}: {held.message}"
-        for held in job.holds[-RULES_EXPLAINED:]
+        f"held {hold.reason} from {format_time(hold.since)}: {hold.message}"
+        for hold in job.holds[-RULES_EXPLAINED:]
     )
 
 

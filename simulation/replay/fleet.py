@@ -16,7 +16,7 @@ from kubenode.runtime.hosttime import as_written, host_time
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
 from simulation.replay.moments import Moment, instant
-from simulation.replay.signals import Condition, Evictions, NodeLook, System, Taint
+from simulation.replay.signals import Condition, Evictions, NodeSnapshot, System, Taint
 
 replace = msgspec.structs.replace
 BEAT = timedelta(minutes=1)
@@ -73,34 +73,36 @@ class Fleet:
 
     # -- what happens to a node -------------------------------------------------------------------
 
-    def create(self, name: str, look: NodeLook, now: datetime, *, pods: int = PODS) -> None:
+    def create(self, name: str, snapshot: NodeSnapshot, now: datetime, *, pods: int = PODS) -> None:
         """A Node, or another one under the same name."""
         self._born += 1
         if name in self.nodes:
             self.delete(name)
-        uid = look.uid or f"{name}-uid-{self._born}"
-        created = self._at(look.created) or now
+        uid = snapshot.uid or f"{name}-uid-{self._born}"
+        created = self._at(snapshot.created) or now
         meta = ObjectMeta(
             name=name,
             uid=uid,
-            labels=dict(look.labels),
-            annotations=dict(look.annotations),
+            labels=dict(snapshot.labels),
+            annotations=dict(snapshot.annotations),
             creation_timestamp=created,
         )
         info = NodeInfo(
-            boot_id=look.boot_id or f"{uid}-boot-1",
-            kernel_version=look.kernel,
-            os_image=look.os_image,
-            container_runtime_version=look.runtime,
+            boot_id=snapshot.boot_id or f"{uid}-boot-1",
+            kernel_version=snapshot.kernel,
+            os_image=snapshot.os_image,
+            container_runtime_version=snapshot.runtime,
             architecture="amd64",
             operating_system="linux",
         )
-        taints = [_taint(t) for t in look.taints]
-        spec = NodeSpec(unschedulable=look.cordoned, taints=taints, provider_id=look.provider_id)
-        conditions = [self._condition(None, c, now, created) for c in look.conditions]
+        taints = [_taint(t) for t in snapshot.taints]
+        spec = NodeSpec(
+            unschedulable=snapshot.cordoned, taints=taints, provider_id=snapshot.provider_id
+        )
+        conditions = [self._condition(None, c, now, created) for c in snapshot.conditions]
         status = objects.NodeStatus(
-            addresses=[_address(text) for text in look.addresses],
-            allocatable=_devices(look.gpus),
+            addresses=[_address(text) for text in snapshot.addresses],
+            allocatable=_devices(snapshot.gpus),
             conditions=conditions,
             node_info=info,
         )
@@ -115,7 +117,7 @@ class Fleet:
         info, pods = node.status.node_info, self.reporters[name].pods
         known = {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"}
         others = [c.type for c in node.status.conditions if c.type not in known]
-        look = NodeLook(
+        snapshot = NodeSnapshot(
             labels=node.metadata.labels,
             created=now,
             conditions=healthy(now, timedelta(0), others),
@@ -123,7 +125,7 @@ class Fleet:
             os_image=info.os_image,
             runtime=info.container_runtime_version,
         )
-        self.create(name, look, now, pods=pods)
+        self.create(name, snapshot, now, pods=pods)
 
     def delete(self, name: str) -> None:
         old = self.nodes.pop(name)
@@ -132,13 +134,13 @@ class Fleet:
 
     def condition(self, name: str, signal: Condition, now: datetime) -> None:
         node = self.nodes[name]
-        found = node.status.conditions
-        old = next((c for c in found if c.type == signal.type), None)
+        conditions = node.status.conditions
+        old = next((c for c in conditions if c.type == signal.type), None)
         if signal.gone:
-            changed = [c for c in found if c.type != signal.type]
+            changed = [c for c in conditions if c.type != signal.type]
         else:
             new = self._condition(old, signal, now, now)
-            changed = [new if c is old else c for c in found] if old else [*found, new]
+            changed = [new if c is old else c for c in conditions] if old else [*conditions, new]
         self._put(name, replace(node, status=replace(node.status, conditions=changed)))
 
     def label(self, name: str, labels: dict[str, str | None]) -> None:
@@ -243,21 +245,21 @@ class Fleet:
         reason = signal.reason
         if not reason and signal.type == "Ready" and signal.status == "Unknown":
             reason = NODE_CONTROLLER_WROTE
-        heard = None if reason == NODE_CONTROLLER_WROTE else self._at(signal.heard) or now
+        heartbeat_at = None if reason == NODE_CONTROLLER_WROTE else self._at(signal.heard) or now
         return NodeCondition(
             signal.type,
             signal.status.value,
             reason,
             signal.message,
-            None if heard is None else host_time(heard),
+            None if heartbeat_at is None else host_time(heartbeat_at),
             host_time(since or (now if old is not None else first)),
         )
 
 
 def _beaten(condition: NodeCondition, at: datetime) -> NodeCondition:
     """The node controller writes no heartbeats: its conditions stay as they are."""
-    heard = condition.last_heartbeat_time
-    if heard is None or heard >= host_time(at):
+    heartbeat_at = condition.last_heartbeat_time
+    if heartbeat_at is None or heartbeat_at >= host_time(at):
         return condition
     return replace(condition, last_heartbeat_time=host_time(at))
 

@@ -21,14 +21,14 @@ from kubenode.runtime.kube.objects import ObjectMeta
 from remedy.remedier.facts import FactStore
 from remedy.remedier.leases import LEASE_AGE
 from rules.history import CLIP
-from rules.leaves.pattern import found
+from rules.leaves.pattern import finds_pattern
 from simulation.replay.clock import SetClock
 from simulation.replay.fleet import Fleet
 from simulation.replay.jobs import Jobs
 from simulation.replay.leases import Leases
 from simulation.replay.moments import Moment, instant
 from simulation.replay.outside import HostDoctor, Hosts, Later
-from simulation.replay.signals import Condition, Delivery, Event, Log, NodeLook
+from simulation.replay.signals import Condition, Delivery, Event, Log, NodeSnapshot
 from simulation.replay.timeline import Entry
 from simulation.replay.watchers import Watchers, Written
 
@@ -43,7 +43,7 @@ class EventsRead:
         self._by_reason: dict[str | None, list[EventLeaf]] = {}
         self._known: dict[tuple[str, str, str, str], bool] = {}
         for rule in rules:
-            for leaf in rule.spec.asked():
+            for leaf in rule.spec.unwrap_leaves():
                 if isinstance(leaf, EventLeaf):
                     self._by_reason.setdefault(leaf.reason, []).append(leaf)
 
@@ -61,7 +61,7 @@ class EventsRead:
         return any(
             leaf.source in (None, event.source)
             and leaf.severity in (None, event.severity)
-            and found(leaf.message, event.message[:CLIP])
+            and finds_pattern(leaf.message, event.message[:CLIP])
             for leaf in leaves
         )
 
@@ -82,7 +82,7 @@ class Happenings:
         hosts: Hosts,
         leases: Leases,
         jobs: Jobs,
-        created: Callable[[str, NodeLook | None], None],
+        created: Callable[[str, NodeSnapshot | None], None],
         woken: Callable[[Iterable[str]], None],
         later: Later,
     ) -> None:
@@ -208,11 +208,11 @@ class Happenings:
 
     def _written(self, name: str, written: Iterable[Written]) -> None:
         """What the node's agent writes to the API server."""
-        for one in written:
-            if isinstance(one, Event):
-                self._event(name, one)
+        for signal in written:
+            if isinstance(signal, Event):
+                self._event(name, signal)
             else:
-                self._fleet.condition(name, one, self._clock.now())
+                self._fleet.condition(name, signal, self._clock.now())
         if (at := self._watchers.due(name)) is not None:
             self._later(at, partial(self._passed, name))
 
@@ -239,8 +239,8 @@ class Happenings:
             self._jobs.wake_node(name)
 
     def _end_condition(self, node: str, leaf: ConditionLeaf) -> None:
-        found = self._fleet.nodes[node].status.conditions
-        if any(c.type == leaf.type and c.status == leaf.status for c in found):
+        conditions = self._fleet.nodes[node].status.conditions
+        if any(c.type == leaf.type and c.status == leaf.status for c in conditions):
             well = leaf.status is not ConditionStatus.TRUE
             status = ConditionStatus.TRUE if well else ConditionStatus.FALSE
             signal = Condition(type=leaf.type, status=status)

@@ -5,12 +5,12 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import Hold, StepState
 from remedy.job.model import Job
-from simulation.replay.records import Held, JobRecord, RungRun, StepRun
+from simulation.replay.records import HoldSpan, JobRecord, RungRun, StepRun
 
 ENDED = (StepState.DONE, StepState.FAILED, StepState.CANCELLED)
 
 
-def told(record: JobRecord, before: Job, after: Job, now: datetime) -> None:
+def update_record(record: JobRecord, before: Job, after: Job, now: datetime) -> None:
     """Take in that the status of the job became that of `after`."""
     status = after.status
     record.phase, record.message = status.phase, status.message
@@ -22,14 +22,14 @@ def told(record: JobRecord, before: Job, after: Job, now: datetime) -> None:
         rung = record.ladder[status.rung]
         record.rungs.append(RungRun(rung.name, rung.disruption_class, now))
     if before.status.hold != status.hold:
-        _held(record, status.hold, now)
+        _update_hold(record, status.hold, now)
     if before.status.steps != status.steps:
         _stepped(record, before, after, now)
     if status.phase is JobPhase.RUNNING and record.rung.ran is None:
         record.rung.ran = now
 
 
-def _held(record: JobRecord, hold: Hold | None, now: datetime) -> None:
+def _update_hold(record: JobRecord, hold: Hold | None, now: datetime) -> None:
     """The same hold asked for again goes on."""
     old = record.hold
     if (
@@ -46,7 +46,7 @@ def _held(record: JobRecord, hold: Hold | None, now: datetime) -> None:
     if old is not None:
         old.until = now
     if hold is not None:
-        record.holds.append(Held(str(hold.reason), hold.scope, hold.message, now))
+        record.holds.append(HoldSpan(str(hold.reason), hold.scope, hold.message, now))
 
 
 def _stepped(record: JobRecord, before: Job, after: Job, now: datetime) -> None:

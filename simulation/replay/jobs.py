@@ -28,12 +28,12 @@ from remedy.job.model import (
     JobAct,
     JobActResult,
     JobObservation,
-    NodeSeen,
+    NodeObservation,
     Pods,
     Requested,
 )
-from remedy.job.nodes import same, seen
-from remedy.plannedevents.observation import EventSeen
+from remedy.job.nodes import observe_node, same
+from remedy.plannedevents.observation import EventObservation
 from remedy.power.none import NoPower
 from remedy.remedier.judge import Judge
 from remedy.remedier.past import Past
@@ -45,7 +45,7 @@ from simulation.replay.budget import Budget
 from simulation.replay.clock import SetClock, finished
 from simulation.replay.evictions import Leaving
 from simulation.replay.fleet import Fleet
-from simulation.replay.job_record import told
+from simulation.replay.job_record import update_record
 from simulation.replay.noderecords import SimulatedRecords
 from simulation.replay.records import JobRecord
 
@@ -54,13 +54,13 @@ Moved = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Kept:
+class ReplayedJob:
     """A job. `played` is its ladder as it is run; `job` holds that one, `obj` the rule's own.
 
-    asked     requests to hosts whose answers are on their way or given
-    healed    an act of this job ended its fault
-    replaced  the node is another one by our own act
-    leaving   its pods
+    requested  requests to hosts whose answers are on their way or given
+    healed     an act of this job ended its fault
+    replaced   the node is another one by our own act
+    leaving    its pods
     """
 
     obj: RemedyOperationJob
@@ -68,7 +68,7 @@ class Kept:
     record: JobRecord
     wake: datetime | None = None
     past: Past | None = None
-    asked: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
     healed: bool = False
     replaced: bool = False
     leaving: Leaving = field(default_factory=Leaving)
@@ -76,13 +76,13 @@ class Kept:
 
 class Jobs(NobodyOutside, NoPower):
     """later    does something at a time to come
-    moved    hears the node of a job that opened, moved or went
-    heals    whether a step of a rung ends the fault
-    cure     ends what a rule reads of a node as evidence
-    planned  the HostEvents that a job was made for
+    moved      hears the node of a job that opened, moved or went
+    heals      whether a step of a rung ends the fault
+    cure       ends what a rule reads of a node as evidence
+    planned    the HostEvents that a job was made for
     booted_at  when a node last booted, as the rules know
-    records  what is remembered of closed jobs
-    fails    names of steps that fail
+    records    what is remembered of closed jobs
+    fails      names of steps that fail
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Jobs(NobodyOutside, NoPower):
         moved: Moved,
         heals: Callable[[JobRecord, Rung], bool],
         cure: Callable[[str, NodeRemedier], None],
-        planned: Callable[[Job], tuple[EventSeen, ...]],
+        planned: Callable[[Job], tuple[EventObservation, ...]],
         booted_at: Callable[[str], datetime | None],
         records: SimulatedRecords,
         fails: Collection[str] = (),
@@ -104,8 +104,8 @@ class Jobs(NobodyOutside, NoPower):
         self._later, self._moved, self._heals, self._cure = later, moved, heals, cure
         self._fails, self.events_of, self._records = frozenset(fails), planned, records
         self.booted_at = booted_at
-        self._kept: dict[str, Kept] = {}
-        self._of_node: dict[str, list[Kept]] = {}
+        self._entries: dict[str, ReplayedJob] = {}
+        self._of_node: dict[str, list[ReplayedJob]] = {}
         self._wakes: list[tuple[datetime, str]] = []
         self._made = 0
         self.stronger = Stronger()
@@ -133,140 +133,140 @@ class Jobs(NobodyOutside, NoPower):
         job = Job.of(obj)
         ladder = hosts.played(obj.spec.ladder)
         job = replace(job, spec=job.spec.model_copy(update={"ladder": ladder}))
-        kept = self._kept[job.name] = Kept(obj, job, record)
-        self._wake(kept, self._clock.now())
+        entry = self._entries[job.name] = ReplayedJob(obj, job, record)
+        self._wake(entry, self._clock.now())
         self._budget.job_changed(job.name, obj)
-        self._of_node.setdefault(record.node, []).append(kept)
+        self._of_node.setdefault(record.node, []).append(entry)
         self.records.append(record)
         self._moved(record.node)
-        self._wake_predecessor(kept)
+        self._wake_predecessor(entry)
 
-    def _wake_predecessor(self, kept: Kept) -> None:
-        before = self._kept.get(kept.job.spec.supersedes)
+    def _wake_predecessor(self, entry: ReplayedJob) -> None:
+        before = self._entries.get(entry.job.spec.supersedes)
         if before is not None:
             self._wake(before, self._clock.now())
 
     def has(self, name: str) -> bool:
-        return name in self._kept
+        return name in self._entries
 
     def open(self, node: str) -> Sequence[Past]:
         """The jobs of a node that are open."""
-        open_ = (kept for kept in self._of_node.get(node, ()) if not kept.job.phase.closed)
-        return [_past(kept) for kept in open_]
+        open_ = (entry for entry in self._of_node.get(node, ()) if not entry.job.phase.closed)
+        return [_past(entry) for entry in open_]
 
     def wake_node(self, node: str) -> None:
-        for kept in self._of_node.get(node, ()):
-            self._wake(kept, self._clock.now())
+        for entry in self._of_node.get(node, ()):
+            self._wake(entry, self._clock.now())
 
     def due(self, now: datetime) -> list[str]:
         """Names of jobs to be looked at now, the oldest first; each is named once."""
-        found: dict[str, Kept] = {}
+        due_by_name: dict[str, ReplayedJob] = {}
         while self._wakes and self._wakes[0][0] <= now:
             at, name = heappop(self._wakes)
-            kept = self._kept.get(name)
-            if kept is not None and kept.wake == at:
-                kept.wake, found[name] = None, kept
-        return sorted(found, key=lambda name: (found[name].job.created, name))
+            entry = self._entries.get(name)
+            if entry is not None and entry.wake == at:
+                entry.wake, due_by_name[name] = None, entry
+        return sorted(due_by_name, key=lambda name: (due_by_name[name].job.created, name))
 
     def next_wake(self) -> datetime | None:
         return self._wakes[0][0] if self._wakes else None
 
-    def _wake(self, kept: Kept, at: datetime) -> None:
-        if kept.wake is None or at < kept.wake:
-            kept.wake = at
-            heappush(self._wakes, (at, kept.job.name))
+    def _wake(self, entry: ReplayedJob, at: datetime) -> None:
+        if entry.wake is None or at < entry.wake:
+            entry.wake = at
+            heappush(self._wakes, (at, entry.job.name))
 
     def work(self, name: str) -> None:
         """One run of the job controller."""
-        kept = self._kept.get(name)
-        if kept is None:
+        entry = self._entries.get(name)
+        if entry is None:
             return
         result = finished(self._controller.reconcile(name))
-        if name not in self._kept:
+        if name not in self._entries:
             return
         if result.requeue_after is not None:
-            self._wake(kept, self._clock.now() + result.requeue_after)
-        self._play(kept)
+            self._wake(entry, self._clock.now() + result.requeue_after)
+        self._play(entry)
 
     def person(self, node: str, word: str) -> None:
         """A person's word on every open job of the node."""
-        for kept in self._of_node.get(node, ()):
-            if kept.job.phase.closed:
+        for entry in self._of_node.get(node, ()):
+            if entry.job.phase.closed:
                 continue
-            spec = kept.job.spec
+            spec = entry.job.spec
             if word == "cancel":
                 spec = spec.model_copy(update={"cancel": True})
             else:
                 decision = "Approve" if word == "approve" else "Deny"
-                said = ApprovalDecision(decision=decision, by="a person", at=self._clock.now())
-                spec = spec.model_copy(update={"approvals": [*spec.approvals, said]})
-            kept.job = replace(kept.job, spec=spec)
-            self._wake(kept, self._clock.now())
+                approval = ApprovalDecision(decision=decision, by="a person", at=self._clock.now())
+                spec = spec.model_copy(update={"approvals": [*spec.approvals, approval]})
+            entry.job = replace(entry.job, spec=spec)
+            self._wake(entry, self._clock.now())
 
     # -- hosts and clouds -------------------------------------------------------------------------
 
-    def _play(self, kept: Kept) -> None:
+    def _play(self, entry: ReplayedJob) -> None:
         """What follows in the world from what the job has just asked for."""
-        job = kept.job
+        job = entry.job
         record = job.record
-        if not job.in_flight or record is None or record.request_id in kept.asked:
+        if not job.in_flight or record is None or record.request_id in entry.requested:
             return
-        step = kept.obj.spec.ladder[record.rung].steps[record.index]
-        kept.asked.add(record.request_id)
+        step = entry.obj.spec.ladder[record.rung].steps[record.index]
+        entry.requested.add(record.request_id)
         request, at = record.request_id, self._clock.now() + hosts.takes(step)
-        self._later(at, lambda: self._answer(kept, request))
+        self._later(at, lambda: self._answer(entry, request))
 
-    def _answer(self, kept: Kept, request: str) -> None:
-        job = kept.job
+    def _answer(self, entry: ReplayedJob, request: str) -> None:
+        job = entry.job
         record = job.record
         if record is None or record.request_id != request or not job.in_flight:
             return
         now = self._clock.now()
-        rung = kept.obj.spec.ladder[record.rung]
+        rung = entry.obj.spec.ladder[record.rung]
         step = rung.steps[record.index]
         failed = step.name in self._fails
         state = RequestState.FAILED if failed else RequestState.DONE
         given = job.status.agent.requests if job.status.agent is not None else {}
         answer = AgentRequest(state=state, started_at=record.asked_at, finished_at=now)
         answers = AgentAnswers(requests={**given, request: answer})
-        kept.job = job.having(agent=answers)
-        self._wake(kept, now)
+        entry.job = job.having(agent=answers)
+        self._wake(entry, now)
         if failed:
             return
         node = job.spec.node_name
         if step.name in hosts.BOOTS and node in self._fleet.nodes:
             self._fleet.boot(node)
         if step.name == "replace":
-            kept.replaced = True
+            entry.replaced = True
             self._later(now, lambda: self._fleet.renew(node, now))
-        if hosts.heals(step) and self._heals(kept.record, rung):
-            self._later(now + hosts.HEALS_AFTER, lambda: self._healed(kept))
+        if hosts.heals(step) and self._heals(entry.record, rung):
+            self._later(now + hosts.HEALS_AFTER, lambda: self._healed(entry))
 
-    def _healed(self, kept: Kept) -> None:
-        kept.healed = True
-        self._cure(kept.record.node, kept.record.rule)
-        self._wake(kept, self._clock.now())
+    def _healed(self, entry: ReplayedJob) -> None:
+        entry.healed = True
+        self._cure(entry.record.node, entry.record.rule)
+        self._wake(entry, self._clock.now())
 
     # -- ports of the job controller: its store ---------------------------------------------------
 
     def get(self, key: str) -> Job | None:
-        kept = self._kept.get(key)
-        return kept.job if kept is not None else None
+        entry = self._entries.get(key)
+        return entry.job if entry is not None else None
 
     async def save(self, before: Job, after: Job) -> Job:
-        kept = self._kept[before.name]
-        kept.job, kept.past = after, None
-        kept.obj = kept.obj.model_copy(update={"status": after.status})
-        told(kept.record, before, after, self._clock.now())
+        entry = self._entries[before.name]
+        entry.job, entry.past = after, None
+        entry.obj = entry.obj.model_copy(update={"status": after.status})
+        update_record(entry.record, before, after, self._clock.now())
         if after.phase.closed and not before.phase.closed:
             self._records.close(after)
         old, new = before.status, after.status
         if (old.phase, old.rung, len(old.steps)) != (new.phase, new.rung, len(new.steps)):
-            self._budget.job_changed(after.name, kept.obj)
+            self._budget.job_changed(after.name, entry.obj)
         moved = (old.phase, old.evidence_false_since) != (new.phase, new.evidence_false_since)
         if moved or after.close_reason is CloseReason.SUPERSEDED:
-            self._moved(kept.record.node)
-        self._wake_predecessor(kept)
+            self._moved(entry.record.node)
+        self._wake_predecessor(entry)
         return after
 
     async def settled(self, job: Job) -> None:
@@ -278,20 +278,20 @@ class Jobs(NobodyOutside, NoPower):
     # -- its effects ------------------------------------------------------------------------------
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
-        kept = self._kept[job.name]
-        kept.job = replace(kept.job, finalizer=on)
-        return kept.job
+        entry = self._entries[job.name]
+        entry.job = replace(entry.job, finalizer=on)
+        return entry.job
 
     async def note_request(self, job: Job, request: Requested) -> Job:
-        kept = self._kept[job.name]
-        kept.job = replace(kept.job, requested=request)
-        return kept.job
+        entry = self._entries[job.name]
+        entry.job = replace(entry.job, requested=request)
+        return entry.job
 
     async def delete(self, job: Job) -> None:
-        kept = self._kept.pop(job.name)
+        entry = self._entries.pop(job.name)
         self._budget.job_changed(job.name, None)
-        self._of_node[kept.record.node].remove(kept)
-        self._moved(kept.record.node)
+        self._of_node[entry.record.node].remove(entry)
+        self._moved(entry.record.node)
 
     async def cordon(self, job: Job) -> None:
         name = job.spec.node_name
@@ -303,39 +303,39 @@ class Jobs(NobodyOutside, NoPower):
     async def uncordon(self, job: Job) -> None:
         name = job.spec.node_name
         node = self._fleet.get(name)
-        if node is not None and seen(node).cordoned_by == job.mark:
+        if node is not None and observe_node(node).cordoned_by == job.mark:
             self._fleet.annotate(name, {CORDONED_BY: None})
             self._fleet.cordon(name, False)
-            self._kept[job.name].record.uncordoned = self._clock.now()
+            self._entries[job.name].record.uncordoned = self._clock.now()
 
-    async def take_over(self, job: Job) -> None:
+    async def adopt_cordon(self, job: Job) -> None:
         name = job.spec.node_name
         node = self._fleet.get(name)
-        if node is not None and seen(node).cordoned_by == job.spec.supersedes:
+        if node is not None and observe_node(node).cordoned_by == job.spec.supersedes:
             self._fleet.annotate(name, {CORDONED_BY: job.mark})
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
-        kept = self._kept[job.name]
+        entry = self._entries[job.name]
         reporters = self._fleet.reporters.get(job.spec.node_name)
         answer = reporters.evictions if reporters is not None else None
-        heard = kept.leaving.evict(pods, answer, self._clock.now())
-        self._wake_when_left(kept)
-        return heard
+        result = entry.leaving.evict(pods, answer, self._clock.now())
+        self._wake_after_departure(entry)
+        return result
 
-    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
+    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
         """Simulated pods leave by eviction, and where that is allowed by deletion."""
         if what is not JobAct.DELETE_PODS:
             return JobActResult(what)
-        kept = self._kept[job.name]
-        left = seen.pods.left if seen.pods is not None else 0
-        heard = kept.leaving.delete(left, self._clock.now())
-        kept.record.deleted = True
-        self._wake_when_left(kept)
-        return heard
+        entry = self._entries[job.name]
+        remaining = observation.pods.remaining if observation.pods is not None else 0
+        result = entry.leaving.delete(remaining, self._clock.now())
+        entry.record.deleted = True
+        self._wake_after_departure(entry)
+        return result
 
-    def _wake_when_left(self, kept: Kept) -> None:
-        if kept.leaving.ends:
-            self._later(kept.leaving.ends[-1], lambda: self.wake_node(kept.record.node))
+    def _wake_after_departure(self, entry: ReplayedJob) -> None:
+        if entry.leaving.ends:
+            self._later(entry.leaving.ends[-1], lambda: self.wake_node(entry.record.node))
 
     async def protect(self, job: Job) -> None:
         if (node := self._fleet.get(job.spec.node_name)) is not None:
@@ -362,37 +362,37 @@ class Jobs(NobodyOutside, NoPower):
 
     # -- what it reads ----------------------------------------------------------------------------
 
-    def seen(self, job: Job) -> NodeSeen | None:
+    def read_node(self, job: Job) -> NodeObservation | None:
         node = self._fleet.get(job.spec.node_name)
-        if self._kept[job.name].replaced:
-            return NodeSeen(unschedulable=True)  # nothing of ours is on the new one
-        return seen(node) if node is not None and same(node, job) else None
+        if self._entries[job.name].replaced:
+            return NodeObservation(unschedulable=True)  # nothing of ours is on the new one
+        return observe_node(node) if node is not None and same(node, job) else None
 
     def successor(self, job: Job) -> Job | None:
         on_node = self._of_node.get(job.spec.node_name, ())
         return next((k.job for k in on_node if k.job.spec.supersedes == job.name), None)
 
     async def fault(self, job: Job) -> FaultAssessment:
-        kept = self._kept[job.name]
-        if kept.replaced:
+        entry = self._entries[job.name]
+        if entry.replaced:
             return FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
         fault = await self._judge.fault(job)
-        checked = kept.obj.spec.ladder[job.status.rung].verify.checks
-        if checked and kept.healed:
+        checked = entry.obj.spec.ladder[job.status.rung].verify.checks
+        if checked and entry.healed:
             return replace(fault, gone=Truth.TRUE)
         return fault
 
-    def pods_left(self, job: Job) -> Pods:
+    def observe_pods(self, job: Job) -> Pods:
         """None of a Node that is gone: its pods went with it."""
         reporters = self._fleet.reporters.get(job.spec.node_name)
         count = reporters.pods if reporters is not None else 0
-        return self._kept[job.name].leaving.seen(count, self._clock.now())
+        return self._entries[job.name].leaving.observe_pods(count, self._clock.now())
 
 
-def _past(kept: Kept) -> Past:
-    if kept.past is None:
-        kept.past = Past.of(kept.obj)
-    return kept.past
+def _past(entry: ReplayedJob) -> Past:
+    if entry.past is None:
+        entry.past = Past.of(entry.obj)
+    return entry.past
 
 
 class _Reads(NobodyOutside, NoPower):
@@ -403,9 +403,9 @@ class _Reads(NobodyOutside, NoPower):
         self.fault, self.successor = jobs.fault, jobs.successor
 
     def stronger(self, job: Job) -> str:
-        return self._jobs.stronger.over(job.name)
+        return self._jobs.stronger.find_rule(job.name)
 
-    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+    async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         return self._jobs.events_of(job)
 
     def fresh(self, job: Job) -> bool:
@@ -429,14 +429,14 @@ class _Reads(NobodyOutside, NoPower):
     def outnumbered(self, job: Job) -> bool:
         return False
 
-    async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
-        return self._jobs.seen(job)
+    async def node(self, job: Job, *, live: bool) -> NodeObservation | None:
+        return self._jobs.read_node(job)
 
     async def check(self, permit: str, seconds: float) -> Verdict | None:
         return self._budget.check(permit, seconds)
 
     async def pods(self, job: Job) -> Pods:
-        return self._jobs.pods_left(job)
+        return self._jobs.observe_pods(job)
 
     async def unavailable(self, job: Job, now: datetime) -> timedelta:
         return timedelta(0)

@@ -56,5 +56,5 @@ def _case(suite: ET.Element, file: str, result: Result) -> None:
     for failure in result.failures:
         lines.append(f"{failure.place}: {failure.difference.message}")
         lines += [f"    {line}" for line in failure.difference.explain]
-    told = ET.SubElement(case, "failure", message=first, type="Difference")
-    told.text = "\n".join(lines).translate(CONTROL)
+    element = ET.SubElement(case, "failure", message=first, type="Difference")
+    element.text = "\n".join(lines).translate(CONTROL)

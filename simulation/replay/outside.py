@@ -24,10 +24,10 @@ from kubenode.api.v1alpha1.hostprobe import HostProbe
 from kubenode.api.v1alpha1.leaves import AlertLeaf, HostEventLeaf
 from kubenode.runtime.kube.objects import Node
 from remedy.hostdoctor.report import ReportedEvents
-from remedy.hostprobes.schedule import KEPT, body, is_open, plan
+from remedy.hostprobes.schedule import RETENTION, body, is_open, plan
 from remedy.job.model import Job
-from remedy.plannedevents.access import event_seen
-from remedy.plannedevents.observation import EventSeen
+from remedy.plannedevents.access import observe_event
+from remedy.plannedevents.observation import EventObservation
 from remedy.remedier.facts import FactStore
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 from simulation.replay import signals
@@ -43,9 +43,9 @@ Fields = Mapping[str, bool | int | float | str]
 
 @dataclass(slots=True)
 class Questions:
-    """Of one node. `asked` are the kinds in order of asking, `answers` what will be said."""
+    """Of one node. `kinds` are the kinds in order of asking, `answers` what will be said."""
 
-    asked: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
     answers: dict[str, Fields] = field(default_factory=dict)
     probes: dict[str, HostProbe] = field(default_factory=dict)
 
@@ -108,9 +108,9 @@ class HostDoctor:
         """The nodes that must look again; `node` is the one whose agent brings it, or ""."""
         return self._write(self.deliveries.take(node, signal, self._clock.now()))
 
-    def known(self, node: str, transport: str, told: ReportedEvents) -> Collection[str]:
+    def known(self, node: str, transport: str, events: ReportedEvents) -> Collection[str]:
         """As if it had been delivered and parsed."""
-        return self._write(self.deliveries.hear(node, transport, told, self._clock.now()))
+        return self._write(self.deliveries.hear(node, transport, events, self._clock.now()))
 
     def _write(self, changes: Iterable[Change]) -> Collection[str]:
         woken: set[str] = set()
@@ -127,7 +127,7 @@ class HostDoctor:
     def live(self) -> None:
         """Write down the signs of life up to now; nobody has to look again for them."""
         now = self._clock.now()
-        if self.alive and now >= self._heard + SIGN_OF_LIFE:
+        if self.alive and now >= self._watchdog_at + SIGN_OF_LIFE:
             self._watchdog(now)
 
     def end(self, node: str, leaf: HostEventLeaf | AlertLeaf) -> Collection[str]:
@@ -144,10 +144,10 @@ class HostDoctor:
             woken.update(self._put(name, event.model_copy(update={"status": status})))
         return woken
 
-    def planned(self, job: Job) -> tuple[EventSeen, ...]:
+    def planned(self, job: Job) -> tuple[EventObservation, ...]:
         """The events that a job was made for, as they are now."""
         now = self._clock.now()
-        return tuple(event_seen(n, self._events.get(n), job, now) for n in job.spec.host_events)
+        return tuple(observe_event(n, self._events.get(n), job, now) for n in job.spec.host_events)
 
     def _put(self, name: str, event: HostEvent) -> Collection[str]:
         old, self._events[name] = self._events.get(name), event
@@ -155,7 +155,7 @@ class HostDoctor:
         return self._facts.host_event_changed(old, event)
 
     def _watchdog(self, now: datetime) -> Collection[str]:
-        self._heard = now
+        self._watchdog_at = now
         spec = HostEventSpec(
             source=HostEventSource.ALERTMANAGER,
             external_id=WATCHDOG,
@@ -207,17 +207,17 @@ class Hosts:
             return None
         now, mine = self._clock.now(), self.of(node)
         self._clear(mine, now)
-        found = plan(names, list(mine.probes.values()), len(self._open), now)
-        for kind in found.ask:
+        schedule = plan(names, list(mine.probes.values()), len(self._open), now)
+        for kind in schedule.ask:
             probe = HostProbe.model_validate(body(node, agent, kind, now))
             probe.metadata.creation_timestamp = now
             name = probe.metadata.name
             mine.probes[name] = probe
-            mine.asked.append(kind)
+            mine.kinds.append(kind)
             self._open[name] = probe.spec.expires_at
             self._facts.probe_changed(None, probe)
             self._later(now + ANSWER_AFTER, partial(self._reply, node, name))
-        return found.at
+        return schedule.at
 
     def _reply(self, node: str, name: str) -> None:
         mine = self.of(node)
@@ -238,7 +238,7 @@ class Hosts:
             del self._open[name]
         for name, probe in list(mine.probes.items()):
             made = probe.metadata.creation_timestamp or now
-            if now >= made + KEPT and not is_open(probe, now):
+            if now >= made + RETENTION and not is_open(probe, now):
                 self._facts.probe_changed(mine.probes.pop(name), None)
 
 

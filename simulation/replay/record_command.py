@@ -47,9 +47,9 @@ async def command(
     """
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
-        with opened(out) as file, _interrupted() as over:
+        with opened(out) as file, _interrupted() as stop:
             written = RecordingWriter(file)
-            await record(kube, written, kube.clock, lasts, over)
+            await record(kube, written, kube.clock, lasts, stop)
     what = f"{written.entries} entries, {written.bytes} bytes"
     say(f"recorded {what}{'' if out == STDOUT else f' in {out}'}")
     return Exit.FINE
@@ -85,13 +85,13 @@ class RecordingWriter:
 
 
 async def record(
-    kube: Kube, written: RecordingWriter, clock: Clock, lasts: timedelta | None, over: asyncio.Event
+    kube: Kube, written: RecordingWriter, clock: Clock, lasts: timedelta | None, stop: asyncio.Event
 ) -> None:
-    """Until `over` is set, `lasts` have passed, or no more is taken."""
+    """Until `stop` is set, `lasts` have passed, or no more is taken."""
     recorder = Recorder()
     nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), clock=clock)
     events = NodeEventSources(kube, clock)
-    told: Informer[HostEvent] = Informer(
+    host_events: Informer[HostEvent] = Informer(
         kube, paths.custom(HostEvent.resource.plural), HostEvent.from_server, clock=clock
     )
     probes: Informer[HostProbe] = Informer(
@@ -101,32 +101,34 @@ async def record(
     failed: list[OSError] = []
 
     def take(entries: Iterable[Entry]) -> None:
-        if over.is_set():
+        if stop.is_set():
             return
         try:
             written.add(entries)
         except RecordingFull:
             say(f"the recording is full: {written.bytes} bytes; it ends here")
-            over.set()
+            stop.set()
         except OSError as error:
             failed.append(error)
-            over.set()
+            stop.set()
 
-    informers: tuple[Informer[Any], ...] = (nodes, *events.informers, told, probes)
+    informers: tuple[Informer[Any], ...] = (nodes, *events.informers, host_events, probes)
     async with _running(informers, events.attach.controller.run):
         take(recorder.begin(clock.now()))
         # A handler that is added later is told first what is there: the order is ours.
         nodes.add_handler(lambda name, old, new: take(recorder.node(name, old, new, clock.now())))
         events.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
-        told.add_handler(lambda _, old, new: take(recorder.host_event(old, new, clock.now())))
+        host_events.add_handler(
+            lambda _, old, new: take(recorder.host_event(old, new, clock.now()))
+        )
         probes.add_handler(lambda _, old, new: take(recorder.probe(old, new, clock.now())))
         end = None if lasts is None else clock.monotonic() + lasts.total_seconds()
-        while not over.is_set():
+        while not stop.is_set():
             written.flush()  # first what is there: whoever reads along sees that we listen
-            left = FLUSH_SECONDS if end is None else end - clock.monotonic()
-            if left <= 0:
+            remaining = FLUSH_SECONDS if end is None else end - clock.monotonic()
+            if remaining <= 0:
                 break
-            await wait(clock, over, min(left, FLUSH_SECONDS))
+            await wait(clock, stop, min(remaining, FLUSH_SECONDS))
         if not failed:
             with suppress(RecordingFull):
                 written.add(recorder.end(clock.now()))
@@ -160,12 +162,12 @@ async def _running(
 @contextmanager
 def _interrupted() -> Iterator[asyncio.Event]:
     """Set by SIGINT and SIGTERM, which end nothing by themselves meanwhile."""
-    over, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
     ours = (signal.SIGINT, signal.SIGTERM)
     for each in ours:
-        loop.add_signal_handler(each, over.set)
+        loop.add_signal_handler(each, stop.set)
     try:
-        yield over
+        yield stop
     finally:
         for each in ours:
             loop.remove_signal_handler(each)

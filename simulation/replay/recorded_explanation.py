@@ -29,7 +29,7 @@ def of_recording(
     output: Plain,
 ) -> Exit:
     """At `at`, a duration since the first entry or an instant; None: at the last entry."""
-    known = {one.metadata.name: one for one in rules_from(rules)}
+    known = {remedier.metadata.name: remedier for remedier in rules_from(rules)}
     if rule not in known:
         raise Refusal(unknown("rule", rule, known), Exit.USAGE)
     try:
@@ -38,7 +38,7 @@ def of_recording(
         raise Refusal(str(error), Exit.USAGE) from error
     if (facts := world.facts(node)) is None:
         raise Refusal(unknown("node", node, world.nodes))
-    program = compile_program([RuleVersion(name, one) for name, one in known.items()])
+    program = compile_program([RuleVersion(name, remedier) for name, remedier in known.items()])
     require_compiled(rule, {error.rule: error for error in program.rejected})
     standing = standing_of(world, node).get(rule)
     show(explained(known[rule], facts, world.now, program), output, standing)
@@ -47,12 +47,12 @@ def of_recording(
 
 def standing_of(world: World, node: str) -> Mapping[str, RuleOutlook]:
     """By name what becomes of each rule that matches the node now."""
-    found = waits_of(world.waiting(node))
+    outlooks = waits_of(world.waiting(node))
     for job in world.jobs_of(node):
         if job.open:
-            held = (job.hold.reason, job.hold.message) if job.hold is not None else None
-            with_job(found, job.remedier, job.name, job.phase, held)
-    return found
+            hold = (job.hold.reason, job.hold.message) if job.hold is not None else None
+            with_job(outlooks, job.remedier, job.name, job.phase, hold)
+    return outlooks
 
 
 def replayed(recordings: Sequence[str], rules: Sequence[NodeRemedier], at: str | None) -> World:

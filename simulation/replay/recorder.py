@@ -51,7 +51,7 @@ class Recorder:
             yield Entry(at=now, node=name, lifecycle="deleted")
         elif old is None or old.metadata.uid != new.metadata.uid:
             self._beats[name] = now
-            yield Entry(at=now, node=name, lifecycle="created", look=look(new))
+            yield Entry(at=now, node=name, lifecycle="created", look=take_snapshot(new))
             yield Entry(at=now, node=name, silent=True)
         elif old is not new:
             yield from self._changed(name, old, new, now)
@@ -74,7 +74,7 @@ class Recorder:
         beaten = []
         for condition in new.status.conditions:
             was = before.pop(condition.type, None)
-            if was is None or _said(was) != _said(condition):
+            if was is None or _get_content(was) != _get_content(condition):
                 yield Entry(at=now, node=name, condition=_condition(condition))
             elif _later(was, condition):
                 beaten.append(condition.type)
@@ -83,8 +83,8 @@ class Recorder:
             yield Entry(at=now, node=name, condition=gone)
         if beaten and now - self._beats.get(name, now - THIN) >= THIN:
             self._beats[name] = now
-            heard = [c for c in new.status.conditions if c.last_heartbeat_time is not None]
-            everybody = len(beaten) == len(heard)
+            beating = [c for c in new.status.conditions if c.last_heartbeat_time is not None]
+            everybody = len(beaten) == len(beating)
             yield Entry(at=now, node=name, heard=True if everybody else beaten)
 
     # -- events -----------------------------------------------------------------------------------
@@ -153,12 +153,12 @@ class Recorder:
 
     def _alive(self, new: HostEvent | None, now: datetime) -> Iterator[Entry]:
         open_ = new is not None and new.status.phase is not None and new.status.phase.open
-        seen = new.status.last_seen if new is not None else None
+        observed_at = new.status.last_seen if new is not None else None
         if not open_:
             self._watchdog = None
             yield Entry(at=now, alert_source="silent")
-        elif seen is not None and seen != self._watchdog:
-            self._watchdog = seen
+        elif observed_at is not None and observed_at != self._watchdog:
+            self._watchdog = observed_at
             yield Entry(at=now, alert_source="heard")
 
     def probe(self, old: HostProbe | None, new: HostProbe | None, now: datetime) -> Iterator[Entry]:
@@ -172,10 +172,10 @@ class Recorder:
         yield Entry(at=now, node=new.spec.node_name, probe={kind: fields})
 
 
-def look(node: Node) -> signals.NodeLook:
+def take_snapshot(node: Node) -> signals.NodeSnapshot:
     """The whole of a Node that a timeline knows."""
     info, meta = node.status.node_info, node.metadata
-    return signals.NodeLook(
+    return signals.NodeSnapshot(
         uid=meta.uid,
         labels=meta.labels,
         annotations=_theirs(meta.annotations),
@@ -213,7 +213,7 @@ def _condition(condition: NodeCondition) -> signals.Condition:
     )
 
 
-def _said(condition: NodeCondition) -> tuple[str, str, str, HostTime | None]:
+def _get_content(condition: NodeCondition) -> tuple[str, str, str, HostTime | None]:
     when = condition.last_transition_time
     return condition.status, condition.reason, condition.message, when
 
@@ -256,11 +256,11 @@ def _host(name: str, old: Node, new: Node, now: datetime) -> Iterator[Entry]:
     a, b = old.status.node_info, new.status.node_info
     if b.boot_id and a.boot_id != b.boot_id:
         yield Entry(at=now, node=name, boot=signals.Boot(id=b.boot_id))
-    said = (
+    states = (
         (a.kernel_version, a.os_image, a.container_runtime_version, gpus(old)),
         (b.kernel_version, b.os_image, b.container_runtime_version, gpus(new)),
     )
-    if said[0] != said[1]:
-        kernel, image, runtime, devices = said[1]
+    if states[0] != states[1]:
+        kernel, image, runtime, devices = states[1]
         system = signals.System(kernel=kernel, os_image=image, runtime=runtime, gpus=devices)
         yield Entry(at=now, node=name, system=system)

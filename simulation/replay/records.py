@@ -9,7 +9,7 @@ from remedy.job.model import CloseReason
 
 
 @dataclass(slots=True)
-class Held:
+class HoldSpan:
     """A time in which a job waited, and for what. `until` None: it still does."""
 
     reason: str
@@ -60,7 +60,7 @@ class JobRecord:
     message: str = ""
     rungs: list[RungRun] = field(default_factory=list)
     steps: list[StepRun] = field(default_factory=list)
-    holds: list[Held] = field(default_factory=list)
+    holds: list[HoldSpan] = field(default_factory=list)
     begun: datetime | None = None
     """When its initial wait was over; None: it is not, or it ended before."""
     permit_at: datetime | None = None
@@ -87,7 +87,7 @@ class JobRecord:
         return self.rungs[-1]
 
     @property
-    def hold(self) -> Held | None:
+    def hold(self) -> HoldSpan | None:
         """What it waits for now."""
         return self.holds[-1] if self.holds and self.holds[-1].until is None else None
 
@@ -114,7 +114,7 @@ class JobRecord:
             "startRung": self.start_rung,
             "rungs": [_rung(rung) for rung in self.rungs],
             "steps": [_step(step) for step in self.steps],
-            "holds": [_held(held) for held in self.holds],
+            "holds": [_hold_to_dict(hold) for hold in self.holds],
             "phase": self.phase.value,
             "message": self.message,
             "closeReason": self.close_reason.value if self.close_reason else None,
@@ -143,13 +143,13 @@ def _step(step: StepRun) -> dict[str, Any]:
     }
 
 
-def _held(held: Held) -> dict[str, Any]:
+def _hold_to_dict(hold: HoldSpan) -> dict[str, Any]:
     return {
-        "reason": held.reason,
-        "scope": held.scope,
-        "message": held.message,
-        "since": _iso(held.since),
-        "until": _iso(held.until),
+        "reason": hold.reason,
+        "scope": hold.scope,
+        "message": hold.message,
+        "since": _iso(hold.since),
+        "until": _iso(hold.until),
     }
 
 

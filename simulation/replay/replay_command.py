@@ -51,14 +51,14 @@ def command(
     for world in replayed.worlds:
         for name, why in sorted(world.rejected.items()):
             typer.echo(f"rule {name} is refused and was not replayed: {why}", err=True)
-    found = changes(*(w.jobs for w in replayed.worlds)) if against else None
+    differences = changes(*(w.jobs for w in replayed.worlds)) if against else None
     if output == "json":
-        typer.echo(json.dumps(as_json(replayed, found), indent=1))
+        typer.echo(json.dumps(as_json(replayed, differences), indent=1))
     else:
-        for line in told(replayed, found):
+        for line in describe_replay(replayed, differences):
             typer.echo(line)
     typer.echo(summary(replayed), err=True)
-    return Exit.FINDING if found else Exit.FINE
+    return Exit.FINDING if differences else Exit.FINE
 
 
 @dataclass(slots=True)
@@ -108,27 +108,29 @@ def replay(
 # -- telling ----------------------------------------------------------------------------------
 
 
-def told(replayed: Replayed, found: Sequence[Change] | None) -> Iterator[str]:
+def describe_replay(replayed: Replayed, differences: Sequence[Change] | None) -> Iterator[str]:
     """For a person: each job in order, what held it; or the difference of two rule sets."""
     world = replayed.worlds[0]
-    if found is not None:
-        yield from (line for change in found for line in change.lines())
-        if not found:
+    if differences is not None:
+        yield from (line for change in differences for line in change.lines())
+        if not differences:
             yield "no difference: both rule sets would have done the same at the same times"
         return
     for job in world.jobs:
         yield from _job(job, world.now)
-    kept = [s for s in world.waited if s.what not in NOT_TOLD and not _told_with_job(s, world.jobs)]
-    for (rule, why), spans in _grouped(kept):
+    reported = [
+        s for s in world.waited if s.what not in UNREPORTED and not _is_job_wait(s, world.jobs)
+    ]
+    for (rule, why), spans in _grouped(reported):
         yield _waits(rule, why, spans, world.now)
     if not world.jobs:
         yield "no job would have been made"
 
 
-NOT_TOLD = (WaitReason.OPEN_JOB, WaitReason.GROUP_WAIT)
+UNREPORTED = (WaitReason.OPEN_JOB, WaitReason.GROUP_WAIT)
 
 
-def _told_with_job(span: Span, jobs: Sequence[JobRecord]) -> bool:
+def _is_job_wait(span: Span, jobs: Sequence[JobRecord]) -> bool:
     """Whether it is the initial wait of a job of the rule: that is told as its hold."""
     return span.what == WaitReason.STARTUP and any(
         (job.node, job.remedier) == (span.node, span.rule)
@@ -147,11 +149,11 @@ def _job(job: JobRecord, now: datetime) -> Iterator[str]:
         ran = f"ran at {format_time(rung.ran)}" if rung.ran is not None else "did not run"
         steps = [f"{s.name} {s.state}" for s in job.steps if s.rung == rung.name]
         yield f"    rung {rung.name} (class {rung.disruption.value}) {ran}: {', '.join(steps)}"
-    for held in job.holds:
-        until = held.until or job.closed or now
-        if until > held.since:
-            where = f" in {held.scope}" if held.scope else ""
-            yield f"    held {_lasted(held.since, until)} by {held.reason}{where}: {held.message}"
+    for hold in job.holds:
+        until = hold.until or job.closed or now
+        if until > hold.since:
+            where = f" in {hold.scope}" if hold.scope else ""
+            yield f"    held {_lasted(hold.since, until)} by {hold.reason}{where}: {hold.message}"
 
 
 def _grouped(spans: Sequence[Span]) -> list[tuple[tuple[str, str], list[Span]]]:
@@ -173,15 +175,15 @@ def _lasted(since: datetime, until: datetime) -> str:
     return format_duration((until - since) // SECOND * SECOND)
 
 
-def held_by(world: World) -> dict[str, dict[str, float]]:
+def sum_holds(world: World) -> dict[str, dict[str, float]]:
     """By reason how many jobs waited, and for how many seconds in all."""
     jobs: Counter[str] = Counter()
     seconds: Counter[str] = Counter()
     for job in world.jobs:
-        jobs.update({held.reason for held in job.holds})
-        for held in job.holds:
-            until = held.until or job.closed or world.now
-            seconds[held.reason] += round((until - held.since).total_seconds())
+        jobs.update({hold.reason for hold in job.holds})
+        for hold in job.holds:
+            until = hold.until or job.closed or world.now
+            seconds[hold.reason] += round((until - hold.since).total_seconds())
     return {reason: {"jobs": n, "seconds": seconds[reason]} for reason, n in sorted(jobs.items())}
 
 
@@ -189,15 +191,15 @@ def summary(replayed: Replayed) -> str:
     world = replayed.worlds[0]
     assert replayed.start is not None and replayed.end is not None
     acts = sum(len(job.acts) for job in world.jobs)
-    held = ", ".join(f"{r} {v['jobs']:.0f}" for r, v in held_by(world).items()) or "nothing"
+    holds = ", ".join(f"{r} {v['jobs']:.0f}" for r, v in sum_holds(world).items()) or "nothing"
     return (
         f"{replayed.entries} signals of {len(world.nodes)} nodes in"
         f" {_lasted(replayed.start, replayed.end)}: {len(world.jobs)} jobs, {acts} steps that"
-        f" change hosts; jobs held by {held}"
+        f" change hosts; jobs held by {holds}"
     )
 
 
-def as_json(replayed: Replayed, found: Sequence[Change] | None) -> dict[str, Any]:
+def as_json(replayed: Replayed, differences: Sequence[Change] | None) -> dict[str, Any]:
     world = replayed.worlds[0]
     assert replayed.start is not None and replayed.end is not None
     result: dict[str, Any] = {
@@ -207,13 +209,13 @@ def as_json(replayed: Replayed, found: Sequence[Change] | None) -> dict[str, Any
         "nodes": len(world.nodes),
         "refused": world.rejected,
         "jobs": [job.to_dict() for job in world.jobs],
-        "held": held_by(world),
+        "held": sum_holds(world),
         "waits": [_span(span) for span in world.waited],
         "inferred": [_span(span) for span in world.inferred],
     }
-    if found is not None:
+    if differences is not None:
         result["against"] = [job.to_dict() for job in replayed.worlds[1].jobs]
-        result["difference"] = [change.to_dict() for change in found]
+        result["difference"] = [change.to_dict() for change in differences]
     return result
 
 

@@ -10,11 +10,11 @@ def of_rule_tests() -> dict[str, Any]:
     """Of files such as `kernel-deadlock.test.yaml`."""
     made = of_model(TestFile, "TestFile")
     made["description"] = "Tests of rules: nodes, a timeline of signals, and what must come of it."
-    _truths_are_words(made["$defs"]["Expect"]["properties"]["guards"])
+    _add_booleans(made["$defs"]["Expect"]["properties"]["guards"])
     return {"$schema": DRAFT, "title": "Rule tests of KubeNode"} | made
 
 
-def _truths_are_words(guards: dict[str, Any]) -> None:
+def _add_booleans(guards: dict[str, Any]) -> None:
     """YAML reads a bare true as no text, and the reader takes it for the word."""
     truth = guards["additionalProperties"]
     truth.pop("type", None)

@@ -128,7 +128,7 @@ class Evictions(Model):
         return not self.budget and not self.denied_by
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """The refusal, as the server would put it."""
         if self.budget:
             return f"the disruption budget {self.budget} allows no disruption"
@@ -184,7 +184,7 @@ Answers = Annotated[dict[str, dict[str, Scalar] | None], AfterValidator(_fields_
 """By probe the fields that are answered when somebody asks; null: no answer any more."""
 
 
-class NodeLook(Model):
+class NodeSnapshot(Model):
     """A Node as it is at first sight. Times are instants, or since the start."""
 
     uid: str = ""
@@ -204,7 +204,7 @@ class NodeLook(Model):
     """IPs and hostnames."""
 
     @model_validator(mode="after")
-    def _one_of_each(self) -> "NodeLook":
+    def _check_types(self) -> "NodeSnapshot":
         types = [c.type for c in self.conditions]
         if len(set(types)) < len(types):
             raise refusal("two conditions have one type: leave one out", "conditions")

@@ -15,7 +15,7 @@ from kubenode.api.problems import problems
 from kubenode.cli.documents import UnreadableDocument, YamlDocument, read
 from simulation.replay.fleet import LONG_AGO, PODS, healthy
 from simulation.replay.moments import At, Length
-from simulation.replay.signals import Answers, Condition, NodeLook, Taint
+from simulation.replay.signals import Answers, Condition, NodeSnapshot, Taint
 from simulation.replay.timeline import Entry, Wrong
 from simulation.replay.world import START
 
@@ -71,7 +71,7 @@ class Nodes(Model):
             return [self.name]
         return [f"{self.prefix}{n}" for n in range(1, self.count + 1)]
 
-    def looks(self, start: datetime) -> Iterator[tuple[str, NodeLook]]:
+    def list_snapshots(self, start: datetime) -> Iterator[tuple[str, NodeSnapshot]]:
         """Each node as it is at the start."""
         booted = start - (self.age if self.booted is None else self.booted)
         usual = {c.type: c.status for c in healthy(start, self.age)}
@@ -82,7 +82,7 @@ class Nodes(Model):
         for place, name in enumerate(self.names()):
             yield (
                 name,
-                NodeLook(
+                NodeSnapshot(
                     labels=self._labels(name, place),
                     annotations=self.annotations,
                     taints=self.taints,
@@ -171,7 +171,7 @@ class Expect(Model):
     total_jobs: StrictInt | None = None
     held: dict[str, StrictInt] | None = None
 
-    _words = field_validator("guards", mode="before")(lambda v: _as_words(v))
+    _guard_texts = field_validator("guards", mode="before")(lambda v: _normalize_truths(v))
 
     @model_validator(mode="after")
     def _about_something(self) -> "Expect":
@@ -190,12 +190,12 @@ class Expect(Model):
         return [self.node] if isinstance(self.node, str) else self.node
 
 
-def _as_words(value: Any) -> Any:
+def _normalize_truths(value: Any) -> Any:
     """YAML's true and false for the words."""
     if not isinstance(value, dict):
         return value
-    words = {True: "true", False: "false"}
-    return {k: words.get(v, v) if isinstance(v, bool) else v for k, v in value.items()}
+    truth_names = {True: "true", False: "false"}
+    return {k: truth_names.get(v, v) if isinstance(v, bool) else v for k, v in value.items()}
 
 
 Mode = Literal["Enforce", "Approve", "DryRun"]
@@ -216,7 +216,7 @@ class Settings(Model):
     """Names of steps that fail."""
 
 
-def _one_node() -> list[Nodes]:
+def _make_single_node() -> list[Nodes]:
     return [Nodes(name="a")]
 
 
@@ -224,7 +224,7 @@ class Test(Settings):
     __test__ = False
 
     name: str = Field(min_length=1)
-    nodes: list[Nodes] = Field(default_factory=_one_node, min_length=1)
+    nodes: list[Nodes] = Field(default_factory=_make_single_node, min_length=1)
     timeline: list[Entry] = Field(default_factory=list)
     expect: list[Expect] = Field(min_length=1)
 
@@ -292,7 +292,7 @@ def cases(path: Path) -> list[Case]:
         lines = problems(error, TestFile, lambda field: document.where(_keys(field)))
         raise Wrong("\n".join(lines)) from error
     if strays := [line for n, test in enumerate(file.tests) for line in _strays(file, n, test)]:
-        raise Wrong("\n".join(f"{document.where(field)}: {told}" for field, told in strays))
+        raise Wrong("\n".join(f"{document.where(field)}: {problem}" for field, problem in strays))
     return [Case(path, n, t, _settings(file, t), document) for n, t in enumerate(file.tests)]
 
 
@@ -304,13 +304,13 @@ def _strays(file: TestFile, place: int, test: Test) -> Iterator[tuple[tuple[str 
     parts: dict[str, Sequence[Entry | Expect]]
     parts = {"timeline": test.timeline, "expect": test.expect}
     for part, several in parts.items():
-        for n, one in enumerate(several):
-            for name in one.nodes if one.node else ():
+        for n, entry in enumerate(several):
+            for name in entry.nodes if entry.node else ():
                 if not any(fnmatchcase(k, name) for k in known):
-                    told = f"{name!r} is no node of this test: there are {', '.join(known[:8])}"
+                    message = f"{name!r} is no node of this test: there are {', '.join(known[:8])}"
                     yield (
                         ("tests", place, part, n, "node"),
-                        f"tests[{place}].{part}[{n}].node: {told}",
+                        f"tests[{place}].{part}[{n}].node: {message}",
                     )
 
 

@@ -26,7 +26,7 @@ from simulation.replay.expectations import Difference, differences
 from simulation.replay.junit import Result, junit_xml
 from simulation.replay.moments import instant
 from simulation.replay.records import JobRecord
-from simulation.replay.signals import NodeLook
+from simulation.replay.signals import NodeSnapshot
 from simulation.replay.testfile import Case, Outcome, cases
 from simulation.replay.timeline import Entry, Wrong
 from simulation.replay.world import Heals, World, heals, stays
@@ -46,10 +46,10 @@ def command(
 
     Raises Refusal for files that are wrong, with every problem in them.
     """
-    found = chosen(collected(files), only)
+    selected = chosen(collected(files), only)
     clock, results = SystemClock(), []
     with _diagnoser(engine) as diagnoser:
-        for case in found:
+        for case in selected:
             began = clock.monotonic()
             failures = run(case, diagnoser)
             results.append(Result(case, failures, clock.monotonic() - began))
@@ -73,28 +73,28 @@ def collected(given: Sequence[Path]) -> list[Case]:
             paths.append(path)
         else:
             raise Refusal(f"{path}: no such file; check the name", Exit.USAGE)
-    found, wrong = [], []
+    gathered, wrong = [], []
     for path in dict.fromkeys(paths):
         try:
-            found += cases(path)
+            gathered += cases(path)
         except Wrong as error:
             wrong.append(str(error))
     if wrong:
         raise Refusal("\n".join(wrong), Exit.USAGE)
-    return found
+    return gathered
 
 
-def chosen(found: Sequence[Case], only: str) -> Sequence[Case]:
+def chosen(candidates: Sequence[Case], only: str) -> Sequence[Case]:
     if not only:
-        return found
+        return candidates
     try:
         pattern = re.compile(only)
     except re.error as error:
         raise Refusal(f"--run {only!r} is no regular expression: {error}", Exit.USAGE) from error
-    kept = [case for case in found if pattern.search(case.test.name)]
-    if not kept:
+    matching = [case for case in candidates if pattern.search(case.test.name)]
+    if not matching:
         raise Refusal(f"--run {only!r}: no test has such a name", Exit.USAGE)
-    return kept
+    return matching
 
 
 @contextlib.contextmanager
@@ -158,8 +158,8 @@ def run(case: Case, both: LoadedOnce | None) -> list[Failure]:
         expect = case.test.expect[n]
         world.run_until(instant(expect.at, case.start))
         failures += [
-            Failure(case.where("expect", n, found.key), found)
-            for found in differences(world, expect)
+            Failure(case.where("expect", n, difference.key), difference)
+            for difference in differences(world, expect)
         ]
     if (differ := _disagreements(diagnoser) - before) > 0:
         text = f"the rule engines do not agree in {differ} places: this is a defect of KubeNode"
@@ -214,26 +214,26 @@ def _outcome(outcome: Outcome | None) -> Heals:
 
 
 def _populate(case: Case, world: World) -> None:
-    absent: dict[str, NodeLook] = {}
+    absent: dict[str, NodeSnapshot] = {}
     for nodes in case.test.nodes:
-        for name, look in nodes.looks(case.start):
+        for name, snapshot in nodes.list_snapshots(case.start):
             if nodes.absent:
-                absent[name] = _new(look)
+                absent[name] = _new(snapshot)
             else:
-                world.add_node(name, look, pods=nodes.pods)
+                world.add_node(name, snapshot, pods=nodes.pods)
             if nodes.probes:
                 world.answer(name, nodes.probes)
     for entry in case.test.timeline:
-        world.feed(*_with_looks(entry, absent))
+        world.feed(*_insert_snapshots(entry, absent))
 
 
-def _new(look: NodeLook) -> NodeLook:
+def _new(snapshot: NodeSnapshot) -> NodeSnapshot:
     """Of a node that comes later: made then, and so are its conditions."""
-    fresh = [condition.model_copy(update={"since": None}) for condition in look.conditions]
-    return look.model_copy(update={"created": None, "conditions": fresh})
+    fresh = [condition.model_copy(update={"since": None}) for condition in snapshot.conditions]
+    return snapshot.model_copy(update={"created": None, "conditions": fresh})
 
 
-def _with_looks(entry: Entry, absent: Mapping[str, NodeLook]) -> list[Entry]:
+def _insert_snapshots(entry: Entry, absent: Mapping[str, NodeSnapshot]) -> list[Entry]:
     if entry.lifecycle != "created" or entry.look is not None:
         return [entry]
     return [
@@ -252,7 +252,7 @@ def _tell(results: Sequence[Result], output: str) -> None:
         typer.echo(json.dumps([_as_json(result) for result in results], indent=1))
     else:
         for result in failed:
-            for line in told(result):
+            for line in format_result(result):
                 typer.echo(line)
     files = len({result.case.file for result in results})
     took = sum(result.seconds for result in results)
@@ -263,7 +263,7 @@ def _tell(results: Sequence[Result], output: str) -> None:
     )
 
 
-def told(result: Result) -> Iterator[str]:
+def format_result(result: Result) -> Iterator[str]:
     """The failures of one test in lines for a person."""
     yield f"FAIL {result.case.file}: {result.case.test.name}"
     for failure in result.failures:

@@ -24,7 +24,7 @@ from simulation.replay.signals import (
     Evictions,
     HostEvent,
     Log,
-    NodeLook,
+    NodeSnapshot,
     System,
     Taint,
 )
@@ -55,7 +55,7 @@ class Entry(Model):
     boot: Boot | None = None
     system: System | None = None
     lifecycle: Literal["created", "deleted"] | None = None
-    look: NodeLook | None = None
+    look: NodeSnapshot | None = None
     """With `lifecycle: created`: the Node as it is first seen."""
     silent: StrictBool | list[str] | None = None
     """Reporters that write no heartbeats any more: all (and the node's lease), or by condition."""
@@ -78,12 +78,12 @@ class Entry(Model):
     _signal: str = PrivateAttr(default="")
 
     @model_validator(mode="after")
-    def _one_signal(self) -> "Entry":
+    def _check_signal(self) -> "Entry":
         given = [name for name in SIGNALS if getattr(self, name) is not None]
         if len(given) != 1:
             known = ", ".join(type(self).model_fields[n].alias or n for n in SIGNALS)
-            found = ", ".join(given) or "none"
-            raise refusal(f"one signal is needed, here is {found}: write one of {known}")
+            names = ", ".join(given) or "none"
+            raise refusal(f"one signal is needed, here is {names}: write one of {known}")
         (self._signal,) = given
         if self.look is not None and self.lifecycle != "created":
             raise refusal("goes with `lifecycle: created` only: leave it out", "look")
@@ -126,10 +126,10 @@ def read_lines(lines: Iterable[bytes | str], name: str) -> Iterator[Entry]:
         try:
             yield Entry.model_validate_json(line)
         except ValidationError as error:
-            raise Wrong(_told(error, f"{name}:{number}")) from error
+            raise Wrong(_format_problems(error, f"{name}:{number}")) from error
 
 
-def _told(error: ValidationError, place: str) -> str:
+def _format_problems(error: ValidationError, place: str) -> str:
     return "\n".join(f"{place}: {text}" for text in problems(error, Entry))
 
 

@@ -66,13 +66,13 @@ class Watchers:
     def ended(self, node: str, type_: str, now: datetime) -> None:
         """The fault is over, and somebody else has said so in the condition."""
         agent = self._agents.get(node)
-        if agent is None or type_ not in agent.state.held:
+        if agent is None or type_ not in agent.state.conditions:
             return
         program = builtin()
-        held = agent.state.held[type_]
-        keys = frozenset(fault.key for fault in held.faults)
-        after, reports = end_faults(program.conditions[type_], held, keys, now)
-        agent.state = State({**agent.state.held, type_: after}, agent.state.counts)
+        condition_state = agent.state.conditions[type_]
+        keys = frozenset(fault.key for fault in condition_state.faults)
+        after, reports = end_faults(program.conditions[type_], condition_state, keys, now)
+        agent.state = State({**agent.state.conditions, type_: after}, agent.state.counts)
         list(_published(agent, reports, now))
 
     def booted(self, node: str, now: datetime) -> Iterator[Written]:
@@ -94,8 +94,8 @@ def builtin() -> Program:
 
 
 def _started(program: Program, now: datetime, before: State | None = None) -> _Agent:
-    held = after_boot(program, dict(before.held)) if before is not None else {}
-    state, reports = begin(program, now, held)
+    retained = after_boot(program, dict(before.conditions)) if before is not None else {}
+    state, reports = begin(program, now, retained)
     agent = _Agent(state, ConditionBoard(dict.fromkeys(program.conditions, NAME)), EventTally())
     agent.board.begin(now)
     agent.state, more = looked(program, state, program.conditions, now)
@@ -107,13 +107,13 @@ def _started(program: Program, now: datetime, before: State | None = None) -> _A
 
 def _conditions(agent: _Agent) -> Iterator[Condition]:
     known = agent.board.untold()
-    agent.board.told(known)
-    for one in known:
+    agent.board.mark_published(known)
+    for report in known:
         yield Condition(
-            type=one.type,
-            status=ConditionStatus(one.status.value),
-            reason=one.reason,
-            message=one.message,
+            type=report.type,
+            status=ConditionStatus(report.status.value),
+            reason=report.reason,
+            message=report.message,
         )
 
 

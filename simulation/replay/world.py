@@ -50,7 +50,7 @@ from simulation.replay.moments import instant
 from simulation.replay.noderecords import SimulatedRecords
 from simulation.replay.outside import HostDoctor, Hosts
 from simulation.replay.records import JobRecord
-from simulation.replay.signals import NodeLook
+from simulation.replay.signals import NodeSnapshot
 from simulation.replay.spans import Span, Spans
 from simulation.replay.timeline import Entry
 
@@ -120,7 +120,7 @@ class World:
             self._fleet,
             self._past,
             self._clock,
-            one_engine_is_enough=diagnoser is None,
+            accept_single_engine=diagnoser is None,
             leases=self._leases,
         )
         self._alone = diagnoser is None
@@ -190,29 +190,29 @@ class World:
     def add_node(
         self,
         name: str,
-        look: NodeLook | None = None,
+        snapshot: NodeSnapshot | None = None,
         *,
         age: timedelta = LONG_AGO,
         pods: int = PODS,
         **fields: Any,
     ) -> None:
-        """A node that is there now; `fields` are those of NodeLook. It is healthy and old."""
-        look = look or NodeLook.model_validate(fields)
-        known = {c.type for c in look.conditions}
+        """A node that is there now; `fields` are those of NodeSnapshot. It is healthy and old."""
+        snapshot = snapshot or NodeSnapshot.model_validate(fields)
+        known = {c.type for c in snapshot.conditions}
         usual = [c for c in healthy(self.now, age) if c.type not in known]
         update = {
-            "conditions": [*usual, *look.conditions],
-            "created": look.created or self.now - age,
+            "conditions": [*usual, *snapshot.conditions],
+            "created": snapshot.created or self.now - age,
         }
         self._leases.say(name, renewed=True)
-        self._fleet.create(name, look.model_copy(update=update), self.now, pods=pods)
+        self._fleet.create(name, snapshot.model_copy(update=update), self.now, pods=pods)
 
-    def _come(self, name: str, look: NodeLook | None) -> None:
+    def _come(self, name: str, snapshot: NodeSnapshot | None) -> None:
         """A node exactly as it looks; without a look one that is well and new."""
-        if look is None:
+        if snapshot is None:
             self.add_node(name, age=timedelta(0))
         else:
-            self._fleet.create(name, look, self.now)
+            self._fleet.create(name, snapshot, self.now)
 
     def repaired(self, node: str, at: datetime, *, ended: bool = True) -> None:
         """Kube Defender remembers a repair of the node from before all this."""
@@ -232,11 +232,11 @@ class World:
         """What was delivered to Host Doctor, and became of it."""
         return self._doctor.deliveries
 
-    def known(self, at: datetime, node: str, transport: str, told: ReportedEvents) -> None:
+    def known(self, at: datetime, node: str, transport: str, events: ReportedEvents) -> None:
         """What an earlier delivery told, without its form; `node` is whose agent brought it."""
 
         def happen() -> None:
-            self._wake(self._doctor.known(node, transport, told))
+            self._wake(self._doctor.known(node, transport, events))
 
         self._later(at, happen)
 
@@ -306,12 +306,12 @@ class World:
 
     def explain(self, node: str, rule: str) -> str:
         """Why the rule matches the node now or does not, as a text for people."""
-        facts, found = self.facts(node), self.rules.get(rule)
-        if found is None:
+        facts, remedier = self.facts(node), self.rules.get(rule)
+        if remedier is None:
             return self.rejected.get(rule) or f"rule {rule} is not loaded"
         if facts is None:
             return f"node {node} is not there"
-        return explain(found, facts, self.now, self._program)
+        return explain(remedier, facts, self.now, self._program)
 
     @cached_property
     def _program(self) -> RuleProgram:
@@ -319,9 +319,9 @@ class World:
         rules = [RuleVersion(id_, rule) for id_, rule in self._active.items()]
         return compile_program(rules) if self._compiled is None else self._compiled.program(rules)
 
-    def asked(self, node: str) -> Sequence[str]:
+    def list_probes(self, node: str) -> Sequence[str]:
         """The probes that were asked of the node, in order."""
-        return self._hosts.of(node).asked
+        return self._hosts.of(node).kinds
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -356,14 +356,14 @@ class World:
             heappop(self._todo)[2]()
 
     def _woken(self) -> list[str]:
-        found = []
+        due = []
         while self._wakes and self._wakes[0][0] <= self.now:
             at, name = heappop(self._wakes)
             state = self._state.get(name)
             if state is not None and state.wake == at:
                 state.wake = None
-                found.append(name)
-        return found
+                due.append(name)
+        return due
 
     def _touch(self, node: str) -> None:
         self._dirty[node] = None
@@ -404,9 +404,9 @@ class World:
 
     def _decide(self, nodes: Iterable[str]) -> None:
         """One run of the remedier for each of these nodes."""
-        found = [(name, facts) for name in nodes if (facts := self.facts(name)) is not None]
-        said = self._diagnose([facts for _, facts in found])
-        for (name, facts), diagnosis in zip(found, said, strict=True):
+        pairs = [(name, facts) for name in nodes if (facts := self.facts(name)) is not None]
+        results = self._diagnose([facts for _, facts in pairs])
+        for (name, facts), diagnosis in zip(pairs, results, strict=True):
             self._reconcile(name, facts, diagnosis)
 
     def _diagnose(self, factsets: list[FactSet]) -> list[Diagnosis]:
@@ -422,7 +422,7 @@ class World:
         if state is None:
             state = self._state[name] = _NodeState()
         now, node = self.now, self._fleet.nodes[name]
-        asked_at = self._hosts.ask(name, agent_of(node), wanted_probes(diagnosis))
+        probe_at = self._hosts.ask(name, agent_of(node), wanted_probes(diagnosis))
         self._records.judge(name, diagnosis, facts, now)
         booted_at, past = self._facts.booted_at(name), self._past(name)
         mind, active, unjudged = state.mind, self._active, self._facts.unjudged
@@ -432,7 +432,7 @@ class World:
         self._waits.now(name, decision.waits, now)
         if self._inferring:
             self._infers.now(name, self._inferred_by(diagnosis), now)
-        if self._jobs.stronger.told(name, decision.stronger):
+        if self._jobs.stronger.store(name, decision.stronger):
             self._jobs.wake_node(name)
         for order in decision.orders:
             self._make(order, choice.match(order.candidate.rule_id), node, facts)
@@ -441,8 +441,8 @@ class World:
             result, _ = result_of(order, match, node, facts, now)
             self._records.add_dry_run(name, rule.metadata.name, rule.spec.fault_class, result)
             self._make(order, match, node, facts)  # which is over at once, and tells the verdict
-        times = (decision.at, asked_at, diagnosis.flips_at, self._facts.changes_at(name))
-        self._look_again(name, state, times)
+        times = (decision.at, probe_at, diagnosis.flips_at, self._facts.changes_at(name))
+        self._schedule_wake(name, state, times)
 
     def _inferred_by(self, diagnosis: Diagnosis) -> list[tuple[str, str]]:
         return [
@@ -473,7 +473,9 @@ class World:
         )
         self._jobs.make(RemedyOperationJob.model_validate(body), record)
 
-    def _look_again(self, name: str, state: _NodeState, times: Iterable[datetime | None]) -> None:
+    def _schedule_wake(
+        self, name: str, state: _NodeState, times: Iterable[datetime | None]
+    ) -> None:
         known = [t for t in times if t is not None]
         if not known:
             state.wake = None
@@ -499,5 +501,5 @@ class World:
         return self._diagnoser.check.trouble
 
     @property
-    def one_engine_is_enough(self) -> bool:
+    def accept_single_engine(self) -> bool:
         return self._alone

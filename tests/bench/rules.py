@@ -112,7 +112,7 @@ class Fleet:
 
     def _heartbeat(self, number: int) -> FactSet:
         node = self.nodes[number]
-        conditions = {t: replace(c, heard=self.now) for t, c in node.conditions.items()}
+        conditions = {t: replace(c, received_at=self.now) for t, c in node.conditions.items()}
         pods = node.values["node.gpuCount"]
         assert isinstance(pods, int)
         found = replace(node, conditions=conditions, values=self._values(pods))

@@ -160,7 +160,7 @@ class Fleet(World):
         )
         self.observer = RestorableObserver(policy, self.ledger, pace)
         self.watching: RestorableWatching = RestorableWatching(
-            eyes, self.observer, self.ledger, clock, self._job_told
+            eyes, self.observer, self.ledger, clock, self._handle_job
         )
         for index, host in enumerate(self.hosts.values()):
             host.clock_ahead = CLOCKS.get(index % CLOCKS_EVERY, timedelta(0))
@@ -179,7 +179,7 @@ class Fleet(World):
             await self._kube.create(paths.nodes(), self._node_body(host))
         await self.kubelets.report(host)
         await self.detectors.beat(host)
-        self.detectors.look(host)
+        self.detectors.schedule_checks(host)
 
     async def tell_again(self) -> None:
         """Kubelets and controllers write what a server that was put back has lost: kubelets look

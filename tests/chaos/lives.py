@@ -144,8 +144,8 @@ class MemoryFile(KnownFile):
 class Programs:
     """What makes a life of each program: its parts, and its ground.
 
-    line    makes a client's way to the API server
-    clocks  of each program, by its name
+    line      makes a client's way to the API server
+    clocks    of each program, by its name
     lineages  what each program keeps outside etcd of the lineage of the cluster's data
     """
 
@@ -194,7 +194,7 @@ class Programs:
             AlwaysLeader(),
             clock,
             registry,
-            RemedySettings(one_engine_is_enough=True),
+            RemedySettings(accept_single_engine=True),
             providers=self._providers,
             frozen=watch.frozen,
             restored=watch.restored_or_unverified,

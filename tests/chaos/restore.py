@@ -17,7 +17,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
 from kubenode.runtime.kube.configmaps import NAMESPACE, ConfigMapStore
 from kubenode.runtime.kube.errors import KubeError
-from kubenode.runtime.restore import BEAT_SECONDS, LOOK_SECONDS, NAME, lift, read_lineage
+from kubenode.runtime.restore import BEAT_SECONDS, CHECK_SECONDS, NAME, lift, read_lineage
 from simulation.apiserver.store import Snapshot, Store
 from simulation.demo.books import PermitView
 from simulation.demo.breakers import JobView
@@ -109,7 +109,7 @@ class RestorableWatching(Watching):
         )
         for policy in objects["policy"]:
             self.policy_status = policy.get("status") or {}
-            observer.told(at, self.breakers)
+            observer.record_breakers(at, self.breakers)
 
     def follow_from(self, version: int) -> None:
         """Watch on from a version of the server that was put back."""
@@ -175,7 +175,10 @@ class EtcdBackups:
         """Judge what was done to a host while it is, or soon will be, frozen."""
         if act.verb != "power" or act.unit not in STOPPING:
             return
-        if self._frozen_at is not None and self._clock.monotonic() > self._frozen_at + LOOK_SECONDS:
+        if (
+            self._frozen_at is not None
+            and self._clock.monotonic() > self._frozen_at + CHECK_SECONDS
+        ):
             self.acts_while_frozen.append(Finding(act.at, act.node, f"power {act.unit}"))
         elif self._unnoticed:
             self.acts_before_notice.append(Finding(act.at, act.node, f"power {act.unit}"))

@@ -126,9 +126,9 @@ def _feed(program: Program, chunks: Sequence[bytes]) -> None:
 
 
 def _bounded(state: State) -> None:
-    assert all(len(held.faults) <= FAULTS for held in state.held.values())
+    assert all(len(held.faults) <= FAULTS for held in state.conditions.values())
     assert len(state.counts) <= KEYS
-    assert len(state.told) <= KEYS + len(ORIGINS)
+    assert len(state.event_counts) <= KEYS + len(ORIGINS)
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

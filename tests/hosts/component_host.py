@@ -16,7 +16,7 @@ import msgspec
 from hosts.component_contract import Given, contract
 
 from agent.components.drift.compare import drifted
-from agent.components.drift.observe import look, paths
+from agent.components.drift.observe import paths, read_host_state
 from agent.components.files.placement import put, take_away
 from agent.components.ports import ComponentPorts
 from agent.components.sources import source_of
@@ -54,7 +54,7 @@ async def act(asked: dict[str, Any]) -> Any:
             return sorted(await watching)
         case _:
             pass
-    found = await look(form, ports)
+    found = await read_host_state(form, ports)
     told = [(one.kind, one.path, one.why) for one in drifted("driven", form, found)]
     return {"version": found.installed.version, "drift": told}
 

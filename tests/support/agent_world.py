@@ -145,7 +145,7 @@ class World:
             return self.job
 
     async def answer(
-        self, job: str, request_id: str, answer: Answer, over: Collection[str] = ()
+        self, job: str, request_id: str, answer: Answer, obsolete: Collection[str] = ()
     ) -> str:
         if self.unreachable:
             raise Unreachable("no route to host")
@@ -155,7 +155,7 @@ class World:
             raw = msgspec.to_builtins(self.job)
             status = raw["status"]
             status["agent"] = status.get("agent") or {"requests": {}}
-            for name in over:
+            for name in obsolete:
                 del status["agent"]["requests"][name]
             status["agent"]["requests"][request_id] = msgspec.to_builtins(answer)
             version = str(int(raw["metadata"]["resourceVersion"]) + 1)

@@ -31,7 +31,7 @@ from kubenode.cli.library import library
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Diagnoser
 from simulation.replay.records import JobRecord
-from simulation.replay.signals import NodeLook
+from simulation.replay.signals import NodeSnapshot
 from simulation.replay.world import World
 
 Task = tuple[int, int, float, float]
@@ -58,10 +58,10 @@ class CalmWorld(World):
         self._busy = {node: sorted(spans) for node, spans in life.busy.items()}
         super().__init__(rules, diagnoser=diagnoser, start=START)
 
-    def _look_again(self, name: str, state: Any, times: Iterable[datetime | None]) -> None:
+    def _schedule_wake(self, name: str, state: Any, times: Iterable[datetime | None]) -> None:
         waits = state.waits or any(past.open for past in self._past(name))
         if waits or self._in_story(name):
-            super()._look_again(name, state, times)
+            super()._schedule_wake(name, state, times)
             return
         state.wake = self.now + LONGEST
         heappush(self._wakes, (state.wake, name))
@@ -132,7 +132,7 @@ def chunk(task: Task, rules: Sequence[NodeRemedier], diagnoser: Diagnoser) -> Ch
     life = live(seed, nodes, hours, pace)
     world = CalmWorld(rules, diagnoser, life)
     for name, look in life.looks.items():
-        world.add_node(name, NodeLook.model_validate(look))
+        world.add_node(name, NodeSnapshot.model_validate(look))
     world.feed(*life.entries)
     world.run_until(START + timedelta(hours=hours) + AFTER)
     told: dict[str, int] = {}

@@ -218,7 +218,7 @@ class ComponentWorld:
         end = self.clock.monotonic() + seconds
         if not self.engine._recovered.is_set():
             await self.engine.recover()
-        self.engine.seen(self.machine())
+        self.engine.observe_machine(self.machine())
         async with asyncio.TaskGroup() as self.engine._tasks:
             while (now := self.clock.monotonic()) < end:
                 self.engine._wake.clear()

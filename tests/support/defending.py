@@ -30,7 +30,7 @@ DEFENDER = "system:serviceaccount:kubenode-system:kubenode-defender"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kubenode-system")
 POLICIES, PERMITS = custom("defenderpolicies"), custom("permits")
 SETTINGS = DefenderSettings(
-    life=timedelta(seconds=90), look_again=timedelta(milliseconds=200), round=0.2
+    life=timedelta(seconds=90), requeue_after=timedelta(milliseconds=200), round=0.2
 )
 
 

@@ -136,7 +136,7 @@ class DirectTransport:
         response.follow(watch, self._tasks)
         return response
 
-    async def reload(self, seen: int) -> None:
+    async def reload(self, generation: int) -> None:
         """There are no credentials."""
 
     async def close(self) -> None:

@@ -216,7 +216,7 @@ class DisruptionWorld:
             self.api, AlwaysLeader(), self.clock, CollectorRegistry(), audit=self.audit
         )
         made = NodeDisruptions(ground, self.defender)
-        made._held, made._frozen = lambda node: self.job, lambda: self.frozen
+        made._find_open_job, made._frozen = lambda node: self.job, lambda: self.frozen
         for grant in self.defender.held.values():
             made.permits._store.put(grant.name, _shown(grant))
         return made

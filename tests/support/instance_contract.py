@@ -387,7 +387,7 @@ class InstanceContract:
                 assert made.value.code in making | looking
         text = str(made.value)
         assert text.startswith(f"{world.instances.name}: {made.value.code}: ")
-        assert made.value.told and "\n" not in text
+        assert made.value.message and "\n" not in text
         for secret in (*world.secrets, SECRET_OF_HOST):
             assert secret not in text
 

@@ -249,7 +249,7 @@ class Double:
             component_sets=SimpleNamespace(cache={s.metadata.name: s for s in self.sets}),
             components=SimpleNamespace(get=lambda name: None),
             lifesigns=SimpleNamespace(of=lambda name: self.lifesign),
-            held=lambda node: self.held,
+            find_open_job=lambda node: self.held,
         )
 
     async def run(self, controller: MachineController | None = None, looks: int = 6) -> None:

@@ -68,7 +68,7 @@ async def joined(world: MachineWorld, host: Host) -> str:
     await world.make(host.name)
     token = await world.token(host.name)
     host.token_file.write_text(token.text + "\n")
-    await host.keeper.look()
+    await host.keeper.renew_if_due()
     assert host.keeper.there.is_set()
 
     async def remembered() -> bool:

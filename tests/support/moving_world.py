@@ -43,15 +43,15 @@ class FakePods:
         due = tuple(p for p in pods if p not in going)
         if self.gang and due and not self._over(job):
             return Pods(
-                left=len(pods), every=tuple(pods), patient=len(due), checkpoint=(self.gang,)
+                remaining=len(pods), every=tuple(pods), patient=len(due), checkpoint=(self.gang,)
             )
         surges, due = self._surges(job, due, now)
-        return Pods(left=len(pods), every=tuple(pods), due=due, going=ends, surges=surges)
+        return Pods(remaining=len(pods), every=tuple(pods), due=due, going=ends, surges=surges)
 
     def _over(self, job: Job) -> bool:
         record = job.record
         state = read_gangs(record.output).get(self.gang) if record is not None else None
-        return state is not None and state.over
+        return state is not None and state.is_finished
 
     def _surges(
         self, job: Job, due: tuple[str, ...], now: datetime
@@ -62,14 +62,14 @@ class FakePods:
         if not self.surged or surge_replicas.short("rs") in surge_replicas.plain(output):
             return Surges(), due
         if not due:
-            return Surges(over={s.key: "" for s in mine}), due
+            return Surges(finished={s.key: "" for s in mine}), due
         if not mine:
             return Surges(new=(Surge(self.surged, "rs", 1, now),)), ()
         if not self.raised:
             return Surges(up=tuple(mine)), ()
         if not self.ready:
             late = now >= mine[0].since + surge_replicas.PATIENCE
-            return Surges(over={self.surged: "not ready in time"} if late else {}), ()
+            return Surges(finished={self.surged: "not ready in time"} if late else {}), ()
         return Surges(), due[:1]
 
     def move(
@@ -87,7 +87,7 @@ class FakePods:
                 return JobActResult(what)
             case JobAct.UNSURGE:
                 write("unsurge", lambda: setattr(self, "raised", 0))
-                over = seen.pods.surges.over if seen.pods is not None else {}
+                over = seen.pods.surges.finished if seen.pods is not None else {}
                 lowered = {s.key: over.get(s.key, "") for s in surge_replicas.owned(job)}
                 return JobActResult(what, lowered=lowered)
             case _:

@@ -15,7 +15,7 @@ from typing import Any
 
 from support.benign_fleet import ACK, AKS, ANSWERS, CCE, EKS_GPU, NPD, TKE, Condition
 
-from simulation.replay.signals import NodeLook
+from simulation.replay.signals import NodeSnapshot
 from simulation.replay.timeline import Entry, entry
 
 START = datetime(2026, 4, 6, 9, 0, tzinfo=UTC)
@@ -319,7 +319,7 @@ class Crowd:
     """Negatives of one simulated fleet, by node, and healthy nodes around them."""
 
     cases: dict[str, Negative]
-    looks: dict[str, NodeLook]
+    looks: dict[str, NodeSnapshot]
     entries: list[Entry]
 
 
@@ -339,11 +339,11 @@ def crowd(cases: Sequence[Negative], number: int) -> Crowd:
     return made
 
 
-def _look(name: str, index: int, look: dict[str, Any], created: datetime) -> NodeLook:
+def _look(name: str, index: int, look: dict[str, Any], created: datetime) -> NodeSnapshot:
     labels = {
         "kubernetes.io/os": "linux",
         "kubernetes.io/hostname": name,
         "topology.kubernetes.io/zone": f"z{index % 3}",
         "kubenode.io/rack": f"r{index // 10}",
     }
-    return NodeLook.model_validate({**look, "labels": labels, "created": created})
+    return NodeSnapshot.model_validate({**look, "labels": labels, "created": created})

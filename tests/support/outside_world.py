@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
-from remedy.handover.observation import Handed, HandedSeen
+from remedy.handover.observation import Handed, HandoverObservation
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation
 from remedy.job.steps.events import next_to_approve
-from remedy.plannedevents.observation import EventSeen
+from remedy.plannedevents.observation import EventObservation
 from remedy.power.observation import RequestOutcome
 
 PATH = "/apis/example.com/v1/namespaces/remedy/repairs/n1"
@@ -16,8 +16,8 @@ Write = Callable[[str, Callable[[], None]], None]
 
 def an_event(
     name: str = "reboot-1", phase: str | None = "Scheduled", **changes: object
-) -> EventSeen:
-    event = EventSeen(
+) -> EventObservation:
+    event = EventObservation(
         name,
         phase=HostEventPhase(phase) if phase is not None else None,
         class_=HostEventClass.REBOOT,
@@ -30,12 +30,12 @@ def an_event(
 @dataclass
 class FakeOutside:
     """planned   the events of the job, as the cloud has them
-    says      what a provider or receiver answers to each question to come; then it takes all
-    begins    whether an event that was approved is under way at once
+    says          what a provider or receiver answers to each question to come; then it takes all
+    begins        whether an event that was approved is under way at once
     object_state  how the object stands once it is made
     """
 
-    planned: tuple[EventSeen, ...] = ()
+    planned: tuple[EventObservation, ...] = ()
     says: list[tuple[RequestOutcome, str]] = field(default_factory=list)
     begins: bool = True
     approved: list[str] = field(default_factory=list)
@@ -52,11 +52,11 @@ class FakeOutside:
             replace(e, phase=new) if name in ("", e.name) else e for e in self.planned
         )
 
-    def handed(self, job: Job) -> HandedSeen:
+    def handed(self, job: Job) -> HandoverObservation:
         if not self.object_of:
-            return HandedSeen(Handed.ABSENT, PATH, keep=self.keep)
+            return HandoverObservation(Handed.ABSENT, PATH, keep=self.keep)
         state = self.object_state if self.object_of == job.uid else Handed.FOREIGN
-        return HandedSeen(state, PATH, "said so", keep=self.keep)
+        return HandoverObservation(state, PATH, "said so", keep=self.keep)
 
     def _answer(self) -> tuple[RequestOutcome, str]:
         return self.says.pop(0) if self.says else (RequestOutcome.TAKEN, "")
@@ -77,7 +77,7 @@ class FakeOutside:
         write("approve", apply)
         return JobActResult(JobAct.APPROVE_EVENT, outcome=outcome, error=error)
 
-    def hand_over(self, job: Job, write: Write) -> JobActResult:
+    def start_handover(self, job: Job, write: Write) -> JobActResult:
         outcome, error = self._answer()
         record, step = job.record, job.step
         assert record is not None and step is not None
@@ -92,7 +92,7 @@ class FakeOutside:
                 self.object_of, self.made = job.uid, self.made + 1
 
         write("hand over", apply)
-        return JobActResult(JobAct.HAND_OVER, outcome=outcome, error=error)
+        return JobActResult(JobAct.START_HANDOVER, outcome=outcome, error=error)
 
     def take_back(self, job: Job, write: Write) -> JobActResult:
         def apply() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.providers.port import Can, Power, PowerState
-from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
 
 ON, OFF, GONE = PowerState.ON, PowerState.OFF, PowerState.GONE
 ALL = Can(off=True, reset=True, replace=True)
@@ -94,18 +94,24 @@ class FakeHost:
             return True
         return False
 
-    def power(self, now: datetime) -> PowerSeen:
+    def power(self, now: datetime) -> PowerObservation:
         if not self.provider:
-            return PowerSeen(outcome=RequestOutcome.REFUSED, why="no provider has this machine")
+            return PowerObservation(
+                outcome=RequestOutcome.REFUSED, why="no provider has this machine"
+            )
         if self.unread:
             outcome, why = self.unread.pop(0)
-            return PowerSeen(self.provider, self.can, outcome=outcome, why=why)
-        return PowerSeen(self.provider, self.can, Power(self.state, str(self.state).lower(), now))
+            return PowerObservation(self.provider, self.can, outcome=outcome, why=why)
+        return PowerObservation(
+            self.provider, self.can, Power(self.state, str(self.state).lower(), now)
+        )
 
-    def replacing(self) -> ReplaceSeen:
+    def replacing(self) -> ReplacementObservation:
         if not self.path:
-            return ReplaceSeen(outcome=RequestOutcome.REFUSED, why="InstanceGroup: no group has it")
-        return ReplaceSeen(
+            return ReplacementObservation(
+                outcome=RequestOutcome.REFUSED, why="InstanceGroup: no group has it"
+            )
+        return ReplacementObservation(
             self.path,
             "fake:///n1",
             "pool-a",

@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1 import JobPhase, Reason, RemedyOperationJob, Verdict
 from kubenode.api.v1alpha1.ladder import Disruption
 from kubenode.runtime.kube.objects import Node
 from remedy.job.marks import MARKS
-from remedy.job.model import FaultAssessment, Job, JobObservation, NodeSeen
+from remedy.job.model import FaultAssessment, Job, JobObservation, NodeObservation
 from rules.truth import Truth
 
 NODE, UID = "n1", "node-uid-1"
@@ -103,10 +103,10 @@ def refused(reason: Reason = Reason.CONCURRENCY_LIMIT) -> Verdict:
 
 FAULTY = FaultAssessment(Truth.TRUE, Truth.FALSE, agreed=True, gone=Truth.FALSE)
 HEALED = FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
-SCHEDULABLE = NodeSeen(boot_id="boot-1", annotations=MARKS)
+SCHEDULABLE = NodeObservation(boot_id="boot-1", annotations=MARKS)
 """Somebody keeps the autoscalers off these nodes already, so that no job has to."""
-OURS = NodeSeen(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)
-THEIRS = NodeSeen(unschedulable=True, boot_id="boot-1", annotations=MARKS)
+OURS = NodeObservation(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)
+THEIRS = NodeObservation(unschedulable=True, boot_id="boot-1", annotations=MARKS)
 
 
 def seen(**changes: Any) -> JobObservation:

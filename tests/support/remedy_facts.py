@@ -48,7 +48,7 @@ class Facts:
         self.clock = clock or FakeClock()
         self.nodes = Nodes()
         self.diagnoser = Diagnoser()
-        self.store = FactStore(self.nodes, lambda node: (), self.clock, one_engine_is_enough=True)
+        self.store = FactStore(self.nodes, lambda node: (), self.clock, accept_single_engine=True)
         self.rules: dict[str, NodeRemedier] = {}
         self.looks: dict[str, int] = {}
         self.host_events: dict[str, HostEvent] = {}

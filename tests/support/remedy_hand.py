@@ -167,7 +167,7 @@ class Hands:
             AlwaysLeader(),
             self.clock,
             self.registry,
-            RemedySettings(one_engine_is_enough=True),
+            RemedySettings(accept_single_engine=True),
             informer=HandFed,
             restored=lambda: self.restored,
         )

@@ -28,7 +28,7 @@ from kubenode.runtime.disruption.permits import LivePermit
 from kubenode.runtime.disruption.request import ActRefused, RefusalReason
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import Conflict, Unreachable
-from remedy.handover.observation import HandedSeen
+from remedy.handover.observation import HandoverObservation
 from remedy.job.clockterm import ClockTerm
 from remedy.job.controller import JobController, never_busy
 from remedy.job.events import JobEvent
@@ -45,15 +45,15 @@ from remedy.job.model import (
     JobAct,
     JobActResult,
     JobObservation,
-    NodeSeen,
+    NodeObservation,
     Pods,
     Requested,
 )
 from remedy.job.store import status_patch
-from remedy.plannedevents.observation import EventSeen
-from remedy.power.leave import act_request, held, is_written, live_target, request_of
-from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
-from remedy.rollback.observation import Back, RollbackSeen
+from remedy.plannedevents.observation import EventObservation
+from remedy.power.leave import act_request, is_written, live_target, request_of, to_refused_result
+from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
+from remedy.rollback.observation import Back, RollbackObservation
 from rules.history import DAWN
 from rules.truth import Truth
 
@@ -197,11 +197,11 @@ class FakeWorld:
     def recorded(self, job: Job) -> bool:
         return self.is_recorded
 
-    async def node(self, job: Job, *, live: bool) -> NodeSeen | None:
+    async def node(self, job: Job, *, live: bool) -> NodeObservation | None:
         if self.node_uid != job.spec.node_uid:
             return None
         mark = self.annotations.get(CORDONED_BY, "")
-        return NodeSeen(
+        return NodeObservation(
             unschedulable=self.unschedulable,
             cordoned_by=mark,
             boot_id=self.boot,
@@ -264,7 +264,7 @@ class FakeWorld:
 
         self._write("uncordon", apply)
 
-    async def take_over(self, job: Job) -> None:
+    async def adopt_cordon(self, job: Job) -> None:
         assert job.status.owned.cordon and FINALIZER in self.obj.metadata.finalizers
         assert job.spec.supersedes
 
@@ -299,22 +299,22 @@ class FakeWorld:
         self._write("notify", apply)
         return ""
 
-    async def planned(self, job: Job, node: NodeSeen | None) -> tuple[EventSeen, ...]:
+    async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         return self.outside.planned
 
-    async def handed(self, job: Job, node: NodeSeen | None) -> HandedSeen:
+    async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
         return self.outside.handed(job)
 
-    async def rollback(self, job: Job) -> RollbackSeen:
-        return RollbackSeen(Back.FAILED, why="no Machine of kubenode.io stands for the node")
+    async def rollback(self, job: Job) -> RollbackObservation:
+        return RollbackObservation(Back.FAILED, why="no Machine of kubenode.io stands for the node")
 
     async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
         self._may_disrupt(job)
         return self.outside.approve(job, seen, self._write)
 
-    async def hand_over(self, job: Job, seen: JobObservation) -> JobActResult:
+    async def start_handover(self, job: Job, seen: JobObservation) -> JobActResult:
         self._may_disrupt(job)
-        return self.outside.hand_over(job, self._write)
+        return self.outside.start_handover(job, self._write)
 
     async def take_back(self, job: Job) -> JobActResult:
         return self.outside.take_back(job, self._write)
@@ -335,23 +335,23 @@ class FakeWorld:
         self._write("annotate", lambda: self.annotations.update({step.key: step.value}))
         return JobActResult(JobAct.ANNOTATE)
 
-    async def power(self, job: Job, node: NodeSeen | None) -> PowerSeen:
+    async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         return self.host.power(self.clock.now())
 
-    async def replacing(self, job: Job, node: NodeSeen | None) -> ReplaceSeen:
+    async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
         return self.host.replacing()
 
     async def roll_back(self, job: Job) -> JobActResult:
         raise AssertionError("there is nothing to take back")
 
-    async def switch(self, job: Job, what: JobAct, node: NodeSeen | None) -> JobActResult:
+    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
         word = {JobAct.POWER_OFF: "off", JobAct.POWER_ON: "on", JobAct.RESET: "reset"}[what]
         if word == "on":
             assert not self.annotations.get(FENCED_BY), "a boot behind our own fence"
             return self._ask_host(job, what, word)
         return await self._guarded(job, what, word)
 
-    async def replace(self, job: Job, node: NodeSeen | None) -> JobActResult:
+    async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult:
         return await self._guarded(job, JobAct.REPLACE, "replace")
 
     async def _guarded(self, job: Job, what: JobAct, word: str) -> JobActResult:
@@ -373,7 +373,7 @@ class FakeWorld:
             )
         except ActRefused as refused:
             assert refused.reason is found, f"{refused} without a cause"
-            return held(what, refused)
+            return to_refused_result(what, refused)
 
     def _ask_host(self, job: Job, what: JobAct, word: str) -> JobActResult:
         request, said = request_of(job).rpartition(".")[2], [(RequestOutcome.TAKEN, "")]
@@ -465,7 +465,7 @@ class FakeWorld:
             self.pods = [p for p in self.pods if p not in self.terminating]
             self.terminating = []
         job = self.job
-        if job.record is None or not job.asked_agent or not self.agent_works or job.answer:
+        if job.record is None or not job.awaits_agent or not self.agent_works or job.answer:
             return
         if self.hung or (job.record.expires_at or self.clock.now()) <= self.clock.now():
             return
@@ -550,7 +550,7 @@ class LiveNode:
     world: FakeWorld
     found: RefusalReason | None
 
-    async def read(self, job: Job, *, live: bool) -> NodeSeen | None:
+    async def read(self, job: Job, *, live: bool) -> NodeObservation | None:
         if self.found is RefusalReason.BOOT_CHANGED:
             self.world.boots()
         node = await self.world.node(job, live=live)

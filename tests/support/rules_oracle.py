@@ -71,7 +71,7 @@ class Oracle:
                 starts = [now if e.phase == "Active" else e.not_before or now for e in open_]
                 return any(at - now <= leaf.starts_within for at in starts)
             case AlertLeaf():
-                heard = facts.alerts_heard
+                heard = facts.alerts_alive_at
                 if heard is None or now - heard >= timedelta(minutes=10):
                     return None
                 return any(a.firing and now - a.since >= leaf.for_ for a in facts.alerts)
@@ -105,14 +105,14 @@ class Oracle:
 
     def _condition(self, leaf: ConditionLeaf) -> Three:
         fact = self._facts.conditions.get(leaf.type)
-        if fact is None or self._now - fact.heard >= leaf.max_age:
+        if fact is None or self._now - fact.received_at >= leaf.max_age:
             return None
         if fact.settles is not None and self._now < fact.settles:
             return None
         if fact.status != leaf.status:
             return None if fact.status == "Unknown" else False
         lasted = self._now - fact.since
-        if lasted >= leaf.for_ > lasted - self._outages(max(fact.since, fact.heard)):
+        if lasted >= leaf.for_ > lasted - self._outages(max(fact.since, fact.received_at)):
             return None
         return lasted >= leaf.for_
 

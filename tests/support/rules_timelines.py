@@ -103,7 +103,7 @@ class Life:
         """All reporters, or all but one, were heard from, perhaps a while ago."""
         heard = self.now - timedelta(seconds=SECONDS[a * 3])
         known = {
-            t: replace(c, heard=max(heard, c.heard)) if t != TYPES[b] else c
+            t: replace(c, received_at=max(heard, c.received_at)) if t != TYPES[b] else c
             for t, c in facts.conditions.items()
         }
         return replace(facts, conditions=known)
@@ -142,14 +142,14 @@ class Life:
         begin = self.now + timedelta(seconds=SECONDS[b * 4]) if a == 1 else None
         event = HostEventFact("e", "Reboot", "cloud", phase, "", "", self.now, self.now, begin)
         heard = {"cloud": self.now, **({"bmc": self._born} if b else {})}
-        return replace(facts, host_events=(event,), sources_heard=heard)
+        return replace(facts, host_events=(event,), sources_alive_at=heard)
 
     def _alert(self, facts: FactSet, a: int, b: int) -> FactSet:
         alerts = (AlertFact("Hot", {}, a > 0, self.now),) if b else ()
         return replace(facts, alerts=alerts)
 
     def _watchdog(self, facts: FactSet, a: int, b: int) -> FactSet:
-        return replace(facts, alerts_heard=self.now if a else None)
+        return replace(facts, alerts_alive_at=self.now if a else None)
 
     def _label(self, facts: FactSet, a: int, b: int) -> FactSet:
         labels = {} if (pool := POOLS[a]) is None else {"pool": pool}

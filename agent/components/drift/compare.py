@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from agent.components.ports import Installed, UnitFound
+from agent.components.ports import Installed, UnitSnapshot
 from agent.components.units import at_rest, drop_in_files, enabled, running
 from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedFile, RenderedUnit
@@ -46,19 +46,19 @@ class HostState:
 
     installed: Installed
     files: Mapping[str, str] = field(default_factory=dict)
-    units: Mapping[str, UnitFound] = field(default_factory=dict)
+    units: Mapping[str, UnitSnapshot] = field(default_factory=dict)
 
 
-def drifted(name: str, form: ComponentForm, found: HostState) -> list[Drifted]:
+def drifted(name: str, form: ComponentForm, host_state: HostState) -> list[Drifted]:
     """What of the component `name`, once it was applied as `form`, is not so any more."""
     listed = [
-        *_version(name, form, found.installed),
-        *(one for file in form.files for one in _file(file, found)),
-        *(one for unit in form.units for one in _unit(unit, found)),
-        *_hold(name, found.installed),
+        *_version(name, form, host_state.installed),
+        *(difference for file in form.files for difference in _file(file, host_state)),
+        *(difference for unit in form.units for difference in _unit(unit, host_state)),
+        *_hold(name, host_state.installed),
     ]
     order = list(DriftKind)
-    return sorted(listed, key=lambda one: order.index(one.kind))
+    return sorted(listed, key=lambda difference: order.index(difference.kind))
 
 
 def _version(name: str, form: ComponentForm, there: Installed) -> Iterator[Drifted]:
@@ -76,8 +76,8 @@ def _version(name: str, form: ComponentForm, there: Installed) -> Iterator[Drift
     yield Drifted(DriftKind.VERSION, there.changed[0] if there.changed else name, why, class_)
 
 
-def _step(form: ComponentForm, found: str) -> ChangeClass:
-    match step_of(found, form.version):
+def _step(form: ComponentForm, installed: str) -> ChangeClass:
+    match step_of(installed, form.version):
         case VersionStep.MINOR:
             return form.disruption.minor
         case VersionStep.NONE | VersionStep.PATCH:
@@ -87,21 +87,21 @@ def _step(form: ComponentForm, found: str) -> ChangeClass:
 
 
 def _hold(name: str, there: Installed) -> Iterator[Drifted]:
-    if there.version and not there.held:
+    if there.version and not there.pinned:
         why = "the package manager is no longer told to leave it alone"
         yield Drifted(DriftKind.HOLD, name, why, ChangeClass.NONE)
 
 
-def _file(file: RenderedFile, found: HostState) -> Iterator[Drifted]:
-    if why := found.files.get(file.path, ""):
+def _file(file: RenderedFile, host_state: HostState) -> Iterator[Drifted]:
+    if why := host_state.files.get(file.path, ""):
         yield Drifted(DriftKind.FILE, file.path[:LONGEST_PATH], why, file.on_change)
 
 
-def _unit(unit: RenderedUnit, found: HostState) -> Iterator[Drifted]:
+def _unit(unit: RenderedUnit, host_state: HostState) -> Iterator[Drifted]:
     for path in drop_in_files(unit):
-        if why := found.files.get(path, ""):
+        if why := host_state.files.get(path, ""):
             yield Drifted(DriftKind.FILE, path[:LONGEST_PATH], why, unit.on_change)
-    there = found.units.get(unit.name)
+    there = host_state.units.get(unit.name)
     if there is None:
         return
     if why := _unlike(unit, there):
@@ -112,7 +112,7 @@ def _unit(unit: RenderedUnit, found: HostState) -> Iterator[Drifted]:
         yield Drifted(DriftKind.RUN_STATE, unit.name, why, class_)
 
 
-def _unlike(unit: RenderedUnit, there: UnitFound) -> str:
+def _unlike(unit: RenderedUnit, there: UnitSnapshot) -> str:
     masked = unit.state is UnitState.MASKED
     if masked != there.masked:
         return "it is not masked" if masked else "it is masked"
@@ -126,7 +126,7 @@ def _unlike(unit: RenderedUnit, there: UnitFound) -> str:
     return ""
 
 
-def _run_state(unit: RenderedUnit, there: UnitFound) -> str:
+def _run_state(unit: RenderedUnit, there: UnitSnapshot) -> str:
     if unit.state is UnitState.ACTIVE and not running(there):
         return f"it is {there.active}" + (f", {there.result}" if there.active == "failed" else "")
     if unit.state is not UnitState.ACTIVE and not at_rest(there):

@@ -37,8 +37,8 @@ class DriftFights(msgspec.Struct, frozen=True):
             k: tuple(at for at in ats if now - at < WITHIN) for k, ats in self.corrected.items()
         }
         times[key] = (*times.get(key, ()), now)[-max(CORRECTIONS, STARTS) :]
-        kept = sorted((k for k in times if times[k]), key=lambda k: times[k][-1])[-MOST_PATHS:]
-        return DriftFights({k: times[k] for k in kept})
+        recent = sorted((k for k in times if times[k]), key=lambda k: times[k][-1])[-MOST_PATHS:]
+        return DriftFights({k: times[k] for k in recent})
 
 
 FRESH = DriftFights()

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from agent.components.drift.compare import HostState
-from agent.components.files.placement import look as look_at_file
-from agent.components.ports import ComponentPorts, FileFound
+from agent.components.files.placement import read_file_state
+from agent.components.ports import ComponentPorts, FileSnapshot
 from agent.components.sources import source_of
 from agent.components.units import FOLDER, MODE, OWNER, drop_in_files
 from agent.host import Contraindicated
@@ -15,15 +15,15 @@ DATABASES: Mapping[str, str] = {"apt": "/var/lib/dpkg/status", "dnf": "/var/lib/
 """Replaced or written whenever a package or a hold changes."""
 
 
-async def look(form: ComponentForm, ports: ComponentPorts) -> HostState:
+async def read_host_state(form: ComponentForm, ports: ComponentPorts) -> HostState:
     """Raises HostError when the host does not tell: then nobody knows of a drift."""
-    installed = await source_of(form.version, form.source, ports).found()
+    installed = await source_of(form.version, form.source, ports).read_installed()
     files = {file.path: await _file(file, ports) for file in form.files}
     units = {}
     for unit in form.units:
-        units[unit.name] = await ports.units.found(unit.name)
+        units[unit.name] = await ports.units.read_unit(unit.name)
         for path, content in drop_in_files(unit).items():
-            meant = FileFound(content.encode(), MODE, OWNER)
+            meant = FileSnapshot(content.encode(), MODE, OWNER)
             files[path] = _unlike(await ports.files.read(path), meant)
     return HostState(installed, files, units)
 
@@ -38,22 +38,22 @@ def paths(form: ComponentForm) -> set[str]:
 
 async def _file(file: RenderedFile, ports: ComponentPorts) -> str:
     try:
-        state = await look_at_file(ports.files, file)
+        state = await read_file_state(ports.files, file)
     except Contraindicated as error:
         return str(error)  # somebody made of it what no key can be read of
     if state.same:
         return ""
-    if state.found is None:
+    if state.existing is None:
         return "it is gone"
     mine: Mapping[str, tuple[str, str]] = {
-        "mode": (state.found.mode, file.mode),
-        "owner": (state.found.owner, file.owner),
+        "mode": (state.existing.mode, file.mode),
+        "owner": (state.existing.owner, file.owner),
     }
     other = [f"{what} {is_}" for what, (is_, meant) in mine.items() if is_ != meant]
     return ", ".join(other) or "its content was changed"
 
 
-def _unlike(found: FileFound | None, meant: FileFound) -> str:
-    if found is None:
+def _unlike(actual: FileSnapshot | None, meant: FileSnapshot) -> str:
+    if actual is None:
         return "it is gone"
-    return "" if found == meant else "it was changed"
+    return "" if actual == meant else "it was changed"

@@ -34,7 +34,7 @@ def given_back(path: str, current: str, ours: str, before: str) -> str:
     form = _format(path)
     read = _read(form, f"what was in {path} before", before)
     leaves = dict(_leaves(_read(form, f"the content for {path}", ours)))
-    earlier = {way: old for way in leaves if (old := _at(read, way)) is not _NOTHING}
+    earlier = {key_path: old for key_path in leaves if (old := _at(read, key_path)) is not _NOTHING}
     return _edited(path, current, earlier, leaves)
 
 
@@ -42,12 +42,12 @@ def _edited(path: str, current: str, set_: Mapping[Path, Any], dropped: Mapping[
     """`current` with the leaves `set_`, and without those of `dropped` that are not among them."""
     form = _format(path)
     text, meant = current, _read(form, path, current)
-    for way in dropped:
-        if way not in set_ and _at(meant, way) is not _NOTHING:
-            text, meant = form.drop(text, way), _without(meant, way)
-    for way, value in set_.items():
-        if not _same(_at(meant, way), value):
-            text, meant = form.set(text, way, value), _with(meant, way, value)
+    for key_path in dropped:
+        if key_path not in set_ and _at(meant, key_path) is not _NOTHING:
+            text, meant = form.drop(text, key_path), _without(meant, key_path)
+    for key_path, value in set_.items():
+        if not _same(_at(meant, key_path), value):
+            text, meant = form.set(text, key_path, value), _with(meant, key_path, value)
     try:
         done = _same(_pruned(form.parse(text)), _pruned(meant))
     except ValueError:
@@ -62,14 +62,14 @@ def _edited(path: str, current: str, set_: Mapping[Path, Any], dropped: Mapping[
 
 def without(path: str, current: str, ours: str) -> str:
     """The file without our keys; "" if it had no others. Raises Contraindicated."""
-    left = merged(path, current, "", ours)
-    return left if _pruned(_read(_format(path), path, left)) else ""
+    remaining = merged(path, current, "", ours)
+    return remaining if _pruned(_read(_format(path), path, remaining)) else ""
 
 
-def ways(path: str, ours: str) -> tuple[Path, ...]:
+def list_key_paths(path: str, ours: str) -> tuple[Path, ...]:
     """The keys that this content of ours has. Raises Contraindicated."""
     read = _read(_format(path), f"the content for {path}", ours)
-    return tuple(way for way, _ in _leaves(read))
+    return tuple(key_path for key_path, _ in _leaves(read))
 
 
 def _format(path: str) -> Format:
@@ -100,33 +100,36 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-def _leaves(read: Mapping[str, Any], way: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _leaves(read: Mapping[str, Any], key_path: Path = ()) -> Iterator[tuple[Path, Any]]:
     for key, value in read.items():
         if isinstance(value, dict):
-            yield from _leaves(value, (*way, key))
+            yield from _leaves(value, (*key_path, key))
         else:
-            yield (*way, key), value
+            yield (*key_path, key), value
 
 
-def _at(read: Any, way: Path) -> Any:
-    for key in way:
+def _at(read: Any, key_path: Path) -> Any:
+    for key in key_path:
         if not isinstance(read, dict) or key not in read:
             return _NOTHING
         read = read[key]
     return read
 
 
-def _with(read: Mapping[str, Any], way: Path, value: Any) -> dict[str, Any]:
-    if len(way) == 1:
-        return {**read, way[0]: value}
-    inner = read.get(way[0])
-    return {**read, way[0]: _with(inner if isinstance(inner, dict) else {}, way[1:], value)}
+def _with(read: Mapping[str, Any], key_path: Path, value: Any) -> dict[str, Any]:
+    if len(key_path) == 1:
+        return {**read, key_path[0]: value}
+    inner = read.get(key_path[0])
+    return {
+        **read,
+        key_path[0]: _with(inner if isinstance(inner, dict) else {}, key_path[1:], value),
+    }
 
 
-def _without(read: Mapping[str, Any], way: Path) -> dict[str, Any]:
-    rest = {key: value for key, value in read.items() if key != way[0]}
-    if len(way) > 1 and (inner := _without(read[way[0]], way[1:])):
-        return {**read, way[0]: inner}
+def _without(read: Mapping[str, Any], key_path: Path) -> dict[str, Any]:
+    rest = {key: value for key, value in read.items() if key != key_path[0]}
+    if len(key_path) > 1 and (inner := _without(read[key_path[0]], key_path[1:])):
+        return {**read, key_path[0]: inner}
     return rest
 
 
@@ -136,11 +139,11 @@ def _pruned(read: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in inner.items() if value != {}}
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, other: Any) -> bool:
     """Also of the same type: `1`, `1.0` and `true` are equal in Python and not in a file."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        pairs = zip(one, other, strict=False)
-        return len(one) == len(other) and all(_same(a, b) for a, b in pairs)
-    return type(one) is type(other) and (one == other or (one != one and other != other))
+    if isinstance(first, dict) and isinstance(other, dict):
+        return first.keys() == other.keys() and all(_same(first[key], other[key]) for key in first)
+    if isinstance(first, list) and isinstance(other, list):
+        pairs = zip(first, other, strict=False)
+        return len(first) == len(other) and all(_same(a, b) for a, b in pairs)
+    return type(first) is type(other) and (first == other or (first != first and other != other))

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from agent.components.files.keys import given_back, merged, without
-from agent.components.ports import MOST_BYTES, FileFound, HostFiles
+from agent.components.ports import MOST_BYTES, FileSnapshot, HostFiles
 from agent.host import Contraindicated
 from kubenode.runtime.components.render import RenderedFile
 from kubenode.runtime.components.wire import Ownership
@@ -13,29 +13,29 @@ from kubenode.runtime.components.wire import Ownership
 @dataclass(frozen=True, slots=True)
 class FileState:
     """same   content (or our keys in it), mode and owner are as they shall be
-    found  None: there is none
+    existing  None: there is none
     """
 
     same: bool
-    found: FileFound | None
+    existing: FileSnapshot | None
 
 
-async def look(
+async def read_file_state(
     files: HostFiles, wanted: RenderedFile, before: RenderedFile | None = None
 ) -> FileState:
     """before: as it was written last, whose keys are ours as well. Raises HostError."""
-    found = await files.read(wanted.path)
-    if found is None:
+    existing = await files.read(wanted.path)
+    if existing is None:
         return FileState(False, None)
-    content = _content(wanted, found, before)
-    return FileState(found == FileFound(content, wanted.mode, wanted.owner), found)
+    content = _content(wanted, existing, before)
+    return FileState(existing == FileSnapshot(content, wanted.mode, wanted.owner), existing)
 
 
 async def put(files: HostFiles, wanted: RenderedFile, before: RenderedFile | None = None) -> bool:
     """Whether it had to be written. Raises HostError; Contraindicated for keys that cannot be."""
-    found = await files.read(wanted.path)
-    content = _content(wanted, found, before)
-    if found == FileFound(content, wanted.mode, wanted.owner):
+    existing = await files.read(wanted.path)
+    content = _content(wanted, existing, before)
+    if existing == FileSnapshot(content, wanted.mode, wanted.owner):
         return False
     await files.write(wanted.path, content, wanted.mode, wanted.owner)
     return True
@@ -45,47 +45,49 @@ async def take_away(files: HostFiles, ours: RenderedFile, keep: Collection[str] 
     """Of a file with foreign keys only ours go; nothing under the paths `keep` does."""
     if any(ours.path == path or ours.path.startswith(f"{path}/") for path in keep):
         return
-    found = await files.read(ours.path)
-    if found is None:
+    existing = await files.read(ours.path)
+    if existing is None:
         return
     if ours.ownership is Ownership.KEYS:
-        left = without(ours.path, _text(ours.path, found), ours.content)
-        if left:
-            if left.encode() != found.content:
-                await files.write(ours.path, left.encode(), found.mode, found.owner)
+        remaining = without(ours.path, _text(ours.path, existing), ours.content)
+        if remaining:
+            if remaining.encode() != existing.content:
+                await files.write(ours.path, remaining.encode(), existing.mode, existing.owner)
             return
     await files.remove(ours.path)
 
 
 async def put_back(
-    files: HostFiles, ours: RenderedFile, before: FileFound | None, keep: Collection[str] = ()
+    files: HostFiles, ours: RenderedFile, before: FileSnapshot | None, keep: Collection[str] = ()
 ) -> None:
     """As it was before us; None: there was none. Foreign keys and the paths `keep` stay."""
     if before is None:
         return await take_away(files, ours, keep)
     if any(ours.path == path or ours.path.startswith(f"{path}/") for path in keep):
         return
-    found = await files.read(ours.path)
+    existing = await files.read(ours.path)
     content = before.content
-    if found is not None and ours.ownership is Ownership.KEYS:
-        now, then = _text(ours.path, found), _text(ours.path, before)
+    if existing is not None and ours.ownership is Ownership.KEYS:
+        now, then = _text(ours.path, existing), _text(ours.path, before)
         content = given_back(ours.path, now, ours.content, then).encode()
-    if found != FileFound(content, before.mode, before.owner):
+    if existing != FileSnapshot(content, before.mode, before.owner):
         await files.write(ours.path, content, before.mode, before.owner)
 
 
-def _content(wanted: RenderedFile, found: FileFound | None, before: RenderedFile | None) -> bytes:
+def _content(
+    wanted: RenderedFile, existing: FileSnapshot | None, before: RenderedFile | None
+) -> bytes:
     if wanted.ownership is not Ownership.KEYS:
         return wanted.content.encode()
     old = before.content if before is not None and before.ownership is Ownership.KEYS else ""
-    current = _text(wanted.path, found) if found is not None else ""
+    current = _text(wanted.path, existing) if existing is not None else ""
     return merged(wanted.path, current, wanted.content, old).encode()
 
 
-def _text(path: str, found: FileFound) -> str:
-    if len(found.content) > MOST_BYTES:
+def _text(path: str, existing: FileSnapshot) -> str:
+    if len(existing.content) > MOST_BYTES:
         raise Contraindicated(f"{path} is larger than {MOST_BYTES} bytes: its keys cannot be owned")
     try:
-        return found.content.decode()
+        return existing.content.decode()
     except UnicodeDecodeError as error:
         raise Contraindicated(f"{path} is no UTF-8 text; use ownership Whole") from error

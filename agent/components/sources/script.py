@@ -22,25 +22,25 @@ class ScriptSource:
     def __init__(self, version: str, source: wire.Script, runner: CommandRunner, name: str) -> None:
         self._version, self._source, self._runner, self._name = version, source, runner, name
 
-    async def found(self) -> Installed:
+    async def read_installed(self) -> Installed:
         """`detect` prints the installed version; another exit status than 0: there is none."""
         try:
             ran = await self._runner.run(self._source.detect, DETECT_SECONDS)
         except TimeoutError as error:
             raise HostError(_late(self._source.detect, DETECT_SECONDS)) from error
-        said = ran.output.strip() if ran.code == 0 else ""
-        version = said.splitlines()[0].strip()[:LONGEST_VERSION] if said else ""
+        output = ran.output.strip() if ran.code == 0 else ""
+        version = output.splitlines()[0].strip()[:LONGEST_VERSION] if output else ""
         return Installed(version, version == self._version)
 
     async def stage(self) -> None:
         return
 
     async def install(self) -> None:
-        if not (await self.found()).exact:
+        if not (await self.read_installed()).exact:
             await self._run(self._source.install, "install")
 
     async def remove(self, keep: Collection[str], *, purge: bool, back: bool = False) -> None:
-        if (await self.found()).version:
+        if (await self.read_installed()).version:
             await self._run(self._source.uninstall, "uninstall")
 
     async def hold(self) -> None:

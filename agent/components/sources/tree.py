@@ -11,21 +11,21 @@ class TreeSource:
     def __init__(self, version: str, artefact: Artefact, trees: Trees) -> None:
         self._version, self._artefact, self._trees = version, artefact, trees
 
-    async def found(self) -> Installed:
-        found = await self._trees.found(self._artefact.dest)
-        same = found.digest == self._artefact.digest
-        other = f"sha256:{found.digest}" if found.digest else ""
+    async def read_installed(self) -> Installed:
+        current = await self._trees.read_tree(self._artefact.dest)
+        same = current.digest == self._artefact.digest
+        other = f"sha256:{current.digest}" if current.digest else ""
         return Installed(
             self._version if same else other,
-            exact=same and not found.changed,
-            changed=found.changed,
+            exact=same and not current.changed,
+            changed=current.changed,
         )
 
     async def stage(self) -> None:
         await self._trees.stage(self._artefact)
 
     async def install(self) -> None:
-        if not (await self.found()).exact:
+        if not (await self.read_installed()).exact:
             await self._trees.stage(self._artefact)
             await self._trees.install(self._artefact)
 

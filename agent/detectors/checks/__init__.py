@@ -39,6 +39,6 @@ class Check(Protocol):
     @property
     def conditions(self) -> tuple[str, ...]: ...
 
-    async def look(self) -> Findings:
+    async def inspect(self) -> Findings:
         """Raises agent.probes.CannotAnswer when nothing can be told: the check is broken."""
         ...

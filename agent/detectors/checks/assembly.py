@@ -49,7 +49,7 @@ def builtins(
     """Those that are enabled. `taken`: conditions that others own; nobody here speaks of one of
     them, and the log says so.
     """
-    found: list[Detector] = []
+    enabled: list[Detector] = []
     own = _host(given, turns, runner(host, root), root)
     for detector in (*_services(given, host, turns, taken, root), *own):
         if both := sorted(set(detector.conditions) & set(taken)):
@@ -58,8 +58,8 @@ def builtins(
             if not isinstance(detector, CheckDetector) or set(detector.conditions) <= set(taken):
                 continue
             detector.leave(taken)
-        found.append(detector)
-    return found
+        enabled.append(detector)
+    return enabled
 
 
 def _services(
@@ -93,10 +93,10 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
     near = Programs() if root == "/" else programs  # no unit for what the agent can do itself
     if (table := given.tables).enabled:
         limits = table.files_pct, table.tasks_pct, table.conntrack_pct
-        read = tables.Tables(*limits, root=root).look
+        read = tables.Tables(*limits, root=root).inspect
         yield reading(Reading("tables", tables.CONDITIONS, read), table.every_seconds, LEVELS)
     if (disk := given.disk).enabled:
-        read = space.Space(disk.folders, disk.used_pct, disk.inodes_pct, root).look
+        read = space.Space(disk.folders, disk.used_pct, disk.inodes_pct, root).inspect
         yield reading(Reading("disk", (space.CONDITION,), read), disk.every_seconds, LEVELS)
     if given.mounts.enabled:
         yield MountDetector(turns, given.mounts.every_seconds, root)
@@ -104,11 +104,11 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
         check = time.Clocks(clock.offset_seconds, readings.clock, time.chronyc(near))
         yield reading(check, clock.every_seconds, CLOCK)
     if (certs := given.certificates).enabled:
-        read = certificates.Certificates(certs.files, certs.days, turns.clock, root).look
+        read = certificates.Certificates(certs.files, certs.days, turns.clock, root).inspect
         kinds = (certificates.CONDITION,)
         yield reading(Reading("certificates", kinds, read), certs.every_seconds, Rounds())
     if (task := given.tasks).enabled:
-        read = tasks.Tasks(task.hung, task.zombies, root).look
+        read = tasks.Tasks(task.hung, task.zombies, root).inspect
         yield reading(Reading("tasks", tasks.CONDITIONS, read), task.every_seconds, HUNG)
     if (pressure := given.pressure).enabled:
         limits_ = (pressure.memory_pct, pressure.io_pct, pressure.cpu_pct)
@@ -118,7 +118,7 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
     if (smart := given.smart).enabled:
         yield reading(Smart(smart.devices, smart.sectors, programs), smart.every_seconds, Rounds())
     if given.gpu.enabled and Path(root, gpu.DRIVER).exists():
-        read = gpu.Gpus(given.gpu.expected, gpu.pynvml, root).look
+        read = gpu.Gpus(given.gpu.expected, gpu.pynvml, root).inspect
         yield reading(Reading("gpu", gpu.CONDITIONS, read), given.gpu.every_seconds, LEVELS)
 
 
@@ -128,14 +128,14 @@ class MountDetector:
     def __init__(self, turns: Turns, every: float, root: str = "/") -> None:
         self._mounts = mounts.Mounts(root)
         self.woken = asyncio.Event()
-        reading = Reading("mounts", (mounts.CONDITION,), self._mounts.look)
-        self._asked = CheckDetector(reading, turns, every, wake=self.woken)
+        reading = Reading("mounts", (mounts.CONDITION,), self._mounts.inspect)
+        self._detector = CheckDetector(reading, turns, every, wake=self.woken)
         self.name, self.conditions = reading.name, reading.conditions
 
     async def run(self, sink: Sink) -> None:
         waking = self._watch()
         try:
-            await self._asked.run(sink)
+            await self._detector.run(sink)
         finally:
             if waking is not None:
                 waking.close()

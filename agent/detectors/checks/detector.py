@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from agent.detectors import ConditionReport, EventReport, Severity, Sink
 from agent.detectors.checks import CANNOT_RUN, Check, Finding, Findings
-from agent.detectors.checks.steady import Held, Rounds, weigh
+from agent.detectors.checks.steady import Rounds, SteadyFinding, weigh
 from agent.patience import Patience
 from agent.probes import CannotAnswer
 from kubenode.runtime.clock import Clock, wait
@@ -24,7 +24,7 @@ ONCE = Rounds()
 
 AT_ONCE = 4
 JITTER = 0.1
-LOOK_SECONDS = 10.0
+CHECK_SECONDS = 10.0
 """For a look that reads files: a dead disk holds whoever touches it."""
 
 
@@ -52,8 +52,8 @@ class Reading:
         self.name, self.conditions, self._read = name, conditions, read
         self._patience = Patience(most=1)
 
-    async def look(self) -> Findings:
-        return await self._patience.wait_for(self._read, LOOK_SECONDS, self.name)
+    async def inspect(self) -> Findings:
+        return await self._patience.wait_for(self._read, CHECK_SECONDS, self.name)
 
 
 class CheckDetector:
@@ -76,13 +76,13 @@ class CheckDetector:
         self.name, self.conditions = check.name, check.conditions
         self._check, self._turns, self._rounds = check, turns, rounds
         self._every, self._wake, self._least = every, wake or asyncio.Event(), least
-        self._held = {kind: Held() for kind in self.conditions}
+        self._states = {kind: SteadyFinding() for kind in self.conditions}
         self._broken = ""
 
     def leave(self, taken: Collection[str]) -> None:
         """Speak no more of conditions that others own. Before the start."""
         self.conditions = tuple(kind for kind in self.conditions if kind not in taken)
-        self._held = {kind: Held() for kind in self.conditions}
+        self._states = {kind: SteadyFinding() for kind in self.conditions}
 
     def start(self, sink: Sink) -> None:
         """Report what is not known yet, before the first look."""
@@ -92,28 +92,28 @@ class CheckDetector:
         self.start(sink)
         while True:
             self._wake.clear()
-            await self._turns.take(lambda: self.look(sink))
+            await self._turns.take(lambda: self.check_once(sink))
             await self._turns.clock.sleep(min(self._least, self._every))
             rest = self._turns.pause(self._every) - self._least
             if rest > 0:
                 await wait(self._turns.clock, self._wake, rest)
 
-    async def look(self, sink: Sink) -> None:
+    async def check_once(self, sink: Sink) -> None:
         """Ask once and report. Never raises but when cancelled."""
-        found, why = await self._ask()
+        findings, why = await self._ask()
         if why and why != self._broken:
             now = self._turns.clock.now()
             sink.report(EventReport(CANNOT_RUN, why, Severity.WARNING, now, self.name))
             log.warning("a check of this host is broken", extra={"check": self.name, "why": why})
         self._broken = why
-        for kind, held in self._held.items():
-            if (finding := found.get(kind)) is not None:
-                self._held[kind] = weigh(held, finding, self._rounds)
+        for kind, state in self._states.items():
+            if (finding := findings.get(kind)) is not None:
+                self._states[kind] = weigh(state, finding, self._rounds)
         self._report(sink)
 
     async def _ask(self) -> tuple[Findings, str]:
         try:
-            return await self._check.look(), ""
+            return await self._check.inspect(), ""
         except CannotAnswer as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001  one check's mistake must not end the agent
@@ -122,8 +122,10 @@ class CheckDetector:
 
     def _report(self, sink: Sink) -> None:
         now = self._turns.clock.now()
-        for kind, held in self._held.items():
-            told = held.told
+        for kind, state in self._states.items():
+            reported = state.last
             sink.report(
-                ConditionReport(kind, held.status, told.reason, told.message, now, self.name)
+                ConditionReport(
+                    kind, state.status, reported.reason, reported.message, now, self.name
+                )
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 from dbus_fast import Variant
 
-from agent.detectors.checks.programs import KEPT, Ran
+from agent.detectors.checks.programs import DEFAULT_OUTPUT_BYTES, Ran
 from agent.host import HostError
 from agent.host.real import transient
 from agent.host.systemd import SystemdHost
@@ -32,16 +32,18 @@ class Unconfined:
     def __init__(self, host: SystemdHost) -> None:
         self._host = host
 
-    async def run(self, argv: Sequence[str], seconds: float, kept: int = KEPT) -> Ran:
+    async def run(
+        self, argv: Sequence[str], seconds: float, output_bytes: int = DEFAULT_OUTPUT_BYTES
+    ) -> Ran:
         unit = f"kubenode-check-{os.getpid()}-{next(_numbers)}.service"
         given, limit = properties(argv, seconds), seconds + MARGIN_SECONDS
-        with Output(kept) as said:
+        with Output(output_bytes) as output:
             try:
-                end = await transient.run(self._host, unit, given, limit, output=said.inlet)
+                end = await transient.run(self._host, unit, given, limit, output=output.inlet)
             except HostError as error:
                 return Ran(None, why=f"{argv[0]}: {error}")
-            said.close_inlet()
-            text = said.rest()
+            output.close_inlet()
+            text = output.rest()
         if end.timed_out:
             return Ran(None, text, f"{argv[0]}: no result within {seconds:g} s")
         if end.code < 0:
@@ -56,13 +58,13 @@ def properties(argv: Sequence[str], seconds: float) -> dict[str, Variant]:
     fault which a check finds is no failed unit.
     """
     path = argv[0]
-    words = list(argv) if path.startswith("/") else ["/usr/bin/env", *argv]
+    command = list(argv) if path.startswith("/") else ["/usr/bin/env", *argv]
     given: dict[str, tuple[str, Any]] = {
         "Description": ("s", f"KubeNode check: {path}"),
         "Type": ("s", "oneshot"),
         "CollectMode": ("s", "inactive-or-failed"),
         "AddRef": ("b", True),
-        "ExecStart": ("a(sasb)", [[words[0], words, False]]),
+        "ExecStart": ("a(sasb)", [[command[0], command, False]]),
         "Environment": ("as", [f"{name}={value}" for name, value in ENVIRONMENT.items()]),
         "SuccessExitStatus": ("(aiai)", [list(range(1, 256)), []]),
         "TimeoutStartUSec": ("t", int(seconds * 1_000_000)),

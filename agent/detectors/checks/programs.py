@@ -12,24 +12,26 @@ from typing import Protocol
 from agent.host import HostError
 from agent.programs import Output, started
 
-KEPT = 4096
+DEFAULT_OUTPUT_BYTES = 4096
 """Bytes of output that are kept where nobody says otherwise; the rest is thrown away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
     """code  exit status, None when there is none: `why` says what happened instead
-    said  the beginning of its standard output, or of its errors when that is empty
+    output  the beginning of its standard output, or of its errors when that is empty
     """
 
     code: int | None
-    said: str = ""
+    output: str = ""
     why: str = ""
 
 
 class Runner(Protocol):
-    async def run(self, argv: Sequence[str], seconds: float, kept: int = KEPT) -> Ran:
-        """Never raises: what cannot be run says why. `kept`: bytes of output."""
+    async def run(
+        self, argv: Sequence[str], seconds: float, output_bytes: int = DEFAULT_OUTPUT_BYTES
+    ) -> Ran:
+        """Never raises: what cannot be run says why. `output_bytes`: bytes of output."""
         ...
 
 
@@ -39,18 +41,20 @@ class Programs:
     def __init__(self) -> None:
         self._hanging: dict[tuple[str, ...], Process] = {}
 
-    async def run(self, argv: Sequence[str], seconds: float, kept: int = KEPT) -> Ran:
+    async def run(
+        self, argv: Sequence[str], seconds: float, output_bytes: int = DEFAULT_OUTPUT_BYTES
+    ) -> Ran:
         key = tuple(argv)
         earlier = self._hanging.pop(key, None)
         if earlier is not None and earlier.returncode is None:
             self._hanging[key] = earlier
             return Ran(None, why=f"{argv[0]}: an earlier run hangs in the kernel")
-        with Output(kept) as said, Output(kept) as complained:
+        with Output(output_bytes) as output, Output(output_bytes) as complained:
             try:
-                ended, process = await self._run(argv, seconds, said, complained)
+                ended, process = await self._run(argv, seconds, output, complained)
             except HostError as error:
                 return Ran(None, why=str(error))
-            text = said.rest() or complained.rest()
+            text = output.rest() or complained.rest()
         if process.returncode is None:
             self._hanging[key] = process
         if not ended or process.returncode is None:
@@ -60,12 +64,12 @@ class Programs:
         return Ran(process.returncode, text)
 
     async def _run(
-        self, argv: Sequence[str], seconds: float, said: Output, complained: Output
+        self, argv: Sequence[str], seconds: float, output: Output, complained: Output
     ) -> tuple[bool, Process]:
         """Whether it ended by itself. Raises HostError when it cannot be started."""
         ended = True
-        async with started(argv, said.inlet, complained.inlet) as process:
-            said.close_inlet()
+        async with started(argv, output.inlet, complained.inlet) as process:
+            output.close_inlet()
             complained.close_inlet()
             try:
                 async with asyncio.timeout(seconds):

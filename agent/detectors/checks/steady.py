@@ -22,32 +22,32 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """told  what was last reported; other, times  what looks since say instead, and how often."""
+class SteadyFinding:
+    """last  what was last reported; other, times  what looks since say instead, and how often."""
 
-    told: Finding = UNSEEN
+    last: Finding = UNSEEN
     other: bool | None = None
     times: int = 0
 
     @property
     def status(self) -> Status:
-        return _STATUS[self.told.faulty]
+        return _STATUS[self.last.faulty]
 
 
-def weigh(held: Held, found: Finding, rounds: Rounds) -> Held:
+def weigh(state: SteadyFinding, finding: Finding, rounds: Rounds) -> SteadyFinding:
     """What is told after one more look."""
-    told = held.told
-    if found.faulty is told.faulty:
-        return Held(told if found.reason == told.reason else found)
-    times = held.times + 1 if held.times and held.other is found.faulty else 1
+    last = state.last
+    if finding.faulty is last.faulty:
+        return SteadyFinding(last if finding.reason == last.reason else finding)
+    times = state.times + 1 if state.times and state.other is finding.faulty else 1
     # Unknown becomes well at once: whoever looks for the first time and sees no fault says so.
-    at_once = told.faulty is None and found.faulty is False
-    needed = rounds.to_clear if found.faulty is False else rounds.to_set
+    at_once = last.faulty is None and finding.faulty is False
+    needed = rounds.to_clear if finding.faulty is False else rounds.to_set
     if at_once or times >= needed:
-        return Held(found)
-    return replace(held, other=found.faulty, times=times)
+        return SteadyFinding(finding)
+    return replace(state, other=finding.faulty, times=times)
 
 
-def over(value: float, limit: float, was: bool | None, margin: float) -> bool:
+def is_exceeded(value: float, limit: float, was: bool | None, margin: float) -> bool:
     """Whether a limit is exceeded; one that was, until the value is `margin` below it."""
     return value >= (limit - margin if was else limit)

@@ -55,15 +55,15 @@ def build(
     """
     complaints: list[str] = []
     folder = Path(state_dir, "detectors") if state_dir else None
-    kept, wrong = memory.read(folder) if folder is not None else (memory.Memory(), "")
+    stored, wrong = memory.read(folder) if folder is not None else (memory.Memory(), "")
     if wrong:
         complaints.append(f"{wrong}: what the logs said before is forgotten")
     monitors = _npd(files, taken, complaints)
-    parts = [one.part for one in monitors]
+    parts = [monitor.part for monitor in monitors]
     if given.enabled:
         parts += _packs(given, taken, complaints)
     kernel = _kernel(given)
-    times = _Times(clock.now(), given.lookback_seconds, kept, boot_id, kernel)
+    times = _Times(clock.now(), given.lookback_seconds, stored, boot_id, kernel)
     program = times.fitted(join(parts), monitors)
     sources = _sources(program, monitors, given, clock, times, boot_id, root)
     return LogDetector(
@@ -83,27 +83,29 @@ def build(
 def _npd(
     files: Mapping[str, object], taken: Collection[str], complaints: list[str]
 ) -> list[NpdMonitor]:
-    found: list[NpdMonitor] = []
+    monitors: list[NpdMonitor] = []
     readers: dict[str, int] = {}
     for name, content in files.items():
         try:
-            one = read_npd(name, content)
+            npd_monitor = read_npd(name, content)
         except ConfigError as error:
             complaints += str(error).splitlines()
             continue
-        monitor, conditions = one.part
+        monitor, conditions = npd_monitor.part
         if both := [c.type for c in conditions if c.type in taken]:
             complaints.append(f"{name}: conditions {both[0]}: another detector keeps it: "
                               "leave one out")  # fmt: skip
             continue
-        if one.plugin == FILELOG:
-            number = readers[one.log_path] = readers.get(one.log_path, -1) + 1
+        if npd_monitor.plugin == FILELOG:
+            number = readers[npd_monitor.log_path] = readers.get(npd_monitor.log_path, -1) + 1
             if number:
-                origins = frozenset([f"{one.log_path}{READER}{number}"])
+                origins = frozenset([f"{npd_monitor.log_path}{READER}{number}"])
                 selector = replace(monitor.selector, origins=origins)
-                one = replace(one, part=(replace(monitor, selector=selector), conditions))
-        found.append(one)
-    return found
+                npd_monitor = replace(
+                    npd_monitor, part=(replace(monitor, selector=selector), conditions)
+                )
+        monitors.append(npd_monitor)
+    return monitors
 
 
 def _packs(given: LogSettings, taken: Collection[str], complaints: list[str]) -> list[Part]:
@@ -152,14 +154,14 @@ class _Times:
     """From when on lines count. What an earlier process has read counts from its end on."""
 
     def __init__(
-        self, now: datetime, lookback: float, kept: memory.Memory, boot_id: str, kernel: str
+        self, now: datetime, lookback: float, stored: memory.Memory, boot_id: str, kernel: str
     ) -> None:
         self.now, self.booted = now, now - timedelta(seconds=time.monotonic())
         self._lookback, self._kernel = timedelta(seconds=lookback), kernel
-        positions = dict(kept.positions)
-        if not boot_id or kept.boot_id != boot_id:
+        positions = dict(stored.positions)
+        if not boot_id or stored.boot_id != boot_id:
             positions.pop(KMSG, None)
-        self.memory = memory.Memory(kept.boot_id, positions, kept.faults, kept.healthy)
+        self.memory = memory.Memory(stored.boot_id, positions, stored.faults, stored.healthy)
 
     def fitted(self, program: Program, npd: Sequence[NpdMonitor]) -> Program:
         """The monitors of node-problem-detector's files come first, in their order."""
@@ -196,39 +198,39 @@ def _sources(
     root: str,
 ) -> list[Source]:
     kernel = _kernel(given)
-    wanted = {name for one in program.monitors for name in sources_of(one.selector, kernel)}
-    found: list[Source] = []
+    wanted = {name for monitor in program.monitors for name in sources_of(monitor.selector, kernel)}
+    sources: list[Source] = []
     if KMSG in wanted:
-        found.append(KmsgSource(clock, given.kmsg))
+        sources.append(KmsgSource(clock, given.kmsg))
     if JOURNAL in wanted:
         back = [JOURNAL_LOOKBACK, *(timedelta(seconds=m.lookback) for m in npd)]
         since = min(times.now - max(back), times.booted if kernel == JOURNAL else times.now)
         let_through = matches(program.monitors, kernel)
         where = _where(npd, root)
-        found.append(JournalSource(clock, let_through, since, where=where, boot_id=boot_id))
+        sources.append(JournalSource(clock, let_through, since, where=where, boot_id=boot_id))
     readers: dict[str, list[tuple[str, Translator]]] = {}
-    for one in npd:
-        if one.translator is not None:
-            (origin,) = one.part[0].selector.origins
-            readers.setdefault(one.log_path, []).append((origin, one.translator))
+    for monitor in npd:
+        if monitor.translator is not None:
+            (origin,) = monitor.part[0].selector.origins
+            readers.setdefault(monitor.log_path, []).append((origin, monitor.translator))
     for path, known in readers.items():
-        found.append(FileSource(clock, path, _translate(known, times.booted)))
-    return found
+        sources.append(FileSource(clock, path, _translate(known, times.booted)))
+    return sources
 
 
 def _where(npd: Sequence[NpdMonitor], root: str) -> str:
     """Which journal, as an option of journalctl; "" is the host's own. The first monitor that names
     another folder decides.
     """
-    for one in npd:
-        if one.plugin == JOURNALD and one.log_path not in ("", HOST_JOURNAL):
-            return f"--directory={one.log_path}"
+    for monitor in npd:
+        if monitor.plugin == JOURNALD and monitor.log_path not in ("", HOST_JOURNAL):
+            return f"--directory={monitor.log_path}"
     return "" if root == "/" else f"--root={root}"
 
 
 def _translate(known: Sequence[tuple[str, Translator]], booted: datetime) -> Translate:
     def translate(text: str, now: datetime) -> list[Line]:
-        lines = [one.translate(text, origin, now) for origin, one in known]
+        lines = [translator.translate(text, origin, now) for origin, translator in known]
         return [
             replace(line, earlier=True) if line.at < booted else line
             for line in lines

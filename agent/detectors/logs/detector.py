@@ -16,7 +16,7 @@ from agent.detectors.logs.line import Line
 from agent.detectors.logs.program import Program
 from agent.detectors.logs.recovery_checks import CHECKS
 from agent.detectors.logs.sources import Source
-from agent.detectors.logs.state import Held, State, tell
+from agent.detectors.logs.state import ConditionState, State, tell
 from agent.detectors.logs.timeouts import after_boot, answered, due, pass_time, questions
 from agent.detectors.logs.watch import Outcome, begin, looked, unreadable, watch
 from agent.patience import AT_ONCE, Waits
@@ -81,10 +81,10 @@ class LogDetector:
         self._sink = sink
         self._read, self._settled = set(), set()
         now = self._clock.now()
-        held = self._remembered.held()
+        conditions = self._remembered.restore_conditions()
         if self._remembered.boot_id != self._boot_id:
-            held = after_boot(self._program, held)
-        self._state, reports = begin(self._program, now, held)
+            conditions = after_boot(self._program, conditions)
+        self._state, reports = begin(self._program, now, conditions)
         for report in reports:
             sink.report(report)
         for complaint in self.complaints:
@@ -105,13 +105,13 @@ class LogDetector:
     def lines(self, source: str, lines: Sequence[Line]) -> None:
         now = self._clock.now()
         before = self._state
-        told = False
+        reported = False
         for line in lines:
             self._state, reports = watch(self._program, self._state, line, now)
             if reports:
                 self._report(reports)
-                told = True
-        self._mark(now, SOON if told else LATER)
+                reported = True
+        self._mark(now, SOON if reported else LATER)
         if self._state is not before:
             self._woken.set()
 
@@ -148,7 +148,11 @@ class LogDetector:
     def _report(self, reports: Sequence[Report]) -> None:
         """Events at once; a condition once its logs have been read, as it is then."""
         self._tell(
-            [one for one in reports if isinstance(one, EventReport) or one.type in self._settled]
+            [
+                report
+                for report in reports
+                if isinstance(report, EventReport) or report.type in self._settled
+            ]
         )
 
     def _tell(self, reports: Sequence[Report]) -> None:
@@ -183,8 +187,8 @@ class LogDetector:
         return max(0.0, (min(times) - self._clock.now()).total_seconds())
 
     async def _ask(self) -> None:
-        self._state, asked = questions(self._program, self._state, self._clock.now())
-        for question in asked:
+        self._state, due_questions = questions(self._program, self._state, self._clock.now())
+        for question in due_questions:
             check = CHECKS[question.check]
             if await asyncio.to_thread(check, self._root, question.key):
                 now = self._clock.now()
@@ -202,8 +206,8 @@ class LogDetector:
         now = self._clock.now()
         self._state, _ = looked(self._program, self._state, types, now)
         self._settled.update(types)
-        held = self._state.held
-        self._tell([_as_it_is(self._program, name, held, now) for name in types])
+        conditions = self._state.conditions
+        self._tell([_as_it_is(self._program, name, conditions, now) for name in types])
         self._mark(now, SOON)
 
     def _mark(self, now: datetime, within: timedelta) -> None:
@@ -216,21 +220,23 @@ class LogDetector:
         self._keep_at = None
         if self._folder is None or not self._boot_id:
             return
-        positions = {one.name: one.position for one in self._sources if one.position}
+        positions = {source.name: source.position for source in self._sources if source.position}
         positions = {**self._remembered.positions, **positions}
-        kept = self._remembered = memory.keep(self._boot_id, positions, dict(self._state.held))
+        stored = self._remembered = memory.keep(
+            self._boot_id, positions, dict(self._state.conditions)
+        )
         folder = self._folder
         try:
             await self._patience.wait_for(
-                lambda: memory.write(folder, kept), DISK_SECONDS, f"memory of logs in {folder}"
+                lambda: memory.write(folder, stored), DISK_SECONDS, f"memory of logs in {folder}"
             )
         except (OSError, CannotAnswer) as error:
             log.warning("what the logs said is not kept", extra={"error": str(error)})
 
 
 def _as_it_is(
-    program: Program, name: str, held: Mapping[str, Held], now: datetime
+    program: Program, name: str, conditions: Mapping[str, ConditionState], now: datetime
 ) -> ConditionReport:
-    one = held[name]
-    at = one.faults[-1].since if one.faults else now
-    return tell(program.conditions[name], one, at)
+    state = conditions[name]
+    at = state.faults[-1].since if state.faults else now
+    return tell(program.conditions[name], state, at)

@@ -90,9 +90,9 @@ def origin_of(entry: Entry) -> str:
 
 def message_of(value: Value) -> str:
     if isinstance(value, list):
-        if all(isinstance(one, int) and 0 <= one < 256 for one in value):
+        if all(isinstance(item, int) and 0 <= item < 256 for item in value):
             return bytes(value).decode(errors="replace")
-        return "\n".join(message_of(one) for one in value if isinstance(one, str | list))
+        return "\n".join(message_of(item) for item in value if isinstance(item, str | list))
     return value or ""
 
 

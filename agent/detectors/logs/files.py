@@ -98,25 +98,25 @@ class FileSource:
         loop = asyncio.get_running_loop()
         woken = asyncio.Event()
         loop.add_reader(inotify.fd, woken.set)
-        told: bool | None = None
+        reported: bool | None = None
         try:
             inotify.watch(os.path.dirname(self.path), APPEARED)
             while True:
                 woken.clear()
                 inotify.drain()
-                there = await self._look(hearer, inotify)
-                if there is not told:
+                there = await self._read_new(hearer, inotify)
+                if there is not reported:
                     if there:
                         hearer.caught_up(self.name)
                     else:
                         hearer.broken(self.name, f"{self.path}: no such file")
-                told = there
+                reported = there
                 await woken.wait()
         finally:
             loop.remove_reader(inotify.fd)
             inotify.close()
 
-    async def _look(self, hearer: Hearer, inotify: Inotify) -> bool:
+    async def _read_new(self, hearer: Hearer, inotify: Inotify) -> bool:
         """Read what there is; whether the file is there."""
         if self._old is not None:
             await self._drain(hearer, self._old)
@@ -192,15 +192,15 @@ class FileSource:
             opened.splitter.forget()
         behind = size - opened.offset
         if behind > MOST_BEHIND:
-            left_out = behind - MOST_BEHIND
-            opened.offset, opened.tail = opened.offset + left_out, b""
+            skipped = behind - MOST_BEHIND
+            opened.offset, opened.tail = opened.offset + skipped, b""
             opened.splitter.forget(amid=True)
-            hearer.lost(self.name, f"{left_out} bytes of {self.path} were left out")
+            hearer.lost(self.name, f"{skipped} bytes of {self.path} were left out")
 
     def _tell(self, hearer: Hearer, raw: list[bytes]) -> None:
         now = self._clock.now()
         lines: list[Line] = []
-        for one in raw:
-            lines += self._translate(one.decode(errors="replace"), now)
+        for raw_line in raw:
+            lines += self._translate(raw_line.decode(errors="replace"), now)
         if lines:
             hearer.lines(self.name, lines)

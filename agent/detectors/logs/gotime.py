@@ -51,11 +51,11 @@ def parser(layout: str) -> Parser:
     """
     pattern = ""
     end = 0
-    for found in _LAYOUT.finditer(layout):
-        pattern += re.escape(layout[end : found.start()])
+    for match in _LAYOUT.finditer(layout):
+        pattern += re.escape(layout[end : match.start()])
         # A fraction is read with the second before it, whether or not the layout asks for it.
-        pattern += _PIECES.get(found.group(), "")
-        end = found.end()
+        pattern += _PIECES.get(match.group(), "")
+        end = match.end()
     pattern += re.escape(layout[end:])
     try:
         regexp = re.compile(pattern)
@@ -67,10 +67,10 @@ def parser(layout: str) -> Parser:
         )
 
     def parse(text: str, now: datetime) -> datetime:
-        found = regexp.fullmatch(text.strip())
-        if found is None:
+        match = regexp.fullmatch(text.strip())
+        if match is None:
             raise ValueError(f"{text!r} is no time in the layout {layout!r}")
-        return _time(found.groupdict(), now)
+        return _time(match.groupdict(), now)
 
     return parse
 

@@ -78,14 +78,16 @@ class JournalSource:
                 hearer.caught_up(self.name)
                 wait = FIRST_RETRY
                 await self._read(hearer, follow=True)
-                said = "ended"
+                reason = "ended"
             except JournalError as error:
-                said = str(error)
-                if "cursor" in said.lower() and self._cursor:
+                reason = str(error)
+                if "cursor" in reason.lower() and self._cursor:
                     # It belongs to a journal that is gone: what is there now is all there is.
                     self._cursor = ""
-                    hearer.lost(self.name, f"the journal does not know our place any more: {said}")
-            hearer.broken(self.name, f"journalctl: {said}")
+                    hearer.lost(
+                        self.name, f"the journal does not know our place any more: {reason}"
+                    )
+            hearer.broken(self.name, f"journalctl: {reason}")
             await self._clock.sleep(wait)
             wait = min(wait * 2, LONGEST_RETRY)
 
@@ -102,13 +104,13 @@ class JournalSource:
         async with started(argv, PIPE, PIPE, CHUNK) as child:
             assert child.stdout is not None and child.stderr is not None
             async with asyncio.TaskGroup() as tasks:
-                words = tasks.create_task(_last_words(child.stderr))
+                complaint = tasks.create_task(_read_complaint(child.stderr))
                 while data := await child.stdout.read(CHUNK):
                     with Pace() as pace:
                         self._take(hearer, splitter, data)
                     await asyncio.sleep(pace.rest)
             if code := await child.wait():
-                raise JournalError(words.result() or f"ended with {code}")
+                raise JournalError(complaint.result() or f"ended with {code}")
         if splitter.cut:
             hearer.lost(self.name, f"{splitter.cut} entries were too long")
 
@@ -143,9 +145,9 @@ class JournalSource:
         return [*argv, *self._matches]
 
 
-async def _last_words(stream: asyncio.StreamReader) -> str:
+async def _read_complaint(stream: asyncio.StreamReader) -> str:
     """The end of what it complained of; read on, so that it never waits for us."""
-    words = b""
+    tail = b""
     while data := await stream.read(CHUNK):
-        words = (words + data)[-500:]
-    return words.decode(errors="replace").strip()
+        tail = (tail + data)[-500:]
+    return tail.decode(errors="replace").strip()

@@ -51,18 +51,18 @@ def parse(record: bytes) -> Record | None:
     if not (0 <= priority < 1 << 16 and 0 <= sequence < 1 << 64 and 0 <= microseconds < 1 << 63):
         return None
     first = text.split(b"\n", 1)[0][: 4 * LONGEST]
-    plain = _ESCAPE.sub(lambda found: bytes([int(found.group(1), 16)]), first)
-    words = plain.decode(errors="replace").strip()
-    return Record(priority >> 3, sequence, microseconds / 1e6, words[:LONGEST])
+    plain = _ESCAPE.sub(lambda match: bytes([int(match.group(1), 16)]), first)
+    message = plain.decode(errors="replace").strip()
+    return Record(priority >> 3, sequence, microseconds / 1e6, message[:LONGEST])
 
 
 def records(data: bytes) -> list[bytes]:
     """The records of one read. A device gives one at a time, a pipe as many as it has."""
-    found: list[bytes] = []
+    lines: list[bytes] = []
     for line in data.split(b"\n"):
         if line and not line.startswith(b" "):
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 class KmsgSource:
@@ -176,7 +176,7 @@ class _Following:
         lines: list[Line] = []
         try:
             for _ in range(AT_ONCE):
-                data = self._one()
+                data = self._read_batch()
                 if data is None:
                     self._tell(lines)
                     self._source.end_reached(self._hearer)
@@ -186,7 +186,7 @@ class _Following:
         finally:
             self._tell(lines)
 
-    def _one(self) -> bytes | None:
+    def _read_batch(self) -> bytes | None:
         """One read, None at the end of what is there."""
         while True:
             try:
@@ -206,7 +206,7 @@ class _Following:
 
     def _tell(self, lines: list[Line]) -> None:
         if lines:
-            told = lines[:]
+            batch = lines[:]
             lines.clear()
             with suppress(asyncio.InvalidStateError):
-                self._hearer.lines(self._source.name, told)
+                self._hearer.lines(self._source.name, batch)

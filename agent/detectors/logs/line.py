@@ -52,8 +52,8 @@ class Line:
 
 def without_stamp(text: str) -> str:
     """The line without the `[seconds]` that dmesg puts before it."""
-    found = _STAMP.match(text)
-    return text[found.end() :] if found else text
+    match = _STAMP.match(text)
+    return text[match.end() :] if match else text
 
 
 def bare(source: str, text: str, host: str = "") -> str:
@@ -64,19 +64,19 @@ def bare(source: str, text: str, host: str = "") -> str:
     Only for lines whose writer is known from elsewhere: what stands in front of a line is no proof
     of who wrote it.
     """
-    found = _SYSLOG.match(text)
-    if found is not None and _is(source, found["who"]):
-        if host and found["host"] and found["host"].split(".")[0] != host.split(".")[0]:
+    match = _SYSLOG.match(text)
+    if match is not None and _is(source, match["who"]):
+        if host and match["host"] and match["host"].split(".")[0] != host.split(".")[0]:
             return text
-        text = text[found.end() :]
+        text = text[match.end() :]
     for _ in range(3):
         before = text
-        if found := _LEVEL.match(text):
-            text = text[found.end() :]
+        if match := _LEVEL.match(text):
+            text = text[match.end() :]
         text = without_stamp(text)
-        found = _NAMED.match(text)
-        if found is not None and _is(source, found["who"]):
-            text = text[found.end() :]
+        match = _NAMED.match(text)
+        if match is not None and _is(source, match["who"]):
+            text = text[match.end() :]
         if text == before:
             break
     return text.lstrip()
@@ -94,7 +94,7 @@ def recorded(source: str, text: str, at: datetime, host: str = "") -> list[Line]
     origin = source if source in (KERNEL, MANAGER) else f"{source}.service"
     uid = None if origin == KERNEL else 0
     return [
-        Line(bare(source, one.rstrip(), host)[:LONGEST], at, origin, identifier=source, uid=uid)
-        for one in text.splitlines()
-        if one.strip()
+        Line(bare(source, row.rstrip(), host)[:LONGEST], at, origin, identifier=source, uid=uid)
+        for row in text.splitlines()
+        if row.strip()
     ]

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from agent.detectors import Status
-from agent.detectors.logs.state import Fault, Held
+from agent.detectors.logs.state import ConditionState, Fault
 from agent.disk import RealDisk, replace
 
 NAME = "logs.json"
 
 
-class KeptFault(msgspec.Struct, frozen=True):
+class StoredFault(msgspec.Struct, frozen=True):
     key: str
     reason: str
     message: str
@@ -33,13 +33,13 @@ class Memory(msgspec.Struct, frozen=True):
 
     boot_id: str = ""
     positions: dict[str, str] = {}
-    faults: dict[str, list[KeptFault]] = {}
+    faults: dict[str, list[StoredFault]] = {}
     healthy: list[str] = []
 
-    def held(self) -> dict[str, Held]:
+    def restore_conditions(self) -> dict[str, ConditionState]:
         """The conditions as they were. Each check is asked at once."""
         return {
-            name: Held(
+            name: ConditionState(
                 Status.TRUE,
                 tuple(Fault(f.key, f.reason, f.message, f.since, f.last, f.since) for f in faults),
             )
@@ -48,16 +48,16 @@ class Memory(msgspec.Struct, frozen=True):
         }
 
 
-def keep(boot_id: str, positions: dict[str, str], held: dict[str, Held]) -> Memory:
+def keep(boot_id: str, positions: dict[str, str], conditions: dict[str, ConditionState]) -> Memory:
     return Memory(
         boot_id,
         positions,
         {
-            name: [KeptFault(f.key, f.reason, f.message, f.since, f.last) for f in one.faults]
-            for name, one in held.items()
-            if one.faults
+            name: [StoredFault(f.key, f.reason, f.message, f.since, f.last) for f in state.faults]
+            for name, state in conditions.items()
+            if state.faults
         },
-        [name for name, one in held.items() if one.status is Status.FALSE],
+        [name for name, state in conditions.items() if state.status is Status.FALSE],
     )
 
 

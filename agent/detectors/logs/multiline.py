@@ -9,23 +9,23 @@ from agent.detectors.logs.program import Monitor
 
 
 def spanning_matches(
-    monitor: Monitor, kept: tuple[Line, ...]
+    monitor: Monitor, lines: tuple[Line, ...]
 ) -> list[tuple[int, tuple[Line, ...]]]:
-    texts = [""] * (monitor.lines - len(kept)) + [one.text for one in kept]
+    texts = [""] * (monitor.lines - len(lines)) + [line.text for line in lines]
     joined = "\n".join(texts)
-    found = []
+    matches = []
     for place in monitor.spanning:
         match = monitor.rules[place].regexp.search(joined)
         if match:
-            found.append((place, _touched(kept, len(joined) - match.start() - 1)))
-    return found
+            matches.append((place, _touched(lines, len(joined) - match.start() - 1)))
+    return matches
 
 
-def _touched(kept: tuple[Line, ...], reach: int) -> tuple[Line, ...]:
+def _touched(lines: tuple[Line, ...], reach: int) -> tuple[Line, ...]:
     """The last lines, so many that a match that begins `reach` before the end lies in them."""
     total = 0
-    for back in range(1, len(kept) + 1):
-        total += len(kept[-back].text) + 1
+    for back in range(1, len(lines) + 1):
+        total += len(lines[-back].text) + 1
         if total > reach:
-            return kept[-back:]
-    return kept
+            return lines[-back:]
+    return lines

@@ -82,9 +82,11 @@ def read_npd(name: str, decoded: object) -> NpdMonitor:
     buffer = fields.number("bufferSize", 10) or 10
     if not 0 < buffer <= MOST_LINES:
         fields.complain("bufferSize", buffer, f"give 1 to {MOST_LINES}")
-    conditions = [_condition(fields.text("source"), one) for one in fields.objects("conditions")]
-    known = {one.type for one in conditions}
-    rules = [_rule(name, n, one, known) for n, one in enumerate(fields.objects("rules"))]
+    conditions = [
+        _condition(fields.text("source"), entry) for entry in fields.objects("conditions")
+    ]
+    known = {entry.type for entry in conditions}
+    rules = [_rule(name, n, entry, known) for n, entry in enumerate(fields.objects("rules"))]
     lookback, delay = fields.seconds("lookback"), fields.seconds("delay")
     source, path = fields.text("source"), fields.text("logPath")
     if not source:
@@ -160,11 +162,11 @@ def _rule(name: str, number: int, fields: "_Fields", known: Iterable[str]) -> Ru
 
 def _last(regexp: object, text: str) -> str | None:
     """The last group of the first match, as node-problem-detector takes it."""
-    found = regexp.search(text) if regexp is not None else None  # type: ignore[attr-defined]
-    if found is None:
+    match = regexp.search(text) if regexp is not None else None  # type: ignore[attr-defined]
+    if match is None:
         return None
-    groups = found.groups()
-    return (groups[-1] or "") if groups else str(found.group(0))
+    groups = match.groups()
+    return (groups[-1] or "") if groups else str(match.group(0))
 
 
 class _Fields:
@@ -239,13 +241,13 @@ class _Fields:
             self.complain(name, value, "write a list [...]")
             return []
         return [
-            _Fields(self._file, f"{self._where}{name}[{n}].", one, self._complaints)
-            for n, one in enumerate(value)
+            _Fields(self._file, f"{self._where}{name}[{n}].", entry, self._complaints)
+            for n, entry in enumerate(value)
         ]
 
     def texts(self, name: str) -> list[str]:
         value = self._given.get(name.lower()) or []
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             self.complain(name, value, "write a list of texts")
             return []
-        return [str(one) for one in value]
+        return [str(item) for item in value]

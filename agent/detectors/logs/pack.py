@@ -95,7 +95,7 @@ Part = tuple[Monitor, list[Condition]]
 def shipped() -> list[tuple[str, str]]:
     """(name, text) of the packs of this package, in the order of their names."""
     folder = resources.files("agent.detectors.logs") / "packs"
-    files = sorted(folder.iterdir(), key=lambda one: one.name)
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
     return [(f.name, f.read_text(encoding="utf-8")) for f in files if f.name.endswith(".toml")]
 
 
@@ -121,18 +121,18 @@ def build_pack(name: str, pack: Pack, *, tested: bool = False) -> Part:
 
     tested  a pack of this package, which a test compiles: here its first lines compile it
     """
-    conditions = [_condition(name, pack, one) for one in pack.condition]
-    known = {one.type for one in conditions}
+    conditions = [_condition(name, pack, entry) for entry in pack.condition]
+    known = {entry.type for entry in conditions}
     rules = []
-    for number, one in enumerate(pack.rule):
+    for number, entry in enumerate(pack.rule):
         where = f"{name}: rule[{number}]"
-        if one.condition and one.condition not in known:
-            raise ConfigError(f"{where}.condition {one.condition!r}: add a [[condition]] of it")
-        if not (one.reason or one.clears):
+        if entry.condition and entry.condition not in known:
+            raise ConfigError(f"{where}.condition {entry.condition!r}: add a [[condition]] of it")
+        if not (entry.reason or entry.clears):
             raise ConfigError(f"{where}.reason '': name the reason in one word")
-        if one.severity not in tuple(Severity):
-            raise ConfigError(f"{where}.severity {one.severity!r}: give Warning or Normal")
-        rules.append(_rule(where, f"{pack.detector}/{name}/{number}", one, tested=tested))
+        if entry.severity not in tuple(Severity):
+            raise ConfigError(f"{where}.severity {entry.severity!r}: give Warning or Normal")
+        rules.append(_rule(where, f"{pack.detector}/{name}/{number}", entry, tested=tested))
     chosen = Selector(
         origins=frozenset(pack.origins),
         uid=None if pack.any_user else 0,
@@ -150,46 +150,46 @@ def without(pack: Pack, taken: Collection[str]) -> Pack:
     """The pack without conditions that somebody else keeps, and their rules."""
     return msgspec.structs.replace(
         pack,
-        condition=[one for one in pack.condition if one.type not in taken],
-        rule=[one for one in pack.rule if one.condition not in taken],
+        condition=[entry for entry in pack.condition if entry.type not in taken],
+        rule=[entry for entry in pack.rule if entry.condition not in taken],
     )
 
 
-def _condition(name: str, pack: Pack, one: PackCondition) -> Condition:
-    where = f"{name}: condition {one.type}"
+def _condition(name: str, pack: Pack, entry: PackCondition) -> Condition:
+    where = f"{name}: condition {entry.type}"
     clear = Clear(
-        quiet=_seconds(f"{where}.quiet", one.quiet),
-        check=one.check,
-        every=_seconds(f"{where}.every", one.every),
-        boot=one.boot,
+        quiet=_seconds(f"{where}.quiet", entry.quiet),
+        check=entry.check,
+        every=_seconds(f"{where}.every", entry.every),
+        boot=entry.boot,
     )
     if clear.check and clear.every < 1.0:
-        raise ConfigError(f"{where}.every {one.every!r}: give at least 1s")
-    return Condition(one.type, pack.detector, one.reason, one.message, clear)
+        raise ConfigError(f"{where}.every {entry.every!r}: give at least 1s")
+    return Condition(entry.type, pack.detector, entry.reason, entry.message, clear)
 
 
-def _rule(where: str, name: str, one: PackRule, *, tested: bool) -> Rule:
-    within = _seconds(f"{where}.within", one.within)
-    if (one.count > 1) != bool(within):
-        raise ConfigError(f"{where}.count {one.count}: count and within go together")
-    keyed = "(?P<key>" in one.pattern
+def _rule(where: str, name: str, entry: PackRule, *, tested: bool) -> Rule:
+    within = _seconds(f"{where}.within", entry.within)
+    if (entry.count > 1) != bool(within):
+        raise ConfigError(f"{where}.count {entry.count}: count and within go together")
+    keyed = "(?P<key>" in entry.pattern
 
     def regexp(field: str, pattern: str) -> object:
         return LazyPattern(pattern) if tested else _regexp(f"{where}.{field}", pattern)
 
     return Rule(
         name=name,
-        pattern=one.pattern,
-        reason=one.reason,
-        condition=one.condition,
-        severity=Severity(one.severity),
-        count=one.count,
+        pattern=entry.pattern,
+        reason=entry.reason,
+        condition=entry.condition,
+        severity=Severity(entry.severity),
+        count=entry.count,
         within=within,
-        clears=one.clears,
-        fallback=one.fallback,
-        unless=regexp("unless", one.unless) if one.unless else None,
+        clears=entry.clears,
+        fallback=entry.fallback,
+        unless=regexp("unless", entry.unless) if entry.unless else None,
         keyed=keyed,
-        regexp=regexp("pattern", one.pattern),
+        regexp=regexp("pattern", entry.pattern),
     )
 
 

@@ -196,9 +196,9 @@ def compile_pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options())
     except (re2.error, UnicodeEncodeError) as error:
-        said = error.args[0] if error.args else ""
-        words = said.decode(errors="replace") if isinstance(said, bytes) else str(error)
-        raise PatternError(words) from error
+        detail = error.args[0] if error.args else ""
+        message = detail.decode(errors="replace") if isinstance(detail, bytes) else str(error)
+        raise PatternError(message) from error
 
 
 def monitor(
@@ -243,11 +243,11 @@ def join(parts: Sequence[tuple[Monitor, Sequence[Condition]]]) -> Program:
     """
     conditions: dict[str, Condition] = {}
     for _, owned in parts:
-        for one in owned:
-            first = conditions.setdefault(one.type, one)
-            if first.clear == Clear() != one.clear:
-                conditions[one.type] = Condition(
-                    first.type, first.detector, first.reason, first.message, one.clear
+        for condition in owned:
+            first = conditions.setdefault(condition.type, condition)
+            if first.clear == Clear() != condition.clear:
+                conditions[condition.type] = Condition(
+                    first.type, first.detector, first.reason, first.message, condition.clear
                 )
     keyers: dict[str, tuple[Any, ...]] = {}
     for part, _ in parts:

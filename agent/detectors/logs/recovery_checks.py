@@ -57,13 +57,13 @@ def _mounts_of(root: str, device: str) -> list[set[str]] | None:
         table = Path(root, "proc/1/mountinfo").read_text(errors="replace")
     except OSError:
         return None
-    found = []
+    options = []
     for line in table.splitlines():
         before, _, after = line.partition(" - ")
         fields, rest = before.split(), after.split()
         if len(fields) > 2 and len(rest) > 2 and fields[2] == number:
-            found.append(set(rest[2].split(",")))
-    return found
+            options.append(set(rest[2].split(",")))
+    return options
 
 
 CHECKS: dict[str, Check] = {

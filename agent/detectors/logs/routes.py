@@ -25,17 +25,17 @@ def _source_of(origin: str, kernel: str) -> str:
 
 def hang_on(program: Program, kernel: str) -> dict[str, set[str]]:
     """Condition type -> the sources that must have been read before it is said to be well."""
-    found: dict[str, set[str]] = {name: set() for name in program.conditions}
+    sources: dict[str, set[str]] = {name: set() for name in program.conditions}
     for monitor in program.monitors:
         for rule in monitor.rules:
             if rule.condition:
-                found[rule.condition] |= sources_of(monitor.selector, kernel)
-    return found
+                sources[rule.condition] |= sources_of(monitor.selector, kernel)
+    return sources
 
 
 def matches(monitors: Iterable[Monitor], kernel: str) -> list[list[str]]:
     """What journalctl must let through, without repetition."""
-    found: list[list[str]] = []
+    selected: list[list[str]] = []
     for monitor in monitors:
         if JOURNAL not in sources_of(monitor.selector, kernel):
             continue
@@ -44,8 +44,8 @@ def matches(monitors: Iterable[Monitor], kernel: str) -> list[list[str]]:
         groups = [[_match(origin)] for origin in origins if _source_of(origin, kernel) == JOURNAL]
         if selector.identifier:
             groups = [[f"SYSLOG_IDENTIFIER={selector.identifier}"]]
-        found += [group for group in groups if group not in found]
-    return found
+        selected += [group for group in groups if group not in selected]
+    return selected
 
 
 def _match(origin: str) -> str:

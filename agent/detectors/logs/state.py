@@ -17,9 +17,9 @@ UNREADABLE = "LogCannotBeRead"
 class Fault:
     """What a condition is True for.
 
-    key    which device, task and the like; "" where the rule tells none apart
-    since  the line that began it, `last` the newest one
-    asked  when its check was last asked
+    key         which device, task and the like; "" where the rule tells none apart
+    since       the line that began it, `last` the newest one
+    checked_at  when its check was last asked
     """
 
     key: str
@@ -27,11 +27,11 @@ class Fault:
     message: str
     since: datetime
     last: datetime
-    asked: datetime
+    checked_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ConditionState:
     """A condition now; True exactly while it has faults."""
 
     status: Status
@@ -39,68 +39,72 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventCount:
     """Events of one rule and key within a minute: how many were told, how many left out."""
 
     since: datetime
-    told: int
-    left_out: int
+    reported: int
+    suppressed: int
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """
-    held    condition type -> how it is
-    counts  (rule, key) -> times of the matches that a rate counts
-    told    (rule, key) -> Events of this minute
-    kept    monitor's place -> its last lines, for patterns that span lines
+    conditions    condition type -> how it is
+    counts        (rule, key) -> times of the matches that a rate counts
+    event_counts  (rule, key) -> Events of this minute
+    recent_lines  monitor's place -> its last lines, for patterns that span lines
     """
 
-    held: Mapping[str, Held]
+    conditions: Mapping[str, ConditionState]
     counts: Mapping[tuple[str, str], tuple[datetime, ...]] = field(default_factory=dict)
-    told: Mapping[tuple[str, str], Told] = field(default_factory=dict)
-    kept: Mapping[int, tuple[Line, ...]] = field(default_factory=dict)
+    event_counts: Mapping[tuple[str, str], EventCount] = field(default_factory=dict)
+    recent_lines: Mapping[int, tuple[Line, ...]] = field(default_factory=dict)
 
 
-Answer = tuple[Held, list[Report]]
+Answer = tuple[ConditionState, list[Report]]
 
 
-def tell(condition: Condition, held: Held, at: datetime, why: str = "") -> ConditionReport:
+def tell(
+    condition: Condition, current: ConditionState, at: datetime, why: str = ""
+) -> ConditionReport:
     """The condition as it is now, in the words of its newest fault or of its healthy state."""
-    if held.faults:
-        newest = held.faults[-1]
+    if current.faults:
+        newest = current.faults[-1]
         reason, message = newest.reason, newest.message
-    elif held.status is Status.UNKNOWN:
+    elif current.status is Status.UNKNOWN:
         reason, message = (UNREADABLE, why) if why else (NOT_LOOKED_AT, "its log is being read")
     else:
         reason, message = condition.reason, condition.message
-    return ConditionReport(condition.type, held.status, reason, message, at, condition.detector)
+    return ConditionReport(condition.type, current.status, reason, message, at, condition.detector)
 
 
-def set_fault(condition: Condition, held: Held, fault: Fault) -> Answer:
+def set_fault(condition: Condition, current: ConditionState, fault: Fault) -> Answer:
     """Another line says that the condition is True.
 
     The last fault speaks for the condition. Told when status or reason change; more faults of the
     same reason join silently, and the condition keeps the message that it changed with.
     """
-    faults = held.faults
-    for place, one in enumerate(faults):
-        if (one.key, one.reason) == (fault.key, fault.reason):
-            again = replace(one, last=max(one.last, fault.last))
-            return replace(held, faults=(*faults[:place], again, *faults[place + 1 :])), []
-    others = tuple(one for one in faults if one.key != fault.key)[-(FAULTS - 1) :]
+    faults = current.faults
+    for place, known in enumerate(faults):
+        if (known.key, known.reason) == (fault.key, fault.reason):
+            again = replace(known, last=max(known.last, fault.last))
+            return replace(current, faults=(*faults[:place], again, *faults[place + 1 :])), []
+    others = tuple(known for known in faults if known.key != fault.key)[-(FAULTS - 1) :]
     if others and others[-1].reason == fault.reason:
-        return Held(Status.TRUE, (*others[:-1], fault, others[-1])), []
-    after = Held(Status.TRUE, (*others, fault))
+        return ConditionState(Status.TRUE, (*others[:-1], fault, others[-1])), []
+    after = ConditionState(Status.TRUE, (*others, fault))
     return after, [tell(condition, after, fault.since)]
 
 
-def end_faults(condition: Condition, held: Held, keys: frozenset[str], at: datetime) -> Answer:
+def end_faults(
+    condition: Condition, current: ConditionState, keys: frozenset[str], at: datetime
+) -> Answer:
     """These faults are over. Told when another fault has to speak, or none is left."""
-    left = tuple(one for one in held.faults if one.key not in keys)
-    if len(left) == len(held.faults):
-        return held, []
-    after = Held(Status.TRUE if left else Status.FALSE, left)
-    if left and left[-1] == held.faults[-1]:
+    remaining = tuple(known for known in current.faults if known.key not in keys)
+    if len(remaining) == len(current.faults):
+        return current, []
+    after = ConditionState(Status.TRUE if remaining else Status.FALSE, remaining)
+    if remaining and remaining[-1] == current.faults[-1]:
         return after, []
     return after, [tell(condition, after, at)]

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from agent.detectors import EventReport, Report, Severity, Status
 from agent.detectors.logs.program import Condition, Program
-from agent.detectors.logs.state import Fault, Held, State, end_faults
-from agent.detectors.logs.watch import LEFT_OUT, MINUTE, Outcome
+from agent.detectors.logs.state import ConditionState, Fault, State, end_faults
+from agent.detectors.logs.watch import LINES_SUPPRESSED, MINUTE, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,44 +23,44 @@ class Question:
 
 def due(program: Program, state: State) -> datetime | None:
     """When `pass_time` or `questions` next have something to do; None: not before another line."""
-    times = [told.since + MINUTE for told in state.told.values() if told.left_out]
-    for name, held in state.held.items():
+    times = [count.since + MINUTE for count in state.event_counts.values() if count.suppressed]
+    for name, current in state.conditions.items():
         clear = program.conditions[name].clear
-        for fault in held.faults:
+        for fault in current.faults:
             if clear.quiet:
                 times.append(fault.last + timedelta(seconds=clear.quiet))
             if clear.check:
-                times.append(fault.asked + timedelta(seconds=clear.every))
+                times.append(fault.checked_at + timedelta(seconds=clear.every))
     return min(times, default=None)
 
 
 def pass_time(program: Program, state: State, now: datetime) -> Outcome:
     """End what has been quiet for long enough, and tell what was left out in a minute."""
     reports: list[Report] = []
-    held = dict(state.held)
-    for name, one in state.held.items():
+    conditions = dict(state.conditions)
+    for name, current in state.conditions.items():
         condition = program.conditions[name]
-        if keys := _quiet(condition, one, now):
-            held[name], more = end_faults(condition, one, keys, now)
+        if keys := _quiet(condition, current, now):
+            conditions[name], more = end_faults(condition, current, keys, now)
             reports += more
-    told = dict(state.told)
-    for key, minute in state.told.items():
+    event_counts = dict(state.event_counts)
+    for key, minute in state.event_counts.items():
         if now - minute.since < MINUTE:
             continue
-        del told[key]
-        if minute.left_out:
-            reports.append(_left_out(program, key[0], minute.left_out, now))
-    return replace(state, held=held, told=told), reports
+        del event_counts[key]
+        if minute.suppressed:
+            reports.append(_report_suppressed(program, key[0], minute.suppressed, now))
+    return replace(state, conditions=conditions, event_counts=event_counts), reports
 
 
-def _quiet(condition: Condition, held: Held, now: datetime) -> frozenset[str]:
+def _quiet(condition: Condition, current: ConditionState, now: datetime) -> frozenset[str]:
     quiet = timedelta(seconds=condition.clear.quiet)
     if not quiet:
         return frozenset()
-    return frozenset(fault.key for fault in held.faults if now - fault.last >= quiet)
+    return frozenset(fault.key for fault in current.faults if now - fault.last >= quiet)
 
 
-def _left_out(program: Program, name: str, many: int, now: datetime) -> Report:
+def _report_suppressed(program: Program, name: str, many: int, now: datetime) -> Report:
     detector, reason = next(
         (monitor.detector, rule.reason)
         for monitor in program.monitors
@@ -68,42 +68,48 @@ def _left_out(program: Program, name: str, many: int, now: datetime) -> Report:
         if rule.name == name
     )
     message = f"{reason}: {many} more such lines within a minute were not told one by one"
-    return EventReport(LEFT_OUT, message, Severity.INFO, now, detector)
+    return EventReport(LINES_SUPPRESSED, message, Severity.INFO, now, detector)
 
 
 def questions(program: Program, state: State, now: datetime) -> tuple[State, list[Question]]:
     """Checks that are due. Each is asked again after its `every`, answered or not."""
-    asked: list[Question] = []
-    held = dict(state.held)
-    for name, one in state.held.items():
+    pending: list[Question] = []
+    conditions = dict(state.conditions)
+    for name, current in state.conditions.items():
         clear = program.conditions[name].clear
         if not clear.check:
             continue
         every = timedelta(seconds=clear.every)
-        waiting = {fault.key for fault in one.faults if now - fault.asked >= every}
-        asked += [Question(name, fault.key, clear.check) for fault in one.faults
+        waiting = {fault.key for fault in current.faults if now - fault.checked_at >= every}
+        pending += [Question(name, fault.key, clear.check) for fault in current.faults
                   if fault.key in waiting]  # fmt: skip
-        held[name] = replace(one, faults=tuple(
-            replace(fault, asked=now) if fault.key in waiting else fault
-            for fault in one.faults))  # fmt: skip
-    return (replace(state, held=held) if asked else state), asked
+        conditions[name] = replace(current, faults=tuple(
+            replace(fault, checked_at=now) if fault.key in waiting else fault
+            for fault in current.faults))  # fmt: skip
+    return (replace(state, conditions=conditions) if pending else state), pending
 
 
 def answered(program: Program, state: State, question: Question, now: datetime) -> Outcome:
     """The check says that this fault is over. (An unknown answer changes nothing.)"""
-    held = state.held[question.condition]
+    current = state.conditions[question.condition]
     condition = program.conditions[question.condition]
-    after, reports = end_faults(condition, held, frozenset([question.key]), now)
-    return replace(state, held={**state.held, question.condition: after}), reports
+    after, reports = end_faults(condition, current, frozenset([question.key]), now)
+    return replace(state, conditions={**state.conditions, question.condition: after}), reports
 
 
-def after_boot(program: Program, held: dict[str, Held]) -> dict[str, Held]:
+def after_boot(
+    program: Program, conditions: dict[str, ConditionState]
+) -> dict[str, ConditionState]:
     """What is left of the conditions of the boot before: the faults that a boot does not end."""
-    left = {}
-    for name, one in held.items():
-        if name in program.conditions and one.faults and not program.conditions[name].clear.boot:
-            left[name] = Held(Status.TRUE, one.faults)
-    return left
+    remaining = {}
+    for name, current in conditions.items():
+        if (
+            name in program.conditions
+            and current.faults
+            and not program.conditions[name].clear.boot
+        ):
+            remaining[name] = ConditionState(Status.TRUE, current.faults)
+    return remaining
 
 
 __all__ = ["Fault", "Question", "after_boot", "answered", "due", "pass_time", "questions"]

@@ -13,10 +13,10 @@ from agent.detectors.logs.line import Line
 from agent.detectors.logs.multiline import spanning_matches
 from agent.detectors.logs.program import Monitor, Program, Rule
 from agent.detectors.logs.state import (
+    ConditionState,
+    EventCount,
     Fault,
-    Held,
     State,
-    Told,
     end_faults,
     set_fault,
     tell,
@@ -29,40 +29,44 @@ KEYS = 256
 """Rules and keys of which counts are kept."""
 PARTS = 64
 """Lines that are looked at of a text that has several."""
-LEFT_OUT = "LogLinesLeftOut"
+LINES_SUPPRESSED = "LogLinesLeftOut"
 NOT_UNDERSTOOD = "LogLineNotUnderstood"
 """Reason of the Event of a line that begins as a known report and goes on as none."""
 
 Outcome = tuple[State, list[Report]]
 
 
-def begin(program: Program, now: datetime, held: Mapping[str, Held] | None = None) -> Outcome:
-    """The first state: what is `held` from before, all else Unknown until its log is read."""
-    unknown = Held(Status.UNKNOWN)
-    kept = {name: (held or {}).get(name, unknown) for name in program.conditions}
-    return State(kept), [tell(program.conditions[n], one, now) for n, one in kept.items()]
+def begin(
+    program: Program, now: datetime, previous: Mapping[str, ConditionState] | None = None
+) -> Outcome:
+    """The first state: what is `previous` from before, all else Unknown until its log is read."""
+    unknown = ConditionState(Status.UNKNOWN)
+    conditions = {name: (previous or {}).get(name, unknown) for name in program.conditions}
+    return State(conditions), [
+        tell(program.conditions[n], current, now) for n, current in conditions.items()
+    ]
 
 
 def looked(program: Program, state: State, types: Iterable[str], now: datetime) -> Outcome:
     """The logs of these conditions have been read to their end: what is Unknown is False."""
-    held, reports = dict(state.held), list[Report]()
+    conditions, reports = dict(state.conditions), list[Report]()
     for name in types:
-        if held[name].status is Status.UNKNOWN:
-            held[name] = Held(Status.FALSE)
-            reports.append(tell(program.conditions[name], held[name], now))
-    return (replace(state, held=held) if reports else state), reports
+        if conditions[name].status is Status.UNKNOWN:
+            conditions[name] = ConditionState(Status.FALSE)
+            reports.append(tell(program.conditions[name], conditions[name], now))
+    return (replace(state, conditions=conditions) if reports else state), reports
 
 
 def unreadable(
     program: Program, state: State, types: Iterable[str], why: str, now: datetime
 ) -> Outcome:
     """The logs of these conditions cannot be read any more: what was False is Unknown."""
-    held, reports = dict(state.held), list[Report]()
+    conditions, reports = dict(state.conditions), list[Report]()
     for name in types:
-        if not held[name].faults:
-            held[name] = Held(Status.UNKNOWN)
-            reports.append(tell(program.conditions[name], held[name], now, why))
-    return (replace(state, held=held) if reports else state), reports
+        if not conditions[name].faults:
+            conditions[name] = ConditionState(Status.UNKNOWN)
+            reports.append(tell(program.conditions[name], conditions[name], now, why))
+    return (replace(state, conditions=conditions) if reports else state), reports
 
 
 def watch(program: Program, state: State, line: Line, now: datetime) -> Outcome:
@@ -91,8 +95,8 @@ def _parts(monitor: Monitor, line: Line) -> list[Line]:
 
 
 def _keep(state: State, place: int, monitor: Monitor, line: Line) -> State:
-    kept = (*state.kept.get(place, ()), line)[-monitor.lines :]
-    return replace(state, kept={**state.kept, place: kept})
+    lines = (*state.recent_lines.get(place, ()), line)[-monitor.lines :]
+    return replace(state, recent_lines={**state.recent_lines, place: lines})
 
 
 def _matches(
@@ -107,11 +111,11 @@ def _matches(
     places = [monitor.singles[hit] for hit in hits or ()]
     if known := [n for n in places if not monitor.rules[n].fallback]:
         places = known
-    found: list[tuple[int, tuple[Line, ...]]]
-    found = [(n, (line,)) for n in places if not _excused(monitor.rules[n], line.text)]
+    matched: list[tuple[int, tuple[Line, ...]]]
+    matched = [(n, (line,)) for n in places if not _excused(monitor.rules[n], line.text)]
     if monitor.spanning:
-        found += spanning_matches(monitor, state.kept[place])
-    return [(monitor.rules[n], lines) for n, lines in sorted(found, key=lambda one: one[0])]
+        matched += spanning_matches(monitor, state.recent_lines[place])
+    return [(monitor.rules[n], lines) for n, lines in sorted(matched, key=lambda pair: pair[0])]
 
 
 def _matched(
@@ -122,7 +126,7 @@ def _matched(
     lines: tuple[Line, ...],
     now: datetime,
 ) -> Outcome:
-    message = "\n".join(one.text for one in lines)
+    message = "\n".join(line.text for line in lines)
     key = _key(program, rule, lines[-1].text)
     at = lines[0].at
     if rule.condition:
@@ -130,10 +134,12 @@ def _matched(
         if lines[-1].earlier and condition.clear.boot:
             return state, []
     if rule.clears:
-        held = state.held[rule.condition]
-        keys = frozenset(f.key for f in held.faults if (f.key == key or not key) and f.last <= at)
-        after, reports = end_faults(condition, held, keys, at)
-        return replace(state, held={**state.held, rule.condition: after}), reports
+        current = state.conditions[rule.condition]
+        keys = frozenset(
+            f.key for f in current.faults if (f.key == key or not key) and f.last <= at
+        )
+        after, reports = end_faults(condition, current, keys, at)
+        return replace(state, conditions={**state.conditions, rule.condition: after}), reports
     if rule.within:
         state, reached = _count(state, rule, key, at)
         if not reached:
@@ -144,8 +150,8 @@ def _matched(
         return _event(state, rule, key, EventReport(
             rule.reason, message, rule.severity, at, monitor.detector), now)  # fmt: skip
     fault = Fault(key, rule.reason, message, at, at, now)
-    after, reports = set_fault(condition, state.held[rule.condition], fault)
-    return replace(state, held={**state.held, rule.condition: after}), reports
+    after, reports = set_fault(condition, state.conditions[rule.condition], fault)
+    return replace(state, conditions={**state.conditions, rule.condition: after}), reports
 
 
 def _excused(rule: Rule, text: str) -> bool:
@@ -156,8 +162,8 @@ def _key(program: Program, rule: Rule, text: str) -> str:
     """What the group `key` caught, of the rule itself or of one that knows its condition; or ""."""
     patterns = (rule.regexp,) if rule.keyed else program.keyers.get(rule.condition, ())
     for pattern in patterns:
-        if found := pattern.search(text):
-            return (found.group("key") or "")[:128]
+        if match := pattern.search(text):
+            return (match.group("key") or "")[:128]
     return ""
 
 
@@ -175,25 +181,27 @@ def _count(state: State, rule: Rule, key: str, at: datetime) -> tuple[State, boo
 
 def _event(state: State, rule: Rule, key: str, event: EventReport, now: datetime) -> Outcome:
     """Tell it, or count it where its rule has told enough in this minute."""
-    told = {n: t for n, t in state.told.items() if t.left_out or now - t.since < MINUTE}
+    event_counts = {
+        n: t for n, t in state.event_counts.items() if t.suppressed or now - t.since < MINUTE
+    }
     name = (rule.name, key)
-    if name not in told and len(told) >= KEYS:
+    if name not in event_counts and len(event_counts) >= KEYS:
         name = (rule.name, "")
-    this = told.get(name, Told(now, 0, 0))
-    if this.told < EVENTS_A_MINUTE:
-        this = replace(this, told=this.told + 1)
-        return replace(state, told={**told, name: this}), [event]
-    this = replace(this, left_out=this.left_out + 1)
-    return replace(state, told={**told, name: this}), []
+    this = event_counts.get(name, EventCount(now, 0, 0))
+    if this.reported < EVENTS_A_MINUTE:
+        this = replace(this, reported=this.reported + 1)
+        return replace(state, event_counts={**event_counts, name: this}), [event]
+    this = replace(this, suppressed=this.suppressed + 1)
+    return replace(state, event_counts={**event_counts, name: this}), []
 
 
 def _once(reports: list[Report]) -> list[Report]:
     """Two rules of two sources may know the same line: the same thing is told once."""
-    seen, once = set(), list[Report]()
+    known, once = set(), list[Report]()
     for report in reports:
         if isinstance(report, EventReport):
-            if (report.reason, report.message) in seen:
+            if (report.reason, report.message) in known:
                 continue
-            seen.add((report.reason, report.message))
+            known.add((report.reason, report.message))
         once.append(report)
     return once

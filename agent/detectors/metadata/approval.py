@@ -22,7 +22,7 @@ async def approve(given: Metadata, event: str, seconds: float) -> Began:
     """Nothing is said of an event that is not listed. Raises NotApproved."""
     service = Service(given.address)
     try:
-        listed = _listed(await AzureEvents(service, 0.0).look(), event)
+        listed = _listed(await AzureEvents(service, 0.0).read(), event)
         if listed.get("EventStatus") == "Started":
             return Began.ALREADY
         body = json.dumps({"StartRequests": [{"EventId": event}]}).encode()
@@ -39,7 +39,7 @@ async def approve(given: Metadata, event: str, seconds: float) -> Began:
 
 def _listed(document: Any, event: str) -> dict[str, Any]:
     events = document.get("Events") if isinstance(document, dict) else None
-    for one in events if isinstance(events, list) else ():
-        if isinstance(one, dict) and one.get("EventId") == event:
-            return one
+    for entry in events if isinstance(events, list) else ():
+        if isinstance(entry, dict) and entry.get("EventId") == event:
+            return entry
     raise NotApproved(f"event {event} is not among the machine's scheduled events any more")

@@ -43,25 +43,25 @@ class HostDoctor:
         body = json.dumps({"transport": transport, "payload": payload}).encode()
         headers = {"Content-Type": "application/json"}
         limits = aiohttp.ClientTimeout(total=SECONDS)
-        seen = self._operator.generation
+        generation = self._operator.generation
         try:
             answer = await self._operator.send("POST", self._path, body, headers, limits)
             async with answer:
-                said = (await answer.text())[:200]
+                text = (await answer.text())[:200]
         except (aiohttp.ClientError, TimeoutError, OSError, CredentialsError) as error:
             # A certificate that was renewed meanwhile may be all that is wrong.
-            await self._fresh(seen)
+            await self._fresh(generation)
             raise NotTaken(str(error) or type(error).__name__) from error
         if answer.status == 401:
-            await self._fresh(seen)
+            await self._fresh(generation)
         if answer.status == 200:
             return
         final = 400 <= answer.status < 500 and answer.status not in AGAIN
-        raise NotTaken(f"{answer.status} {said}", final=final)
+        raise NotTaken(f"{answer.status} {text}", final=final)
 
-    async def _fresh(self, seen: int) -> None:
+    async def _fresh(self, generation: int) -> None:
         with suppress(CredentialsError):
-            await self._operator.reload(seen)
+            await self._operator.reload(generation)
 
 
 class Teller:

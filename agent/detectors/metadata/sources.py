@@ -35,7 +35,7 @@ class Source(Protocol):
     transport: str
     every: float
 
-    async def look(self) -> Any:
+    async def read(self) -> Any:
         """The document as it is now: JSON, text, or None for none. Raises Unreadable."""
         ...
 
@@ -76,7 +76,7 @@ class AwsDocument:
         self.transport, self.every = transport, every
         self._token, self._path = token, path
 
-    async def look(self) -> Any:
+    async def read(self) -> Any:
         return _json((await self._token.get(self._path)).text)
 
 
@@ -89,7 +89,7 @@ class AzureEvents:
         self.every = every
         self._service, self._seconds = service, FIRST_OF_AZURE
 
-    async def look(self) -> Any:
+    async def read(self) -> Any:
         document = await self._service.get(AZURE_PATH, AZURE_HEADERS, self._seconds)
         if not document.text:
             raise Unreadable(f"GET {AZURE_PATH}: 404: the machine has no Scheduled Events")
@@ -107,7 +107,7 @@ class GcpDocument:
         self._service, self._path, self._is_json = service, path, is_json
         self._etag = ""
 
-    async def look(self) -> Any:
+    async def read(self) -> Any:
         wait = f"wait_for_change=true&timeout_sec={HANG:g}&last_etag={quote(self._etag or '0')}"
         path = f"/computeMetadata/v1/instance/{self._path}?{wait}"
         path += "&alt=json" if self._is_json else ""

@@ -43,11 +43,11 @@ class MetadataWatcher:
             await self._service.close()
 
     async def _watch(self, source: Source) -> None:
-        told: Any = NEVER
-        told_at, failures = 0.0, 0
+        last_document: Any = NEVER
+        last_sent_at, failures = 0.0, 0
         while True:
             try:
-                document = await source.look()
+                document = await source.read()
             except Unreadable as error:
                 failures += 1
                 if failures == 1:
@@ -57,9 +57,9 @@ class MetadataWatcher:
                 continue
             failures = 0
             now = self._clock.monotonic()
-            if document != told or (_tells(document) and now - told_at >= REMIND):
+            if document != last_document or (_tells(document) and now - last_sent_at >= REMIND):
                 self._teller.tell(source.transport, document)
-                told, told_at = document, now
+                last_document, last_sent_at = document, now
             await self._clock.sleep(source.every)
 
 

@@ -61,11 +61,13 @@ class RealTime:
                 continue
         raise HostError(f"none of {', '.join(KEEPERS)} runs here")
 
-    async def _chronyc(self, *words: str) -> str:
-        return await self._commands.checked(HostCommand(["chronyc", "-c", *words], SECONDS, _ROOT))
+    async def _chronyc(self, *arguments: str) -> str:
+        return await self._commands.checked(
+            HostCommand(["chronyc", "-c", *arguments], SECONDS, _ROOT)
+        )
 
-    async def _ntpq(self, words: str) -> str:
-        return await self._commands.checked(HostCommand(["ntpq", "-n", "-c", words], SECONDS))
+    async def _ntpq(self, command: str) -> str:
+        return await self._commands.checked(HostCommand(["ntpq", "-n", "-c", command], SECONDS))
 
     async def _of_timesyncd(self) -> TimeState:
         """It tells no offset but whether it has agreed with a source, which it then follows."""
@@ -77,7 +79,8 @@ class RealTime:
 def moved(manager: Mapping[str, Any], now: float, monotonic: float) -> float:
     """Compare the boot time that systemd recorded with the one that the clock implies now.
 
-    manager  properties of org.freedesktop.systemd1.Manager; UserspaceTimestamp is in microseconds
+    manager         properties of org.freedesktop.systemd1.Manager; UserspaceTimestamp is in
+                    microseconds
     now, monotonic  seconds of CLOCK_REALTIME and CLOCK_MONOTONIC
     Raises HostError.
     """
@@ -94,8 +97,8 @@ def of_chrony(unit: str, tracking: str, sources: str) -> TimeState:
     if not rows:
         raise HostError(f"chronyc tells nothing of its tracking: {tracking[:200]!r}")
     agreed = rows[-1][13] != _UNSYNCHRONISED
-    heard = [row for row in csv.reader(sources.splitlines()) if len(row) >= 6]
-    reachable = sum(row[5] != "0" for row in heard)
+    source_rows = [row for row in csv.reader(sources.splitlines()) if len(row) >= 6]
+    reachable = sum(row[5] != "0" for row in source_rows)
     return TimeState(unit, float(rows[-1][4]) if agreed else None, agreed, reachable)
 
 

@@ -19,13 +19,13 @@ from agent.host.ports import CommandResult
 from agent.host.real import transient
 from agent.host.systemd import SystemdHost
 
-KEPT_BYTES = 64 * 1024
+OUTPUT_BYTES = 64 * 1024
 """Of an output; of more the beginning is thrown away."""
 ENVIRONMENT = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C")
 MARGIN_SECONDS = 10.0
 """How much later than systemd we stop waiting."""
-LEFT_OVER_SECONDS = 2.0
-KEPT_LINES = 200
+DRAIN_SECONDS = 2.0
+JOURNAL_LINES = 200
 FORGET_SECONDS = 30.0
 JOURNAL_SECONDS = 10.0
 CAPABILITIES = {
@@ -85,21 +85,21 @@ class Commands:
             raise HostError(f"{' '.join(command.argv)}: exit status {ran.code}: {ran.output}")
         return ran.output
 
-    async def run_kept(self, command: HostCommand) -> CommandResult:
+    async def run_persistent(self, command: HostCommand) -> CommandResult:
         """As `run`, but its output goes to the journal: no reader's end may be its own.
 
         `ended` tells its end until `forget`.
         """
         unit = f"{command.name}.service"
         limit = command.limit + command.after_limit + MARGIN_SECONDS
-        end = await transient.run(self._host, unit, _properties(command, kept=True), limit)
+        end = await transient.run(self._host, unit, _properties(command, persistent=True), limit)
         if end.timed_out:
             raise TimeoutError
         return CommandResult(end.code, await self._logged(unit))
 
-    async def begin_kept(self, command: HostCommand) -> None:
+    async def begin_persistent(self, command: HostCommand) -> None:
         """Begin and do not wait."""
-        properties = _properties(command, kept=True)
+        properties = _properties(command, persistent=True)
         await transient.begin(self._host, f"{command.name}.service", properties)
 
     async def ended(self, name: str) -> CommandResult | None:
@@ -110,16 +110,16 @@ class Commands:
 
     async def _logged(self, unit: str) -> str:
         """What it wrote, as far as the journal has it. Its name is of one request alone."""
-        asked = ("--boot", "--output=cat", f"--lines={KEPT_LINES}", f"_SYSTEMD_UNIT={unit}")
+        filters = ("--boot", "--output=cat", f"--lines={JOURNAL_LINES}", f"_SYSTEMD_UNIT={unit}")
         await self.run(HostCommand(["journalctl", "--sync"], JOURNAL_SECONDS))
-        argv = ["journalctl", "--no-pager", "--quiet", *asked]
+        argv = ["journalctl", "--no-pager", "--quiet", *filters]
         return (await self.run(HostCommand(argv, JOURNAL_SECONDS, ("CAP_DAC_OVERRIDE",)))).output
 
     async def forget(self, name: str) -> None:
         await transient.forget(self._host, f"{name}.service", FORGET_SECONDS)
 
     async def _run(self, unit: str, command: HostCommand) -> CommandResult:
-        properties = _properties(command, kept=False)
+        properties = _properties(command, persistent=False)
         tail = _Tail()
         ours, theirs = os.pipe()
         async with asyncio.TaskGroup() as tasks:
@@ -130,7 +130,7 @@ class Commands:
             finally:
                 os.close(theirs)
             # What it left running may hold the other end; that is no reason to wait for it.
-            await asyncio.wait({reading}, timeout=LEFT_OVER_SECONDS)
+            await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
             reading.cancel()
         if end.timed_out:
             raise TimeoutError
@@ -141,11 +141,11 @@ class _Tail:
     """The end of what comes out of a pipe."""
 
     def __init__(self) -> None:
-        self._said = b""
+        self._output = b""
 
     @property
     def text(self) -> str:
-        return self._said.decode(errors="replace").strip()
+        return self._output.decode(errors="replace").strip()
 
     async def read(self, pipe: int) -> None:
         reader = asyncio.StreamReader()
@@ -154,18 +154,18 @@ class _Tail:
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", 0)
         )
         try:
-            while part := await reader.read(KEPT_BYTES):
-                self._said = (self._said + part)[-KEPT_BYTES:]
+            while part := await reader.read(OUTPUT_BYTES):
+                self._output = (self._output + part)[-OUTPUT_BYTES:]
         finally:
             transport.close()
 
 
-def _properties(command: HostCommand, *, kept: bool) -> dict[str, Variant]:
+def _properties(command: HostCommand, *, persistent: bool) -> dict[str, Variant]:
     given: dict[str, tuple[str, Any]] = {
         "Description": ("s", f"KubeNode repair: {command.argv[0]}"),
         "Type": ("s", "oneshot"),
-        "RemainAfterExit": ("b", kept),
-        "CollectMode": ("s", "inactive" if kept else "inactive-or-failed"),
+        "RemainAfterExit": ("b", persistent),
+        "CollectMode": ("s", "inactive" if persistent else "inactive-or-failed"),
         "ExecStart": ("a(sasb)", [_exec(command.argv)]),
         "Environment": ("as", list(ENVIRONMENT)),
         "TimeoutStartUSec": ("t", int(command.limit * 1_000_000)),
@@ -174,7 +174,7 @@ def _properties(command: HostCommand, *, kept: bool) -> dict[str, Variant]:
         "StandardInput": ("s", "null"),
         "StandardError": ("s", "inherit"),
     }
-    if not kept:
+    if not persistent:
         given["AddRef"] = ("b", True)
     if command.after:
         given["ExecStopPost"] = ("a(sasb)", [_exec(command.after)])

@@ -20,7 +20,7 @@ REMOVE_SECONDS = 60.0
 FOLDERS = ("/var/lib/containerd", "/var/lib/containers", "/var/lib/docker")
 _CTR = ("ctr", "--namespace", "k8s.io")
 _MISSING = 127
-_KEPT = "io.cri-containerd.pinned=pinned"
+_PINNED_LABEL = "io.cri-containerd.pinned=pinned"
 _SIZES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
 
 
@@ -46,58 +46,58 @@ class RealContainers:
         return unused(images, used)
 
     async def _unused_by_ctr(self) -> list[Image]:
-        listed = await self._said(*_CTR, "images", "list")
-        containers = await self._said(*_CTR, "containers", "list")
+        listed = await self._run_checked(*_CTR, "images", "list")
+        containers = await self._run_checked(*_CTR, "containers", "list")
         return unused_of_ctr(listed, containers)
 
     async def remove_image(self, image: Image) -> None:
         argv: tuple[str, ...] = (*_CTR, "images", "rm", "--sync", image.name)
         if await self._has_crictl():
             argv = ("crictl", "rmi", image.name)
-        code, said = await self._run(*argv, limit=REMOVE_SECONDS)
+        code, output = await self._run(*argv, limit=REMOVE_SECONDS)
         # The runtime takes its own names of an image away when the first of them goes.
-        if code != 0 and "not found" not in said:
-            raise HostError(f"{' '.join(argv)}: exit status {code}: {said}")
+        if code != 0 and "not found" not in output:
+            raise HostError(f"{' '.join(argv)}: exit status {code}: {output}")
 
     async def exited(self) -> list[Container]:
         listed = (await self._crictl("ps", "--all", "--state", "Exited"))["containers"]
-        found = []
-        for one in listed:
-            status = (await self._crictl("inspect", one["id"]))["status"]
-            found.append(Container(one["id"], _when(status["finishedAt"])))
-        return found
+        containers = []
+        for entry in listed:
+            status = (await self._crictl("inspect", entry["id"]))["status"]
+            containers.append(Container(entry["id"], _when(status["finishedAt"])))
+        return containers
 
     async def remove_container(self, container: Container) -> None:
-        await self._said("crictl", "rm", container.id, limit=REMOVE_SECONDS)
+        await self._run_checked("crictl", "rm", container.id, limit=REMOVE_SECONDS)
 
     async def sandboxes(self) -> list[Sandbox]:
-        found = []
-        for one in (await self._crictl("pods"))["items"]:
-            status = (await self._crictl("inspectp", one["id"]))["status"]
-            found.append(sandbox(one, status))
-        return found
+        sandboxes = []
+        for entry in (await self._crictl("pods"))["items"]:
+            status = (await self._crictl("inspectp", entry["id"]))["status"]
+            sandboxes.append(sandbox(entry, status))
+        return sandboxes
 
     async def remove_sandbox(self, sandbox: str) -> None:
         # Without --force: the runtime itself refuses one that is ready.
-        await self._said("crictl", "rmp", sandbox, limit=REMOVE_SECONDS)
+        await self._run_checked("crictl", "rmp", sandbox, limit=REMOVE_SECONDS)
 
     async def _has_crictl(self) -> bool:
         return (await self._run("crictl", "--version"))[0] != _MISSING
 
-    async def _crictl(self, *words: str) -> Any:
-        said = await self._said("crictl", *words, "--output", "json")
+    async def _crictl(self, *arguments: str) -> Any:
+        output = await self._run_checked("crictl", *arguments, "--output", "json")
         try:
-            return msgspec.json.decode(said)
+            return msgspec.json.decode(output)
         except msgspec.DecodeError as error:
-            raise HostError(f"crictl {' '.join(words)}: no JSON: {error}") from error
+            raise HostError(f"crictl {' '.join(arguments)}: no JSON: {error}") from error
 
-    async def _said(self, *argv: str, limit: float = SECONDS) -> str:
-        code, said = await self._run(*argv, limit=limit)
+    async def _run_checked(self, *argv: str, limit: float = SECONDS) -> str:
+        code, output = await self._run(*argv, limit=limit)
         if code == _MISSING:
             raise HostError(f"{argv[0]} is not installed on this host, and this needs it")
         if code != 0:
-            raise HostError(f"{' '.join(argv)}: exit status {code}: {said}")
-        return said
+            raise HostError(f"{' '.join(argv)}: exit status {code}: {output}")
+        return output
 
     async def _run(self, *argv: str, limit: float = SECONDS) -> tuple[int, str]:
         try:
@@ -109,13 +109,13 @@ class RealContainers:
 
 def unused(images: list[Mapping[str, Any]], used: set[str]) -> list[Image]:
     """Of crictl's images those that no container was made of, and that are not pinned."""
-    found = []
+    removable = []
     for image in images:
         tags, digests = image.get("repoTags") or [], image.get("repoDigests") or []
         names = {image["id"], *tags, *digests}
         if not names & used and not image.get("pinned"):
-            found.append(Image(image["id"], int(image.get("size") or 0)))
-    return found
+            removable.append(Image(image["id"], int(image.get("size") or 0)))
+    return removable
 
 
 def unused_of_ctr(images: str, containers: str) -> list[Image]:
@@ -129,15 +129,15 @@ def unused_of_ctr(images: str, containers: str) -> list[Image]:
         raise HostError("ctr lists images or containers in a form that is not known")
     digests = {row[0]: row[2] for row in rows[1:]}
     used = {digests.get(row[1], row[1]) for row in users[1:]}
-    pinned = {row[2] for row in rows[1:] if _KEPT in row[-1].split(",")}
-    found = []
+    pinned = {row[2] for row in rows[1:] if _PINNED_LABEL in row[-1].split(",")}
+    removable = []
     for row in rows[1:]:
         size = re.fullmatch(r"([0-9.]+)(B|KiB|MiB|GiB|TiB)", row[3] + row[4])
         if size is None:
             raise HostError(f"ctr gives {row[0]} a size that is not known: {row[3]} {row[4]}")
         if row[2] not in used | pinned and row[0] not in used:
-            found.append(Image(row[0], int(float(size[1]) * _SIZES[size[2]])))
-    return found
+            removable.append(Image(row[0], int(float(size[1]) * _SIZES[size[2]])))
+    return removable
 
 
 def sandbox(listed: Mapping[str, Any], status: Mapping[str, Any]) -> Sandbox:

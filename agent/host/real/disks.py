@@ -82,12 +82,12 @@ class RealDisks:
 
     def _removable(self, target: str) -> list[OldFile]:
         opened = open_files(self._proc)
-        found: list[OldFile] = []
+        removable: list[OldFile] = []
         for place in self._places[target]:
             files = [file for file, key in _walk(place) if key not in opened]
             files.sort(key=lambda file: file.modified)
-            found += files[: len(files) - place.newest] if place.newest else files
-        return sorted(found, key=lambda file: file.modified)
+            removable += files[: len(files) - place.newest] if place.newest else files
+        return sorted(removable, key=lambda file: file.modified)
 
     async def remove(self, file: OldFile) -> bool:
         return await asyncio.to_thread(self._remove, file)
@@ -113,7 +113,7 @@ Key = tuple[int, int]
 
 def open_files(proc: Path) -> frozenset[Key]:
     """Every file that any process holds open. Raises HostError when one cannot be seen."""
-    found: set[Key] = set()
+    keys: set[Key] = set()
     for entry in os.listdir(proc):
         if not entry.isdecimal():
             continue
@@ -132,8 +132,8 @@ def open_files(proc: Path) -> frozenset[Key]:
             except OSError:
                 continue
             if stat.S_ISREG(known.st_mode):
-                found.add((known.st_dev, known.st_ino))
-    return frozenset(found)
+                keys.add((known.st_dev, known.st_ino))
+    return frozenset(keys)
 
 
 def _walk(place: CleanupFolder) -> Iterator[tuple[OldFile, Key]]:
@@ -143,8 +143,8 @@ def _walk(place: CleanupFolder) -> Iterator[tuple[OldFile, Key]]:
     except OSError:
         return  # such a folder is not on this host
     try:
-        mount, left = _mount_of(root), [MOST_FILES]
-        yield from _below(root, place.folder, place, wanted, mount, DEEPEST, left)
+        mount, remaining = _mount_of(root), [MOST_FILES]
+        yield from _below(root, place.folder, place, wanted, mount, DEEPEST, remaining)
     finally:
         os.close(root)
 
@@ -156,11 +156,11 @@ def _below(
     wanted: re.Pattern[str],
     mount: str,
     deep: int,
-    left: list[int],
+    remaining: list[int],
 ) -> Iterator[tuple[OldFile, Key]]:
     for name in sorted(os.listdir(handle)):
-        left[0] -= 1
-        if left[0] < 0:
+        remaining[0] -= 1
+        if remaining[0] < 0:
             return
         try:
             known = os.stat(name, dir_fd=handle, follow_symlinks=False)
@@ -174,7 +174,9 @@ def _below(
             inner = _enter(handle, name, mount)
             if inner is not None:
                 try:
-                    yield from _below(inner, f"{path}/{name}", place, wanted, mount, deep - 1, left)
+                    yield from _below(
+                        inner, f"{path}/{name}", place, wanted, mount, deep - 1, remaining
+                    )
                 finally:
                     os.close(inner)
 

@@ -44,15 +44,15 @@ class RealFilesystems:
             return f"its device does not answer ({error})"
         if not mount.type.startswith("ext"):
             return ""
-        if (seen := self._errors(mount)) != "0":
-            return f"the kernel has counted {seen} errors on it"
+        if (error_count := self._errors(mount)) != "0":
+            return f"the kernel has counted {error_count} errors on it"
         try:
-            said = await self._commands.checked(
+            output = await self._commands.checked(
                 HostCommand(["dumpe2fs", "-h", mount.source], READ_SECONDS)
             )
         except HostError as error:
             return f"its state cannot be read ({error})"
-        state = _STATE.search(said)
+        state = _STATE.search(output)
         return "" if state and state[1] == "clean" else f"its state is {state and state[1]}"
 
     def _errors(self, mount: HostMount) -> str:
@@ -88,18 +88,18 @@ class RealFilesystems:
 
 def mount_of(point: str, mountinfo: str, fstab: str) -> HostMount | None:
     """The topmost mount at exactly `point`, from the kernel's table and the host's."""
-    found = None
+    mount = None
     for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        fields, (kind, source, options) = left.split(), right.split()[:3]
+        head, _, right = line.partition(" - ")
+        fields, (kind, source, options) = head.split(), right.split()[:3]
         if _plain(fields[4]) == point:
             here = "ro" in fields[5].split(",")
             read_only = here or bool(READ_ONLY & set(options.split(",")))
             meant = _meant_read_only(point, fstab)
             # Where nobody wrote it down: the kernel takes the file system, people the mount.
             meant_so = here if meant is None else meant
-            found = HostMount(point, _plain(source), kind, read_only, read_only and meant_so)
-    return found
+            mount = HostMount(point, _plain(source), kind, read_only, read_only and meant_so)
+    return mount
 
 
 def device_of(point: str, mountinfo: str) -> str:
@@ -119,4 +119,4 @@ def _meant_read_only(point: str, fstab: str) -> bool | None:
 
 def _plain(text: str) -> str:
     """Both tables write blanks and backslashes as octal numbers."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -28,9 +28,9 @@ class NvidiaGpus:
         await self._smi("--gpu-reset", f"--id={chosen}", limit=RESET_SECONDS, own=None)
 
     async def _smi(
-        self, *words: str, limit: float = SECONDS, own: tuple[str, ...] | None = ()
+        self, *arguments: str, limit: float = SECONDS, own: tuple[str, ...] | None = ()
     ) -> str:
-        command = HostCommand(["nvidia-smi", *words], limit, own)
+        command = HostCommand(["nvidia-smi", *arguments], limit, own)
         try:
             ran = await self._commands.run(command)
         except TimeoutError as error:
@@ -38,19 +38,19 @@ class NvidiaGpus:
         if ran.code == 127:
             raise HostError("nvidia-smi is not installed on this host, and this needs it")
         if ran.code != 0:
-            raise HostError(f"nvidia-smi {words[0]}: exit status {ran.code}: {ran.output}")
+            raise HostError(f"nvidia-smi {arguments[0]}: exit status {ran.code}: {ran.output}")
         return ran.output
 
 
 def gpus_of(known: str, users: str) -> list[Gpu]:
     """From two queries of nvidia-smi. A GPU that does not answer has errors for values."""
     holders = [row[0].strip() for row in csv.reader(users.splitlines()) if len(row) >= 2]
-    found = []
+    gpus = []
     for row in csv.reader(known.splitlines()):
         if len(row) < 4:
             raise HostError(f"nvidia-smi says what is not known: {','.join(row)[:200]!r}")
         index, uuid, mig, state = (field.strip() for field in row[:4])
-        found.append(
+        gpus.append(
             Gpu(
                 uuid=uuid,
                 index=int(index),
@@ -59,4 +59,4 @@ def gpus_of(known: str, users: str) -> list[Gpu]:
                 answers=state.startswith("P"),
             )
         )
-    return found
+    return gpus

@@ -50,9 +50,9 @@ class RealKernel:
     async def unload(self, name: str) -> None:
         await self._modprobe("--remove", name)
 
-    async def _modprobe(self, *words: str) -> None:
+    async def _modprobe(self, *arguments: str) -> None:
         await self._commands.checked(
-            HostCommand(["modprobe", *words], SECONDS, ("CAP_SYS_MODULE",))
+            HostCommand(["modprobe", *arguments], SECONDS, ("CAP_SYS_MODULE",))
         )
 
     def _path(self, name: str) -> Path:

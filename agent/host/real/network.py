@@ -67,10 +67,10 @@ class RealNetwork:
             if "MII Status: down" in bond.read_text(errors="replace"):
                 return f"{bond.name} has lost a link already: a restart could take the other"
         for tool in NEEDED:
-            found = await self._commands.run(
+            ran = await self._commands.run(
                 HostCommand(["/bin/sh", "-c", f"command -v {tool}"], READ_SECONDS)
             )
-            if found.code != 0:
+            if ran.code != 0:
                 return f"{tool} is not on this host, so no way back could be kept"
         return ""
 
@@ -85,7 +85,7 @@ class RealNetwork:
         except OSError as error:
             raise HostError(f"{self._folder}: {error.strerror}: no way back is kept") from error
         folder = str(self._folder / unit)
-        await self._commands.begin_kept(
+        await self._commands.begin_persistent(
             HostCommand(
                 ["/bin/bash", str(script), "act", folder],
                 within * 1.5 + 5,
@@ -151,7 +151,9 @@ def files_of(
         plain.sort(key=lambda line: " via " in line or "nexthop" in line)
         lines += [f"route replace {line}" for line in plain if line]
         lines += [f"rule add {_rule(r)}" for r in _lines(saved[f"rules{family}"]) if _own(r)]
-    main = [_seen(line) for lines in routes.values() for line in lines if " table " not in line]
+    main = [
+        _strip_route(line) for lines in routes.values() for line in lines if " table " not in line
+    ]
     return {
         "manager": manager,
         "within": f"{within:.0f}",
@@ -195,7 +197,7 @@ _STATES = frozenset({"linkdown", "dead", "offload", "trap", "rt_offload", "rt_tr
 
 def _route(line: str) -> str:
     """A line of `ip -o route` without what `ip route replace` does not take."""
-    words: list[str] = []
+    tokens: list[str] = []
     skip = False
     for word in line.replace("\\", " ").split():
         if skip or word in _STATES:
@@ -203,11 +205,11 @@ def _route(line: str) -> str:
         elif word in ("expires", "pref", "error"):
             skip = True
         else:
-            words.append(word)
-    return " ".join(words)
+            tokens.append(word)
+    return " ".join(tokens)
 
 
-def _seen(line: str) -> str:
+def _strip_route(line: str) -> str:
     """As the script sees the same route again."""
     return line.partition(" \\")[0].partition("\\")[0].partition(" expires")[0].rstrip()
 

@@ -53,10 +53,10 @@ class ProcProcesses:
         for entry in os.listdir(self._proc):
             if entry.isdecimal():
                 try:
-                    found = (self._proc / entry / "comm").read_text().strip()
+                    comm = (self._proc / entry / "comm").read_text().strip()
                 except OSError:
                     continue  # it has ended
-                if found == program[:15]:  # the kernel keeps no more
+                if comm == program[:15]:  # the kernel keeps no more
                     return True
         return False
 
@@ -84,9 +84,9 @@ def unit_of(cgroup: str) -> str:
     for line in cgroup.splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0" or controllers == "name=systemd":
-            found = _UNIT.findall(path)
-            if found:
-                return str(found[-1])
+            units = _UNIT.findall(path)
+            if units:
+                return str(units[-1])
     return ""
 
 

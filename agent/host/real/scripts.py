@@ -29,7 +29,7 @@ class RealScripts:
         path = self._write(unit, program)
         command = HostCommand([str(path), *args], limit, capabilities=None, name=unit)
         try:
-            ran = await self._commands.run_kept(command)
+            ran = await self._commands.run_persistent(command)
         except TimeoutError:
             await self._commands.forget(unit)
             raise

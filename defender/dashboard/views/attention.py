@@ -60,26 +60,30 @@ class Headline:
 def headline(scene: Scene) -> Headline:
     counts = dict(scene.fleet.counts())
     parts = [
-        _said(
+        _describe_count(
             counts.get(NodeDisplayState.PERSON, 0),
             "job waits for a person",
             "jobs wait for a person",
         ),
-        _said(counts.get(NodeDisplayState.HELD, 0), "job is held", "jobs are held"),
-        _said(
+        _describe_count(counts.get(NodeDisplayState.ON_HOLD, 0), "job is held", "jobs are held"),
+        _describe_count(
             counts.get(NodeDisplayState.REPAIRING, 0),
             "node is being repaired",
             "nodes are being repaired",
         ),
-        _said(counts.get(NodeDisplayState.FAULTY, 0), "node is faulty", "nodes are faulty"),
+        _describe_count(
+            counts.get(NodeDisplayState.FAULTY, 0), "node is faulty", "nodes are faulty"
+        ),
     ]
-    said = [part for part in parts if part]
-    sentence = f"{_listed(said)}." if said else "All is well: nothing is held, nothing is faulty."
-    return Headline(sentence, not said, len(scene.fleet), tuple(counts.items()))
+    clauses = [part for part in parts if part]
+    sentence = (
+        f"{_listed(clauses)}." if clauses else "All is well: nothing is held, nothing is faulty."
+    )
+    return Headline(sentence, not clauses, len(scene.fleet), tuple(counts.items()))
 
 
-def _said(many: int, one: str, more: str) -> str:
-    return "" if not many else f"{many} {one if many == 1 else more}"
+def _describe_count(many: int, singular: str, more: str) -> str:
+    return "" if not many else f"{many} {singular if many == 1 else more}"
 
 
 def _listed(parts: list[str]) -> str:
@@ -92,7 +96,7 @@ def attention(scene: Scene) -> list[AttentionRow]:
         *_breakers(scene),
         *_for_people(scene),
         *_pauses(scene),
-        *_held(scene),
+        *_waiting_jobs(scene),
     ]
 
 
@@ -172,7 +176,7 @@ def _pauses(scene: Scene) -> Iterator[AttentionRow]:
         yield AttentionRow(f"pause-{row.key}", "pause", title, why, None, may, "/pauses", "Resume")
 
 
-def _held(scene: Scene) -> Iterator[AttentionRow]:
+def _waiting_jobs(scene: Scene) -> Iterator[AttentionRow]:
     """Return the held jobs by reason and scope, the most first, without those that wait for a
     person.
     """
@@ -181,19 +185,19 @@ def _held(scene: Scene) -> Iterator[AttentionRow]:
         job = leading(jobs.values())
         if job is None or (hold := job.status.hold) is None:
             continue  # a job that has only begun to wait for a permit is not shown yet
-        if of_job(job) is NodeDisplayState.HELD:
+        if of_job(job) is NodeDisplayState.ON_HOLD:
             groups[hold.reason, hold.scope].append(job)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    for (reason, scope), held in ordered[:MOST]:
-        hold = held[0].status.hold
-        one = len(held) == 1
-        who = held[0].spec.node_name if one else f"{len(held)} jobs"
-        link = f"/jobs/{held[0].metadata.name}" if one else f"/jobs?reason={reason}"
-        why = (hold.message if hold and (one or scope) else "") or HOLDS.get(reason, "")
+    for (reason, scope), waiting in ordered[:MOST]:
+        hold = waiting[0].status.hold
+        single = len(waiting) == 1
+        who = waiting[0].spec.node_name if single else f"{len(waiting)} jobs"
+        link = f"/jobs/{waiting[0].metadata.name}" if single else f"/jobs?reason={reason}"
+        why = (hold.message if hold and (single or scope) else "") or HOLDS.get(reason, "")
         title = f"{who} held: {reason}"
         yield AttentionRow(
-            f"held-{reason}-{scope}", "held", title, why, _oldest(held), HOLDS_MAY.get(reason, ""),
-            link, "Why" if one else "See them",
+            f"held-{reason}-{scope}", "held", title, why, _oldest(waiting),
+            HOLDS_MAY.get(reason, ""), link, "Why" if single else "See them",
         )  # fmt: skip
 
 

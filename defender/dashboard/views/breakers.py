@@ -87,7 +87,7 @@ class FrozenRow:
 def view(scene: Scene) -> dict[str, Sequence[PagePart]]:
     breakers = scene.control.breakers
     frozen = breakers.control_path.frozen
-    found: dict[str, Sequence[PagePart]] = {
+    slots: dict[str, Sequence[PagePart]] = {
         "frozen": [FrozenRow(frozen.since, frozen.why)] if frozen else [],
     }
     changes: list[BreakerTransition] = []
@@ -97,9 +97,9 @@ def view(scene: Scene) -> dict[str, Sequence[PagePart]]:
         mine = [_card(watch, scope, scene.now) for scope in _scopes(scene, watch)]
         mine.sort(key=lambda card: (_PLACE[BreakerState(card.state)], natural(card.key)))
         cards += mine
-        found[f"head {name}"] = [_head(name, watch.spec.breaker, watch.pace)]
-        found[f"scopes {name}"] = mine[:MOST]
-        found[f"causes {name}"] = [
+        slots[f"head {name}"] = [_head(name, watch.spec.breaker, watch.pace)]
+        slots[f"scopes {name}"] = mine[:MOST]
+        slots[f"causes {name}"] = [
             CauseRow(f"{cause}={value}", f"{cause} {value}", why)
             for (cause, value), why in sorted(breakers.causes(name).items())
         ]
@@ -115,18 +115,18 @@ def view(scene: Scene) -> dict[str, Sequence[PagePart]]:
             for c in watch.changes
         ]
     changes.sort(key=lambda change: change.since, reverse=True)
-    found["history"] = list({change.key: change for change in changes}.values())[:HISTORY]
-    found["summary"] = [_summary(cards, frozen is not None)]
-    return found
+    slots["history"] = list({change.key: change for change in changes}.values())[:HISTORY]
+    slots["summary"] = [_summary(cards, frozen is not None)]
+    return slots
 
 
 def _ruling(scene: Scene) -> list[BreakerWatch]:
     """Return the breakers of the policies in force. The built-in policy counts only if it is the
     only one.
     """
-    found = list(scene.control.breakers.watches())
+    watches = list(scene.control.breakers.watches())
     ours = {policy.name for policy in scene.control.policies}
-    return [watch for watch in found if watch.policy.name in ours] or found
+    return [watch for watch in watches if watch.policy.name in ours] or watches
 
 
 def _scopes(scene: Scene, watch: BreakerWatch) -> list[str]:
@@ -134,13 +134,13 @@ def _scopes(scene: Scene, watch: BreakerWatch) -> list[str]:
     names.
     """
     name = watch.policy.name
-    found = {scope for policy, scope in scene.control.census.groups() if policy == name}
+    scopes = {scope for policy, scope in scene.control.census.groups() if policy == name}
     if "topology.kubernetes.io/zone" in watch.labels:
-        found |= {f"topology.kubernetes.io/zone={z}" for z, _ in scene.fleet.racks() if z}
-    found |= watch.states.keys()
+        scopes |= {f"topology.kubernetes.io/zone={z}" for z, _ in scene.fleet.racks() if z}
+    scopes |= watch.states.keys()
     if None in watch.labels:
-        found.add(CLUSTER)
-    return [scope for scope in found if _label(scope) in watch.labels]
+        scopes.add(CLUSTER)
+    return [scope for scope in scopes if _label(scope) in watch.labels]
 
 
 def _label(scope: str) -> str | None:
@@ -195,9 +195,9 @@ def _summary(cards: list[ScopeCard], frozen: bool) -> Summary:
     opened = [card.key for card in cards if card.state == BreakerState.OPEN]
     half = [card.key for card in cards if card.state == BreakerState.HALF_OPEN]
     if opened:
-        one = len(opened) == 1
+        single = len(opened) == 1
         return Summary(
-            f"Open: {_few(opened)}. Nothing is disrupted {'there' if one else 'in these'};"
+            f"Open: {_few(opened)}. Nothing is disrupted {'there' if single else 'in these'};"
             " uncordon, release, cancel and verify go on.",
             False,
         )

@@ -113,7 +113,7 @@ def view(scene: Scene, whole: str = "") -> dict[str, Sequence[PagePart]]:
     """Return the view. `whole`: POLICY/INDEX of a limit of which all scopes are shown, "" for
     none.
     """
-    found: dict[str, Sequence[PagePart]] = {}
+    slots: dict[str, Sequence[PagePart]] = {}
     measured: dict[tuple[str, int], dict[str, dict[BudgetKind, LimitBudget]]] = defaultdict(dict)
     for budget in budgets(scene.control, scene.now):
         scopes = measured[budget.policy, budget.index]
@@ -127,10 +127,10 @@ def view(scene: Scene, whole: str = "") -> dict[str, Sequence[PagePart]]:
             shown = rows[: MOST if whole == name else SHOWN]
             assert policy.spec is not None
             head = _head(policy, policy.spec, index, limit, rows, len(rows) - len(shown))
-            found[f"head {name}"] = [head]
-            found[f"columns {name}"] = [columns]
-            found[f"scopes {name}"] = shown
-    return found | _queue(scene)
+            slots[f"head {name}"] = [head]
+            slots[f"columns {name}"] = [columns]
+            slots[f"scopes {name}"] = shown
+    return slots | _queue(scene)
 
 
 def _ruling(scene: Scene) -> list[LoadedPolicy]:
@@ -192,20 +192,20 @@ def title_of(limit: Limit) -> str:
 
 def _terms(limit: Limit) -> list[str]:
     """Return the terms of the limit as in the policy."""
-    found = []
+    terms = []
     if limit.max_concurrent is not None:
-        found.append(f"maxConcurrent {limit.max_concurrent}")
+        terms.append(f"maxConcurrent {limit.max_concurrent}")
     if limit.min_healthy is not None:
-        found.append(f"minHealthy {limit.min_healthy}")
+        terms.append(f"minHealthy {limit.min_healthy}")
     if limit.others_healthy:
-        found.append("othersHealthy")
+        terms.append("othersHealthy")
     if limit.rate is not None:
         per = format_duration(limit.rate.per)
-        found.append(f"rate {limit.rate.count} per {per}, burst {limit.rate.burst}")
+        terms.append(f"rate {limit.rate.count} per {per}, burst {limit.rate.burst}")
     if limit.on_unreachable:
-        found.append(f"onUnreachable {limit.on_unreachable}")
-    found.append(f"classes {', '.join(limit.classes)}" if limit.classes else "classes Pods, Node")
-    return found
+        terms.append(f"onUnreachable {limit.on_unreachable}")
+    terms.append(f"classes {', '.join(limit.classes)}" if limit.classes else "classes Pods, Node")
+    return terms
 
 
 def _queue(scene: Scene) -> dict[str, Sequence[PagePart]]:
@@ -231,6 +231,6 @@ def _queue(scene: Scene) -> dict[str, Sequence[PagePart]]:
     if not many:
         text = "Nobody waits for a permit."
     else:
-        left = f", the first {WAITING} are shown" if many > WAITING else ""
-        text = f"{many} {'waits' if many == 1 else 'wait'} for a permit{left}."
+        note = f", the first {WAITING} are shown" if many > WAITING else ""
+        text = f"{many} {'waits' if many == 1 else 'wait'} for a permit{note}."
     return {"total": [Total(text)], "queue": rows}

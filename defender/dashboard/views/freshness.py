@@ -16,19 +16,21 @@ class Warn:
 
 def freshness(scene: Scene) -> list[Warn]:
     """Return what is wrong with the data, empty while all of it is current."""
-    found = []
+    warnings = []
     if not scene.loaded:
         text = "Kube Defender is still reading the cluster: some of it is missing below."
-        found.append(Warn("loading", text, "It takes seconds; nothing is granted until then."))
+        warnings.append(Warn("loading", text, "It takes seconds; nothing is granted until then."))
     elif scene.late:
         text = f"The API server has not confirmed these for a minute: {', '.join(scene.late)}."
-        found.append(Warn("late", text, "What you see may be old. Nothing is granted meanwhile."))
+        warnings.append(
+            Warn("late", text, "What you see may be old. Nothing is granted meanwhile.")
+        )
     if scene.ready and scene.loaded:
-        found.append(
+        warnings.append(
             Warn(
                 "ready",
                 f"This Kube Defender answers no questions now: {scene.ready}.",
                 "What waits goes on waiting, and nothing new is disrupted.",
             )
         )
-    return found
+    return warnings

@@ -116,7 +116,7 @@ class DecideCard:
     key: str = "decide"
 
 
-def one(scene: Scene, name: str) -> dict[str, Sequence[PagePart]] | None:
+def view_job(scene: Scene, name: str) -> dict[str, Sequence[PagePart]] | None:
     job = scene.jobs.get(name)
     if job is None:
         return None
@@ -203,11 +203,11 @@ def hold_of(scene: Scene, job: ObservedJob) -> Iterable[HoldCard]:
         HOLDS.get(hold.reason, ""),
         HOLDS_MAY.get(hold.reason, "Nothing need be done: it asks again by itself."),
         hold.look_again_at,
-        _place_in_words(place) if place else "",
+        _describe_place(place) if place else "",
     )
 
 
-def _place_in_words(place: QueuePlace) -> str:
+def _describe_place(place: QueuePlace) -> str:
     if place.called:
         return "A slot is kept for it: it asks at once."
     if not place.ahead:
@@ -229,7 +229,7 @@ _MOMENTS = (
 
 def moments(job: ObservedJob) -> list[JobMilestone]:
     """Return the milestones with their durations; for an open job also those still to come."""
-    found: list[JobMilestone] = []
+    milestones: list[JobMilestone] = []
     before: datetime | None = None
     reached = max(
         (n for n, (field, _) in enumerate(_MOMENTS) if getattr(job.status.timeline, field)),
@@ -240,9 +240,9 @@ def moments(job: ObservedJob) -> list[JobMilestone]:
         if at is None and (number < reached or not job.open):
             continue  # it was skipped, or will never be reached
         took = (at - before).total_seconds() if at and before else None
-        found.append(JobMilestone(field, name, at, took))
+        milestones.append(JobMilestone(field, name, at, took))
         before = at or before
-    return found
+    return milestones
 
 
 def _step(job: ObservedJob, step: JobStep, number: int) -> StepRow:
@@ -264,12 +264,12 @@ def _decide(job: ObservedJob) -> Iterable[DecideCard]:
     """Yield the card of decisions. An approved job may still be denied while it waits."""
     many = len(job.spec.approvals)
     denied = bool(many) and job.spec.approvals[-1].decision == "Deny"
-    heard = hears(_raw(job))
-    if not heard or (denied and "Deny" in heard):
+    decisions = hears(_raw(job))
+    if not decisions or (denied and "Deny" in decisions):
         return
-    title = "You can still stop it" if heard == ("Deny",) else "It waits for your word"
-    words = (_word(job, word) for word in heard)
-    yield DecideCard(title, tuple(word for word in words if word is not None), many)
+    title = "You can still stop it" if decisions == ("Deny",) else "It waits for your word"
+    choices = (_word(job, word) for word in decisions)
+    yield DecideCard(title, tuple(word for word in choices if word is not None), many)
 
 
 def _raw(job: ObservedJob) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def _word(job: ObservedJob, word: Decision) -> ApprovalChoice | None:
     rungs, at = job.spec.ladder, job.status.rung
 
     def rung(n: int) -> str:
-        return f"“{rungs[n].name}”: {', '.join(map(step_words, rungs[n].steps))}"
+        return f"“{rungs[n].name}”: {', '.join(map(describe_step, rungs[n].steps))}"
 
     match word:
         case "Approve":
@@ -313,7 +313,7 @@ def _plan(job: ObservedJob) -> list[PlanRow]:
         PlanRow(
             key=str(number),
             name=rung.name,
-            steps=tuple(step_words(step) for step in rung.steps),
+            steps=tuple(describe_step(step) for step in rung.steps),
             now=job.open and number == at,
             over=number < max(at, job.spec.start_rung),
         )
@@ -321,14 +321,14 @@ def _plan(job: ObservedJob) -> list[PlanRow]:
     ]
 
 
-def step_words(step: Mapping[str, Any]) -> str:
+def describe_step(step: Mapping[str, Any]) -> str:
     """Return a step in short form: `RestartUnit containerd.service`, `migrate`."""
     for key, value in step.items():
         if key in ("timeout", "onFailure", "onTimeout", "name"):
             continue
         if key == "agent" and isinstance(value, Mapping):
-            words = [str(value.get("action", "agent"))]
-            words += [str(value[each]) for each in ("unit", "check", "script") if value.get(each)]
-            return " ".join(words)[:120]
+            parts = [str(value.get("action", "agent"))]
+            parts += [str(value[each]) for each in ("unit", "check", "script") if value.get(each)]
+            return " ".join(parts)[:120]
         return str(key)
     return "step"

@@ -56,19 +56,19 @@ def _shows(job: ObservedJob, show: str) -> bool:
         case "person":
             return job.status.phase in FOR_PEOPLE
         case "held":
-            return of_job(job) is NodeDisplayState.HELD
+            return of_job(job) is NodeDisplayState.ON_HOLD
         case _:
             return job.open
 
 
 def _fits(row: JobRow, params: Mapping[str, str]) -> bool:
-    asked = {"reason": row.reason, "zone": row.zone, "rule": row.rule}
-    return all(params.get(name, "") in ("", value) for name, value in asked.items())
+    fields = {"reason": row.reason, "zone": row.zone, "rule": row.rule}
+    return all(params.get(name, "") in ("", value) for name, value in fields.items())
 
 
 _ORDER = [
     NodeDisplayState.PERSON.value,
-    NodeDisplayState.HELD.value,
+    NodeDisplayState.ON_HOLD.value,
     NodeDisplayState.REPAIRING.value,
     "",
 ]

@@ -82,8 +82,8 @@ def search(scene: Scene, text: str) -> dict[str, Sequence[PagePart]]:
     names = [name for name in scene.fleet.names() if text in name]
     cells = [cell for name in names if (cell := scene.fleet.get(name)) is not None]
     many = len(cells)
-    found = "No node has" if not many else f"{many} {'node has' if many == 1 else 'nodes have'}"
-    sentence = f"{found} “{text}” in the name."
+    subject = "No node has" if not many else f"{many} {'node has' if many == 1 else 'nodes have'}"
+    sentence = f"{subject} “{text}” in the name."
     if many > PAGE:
         sentence += f" The first {PAGE} are shown."
     shown = _in_trouble_first(cells)[:PAGE]
@@ -153,7 +153,7 @@ class PermitRow:
     released: datetime | None
 
 
-def one(scene: Scene, name: str) -> dict[str, Sequence[PagePart]] | None:
+def view_node(scene: Scene, name: str) -> dict[str, Sequence[PagePart]] | None:
     node, cell = scene.nodes.get(name), scene.fleet.get(name)
     if node is None or cell is None:
         return None
@@ -210,27 +210,27 @@ def _answers(scene: Scene, name: str) -> list[AnswerRow]:
 def _answer(scene: Scene, name: str, class_: Disruption) -> AnswerRow:
     ask = Ask(operation=Operation.REPAIR, class_=class_, node=name, holder=SOMEBODY, dry_run=True)
     verdict = judge(ask, scene.control, scene.now)
-    told = [(str(verdict.reason), verdict.message)] if not verdict.allowed else []
+    denial = [(str(verdict.reason), verdict.message)] if not verdict.allowed else []
     more = [(str(no.reason), no.message) for no in refusals(ask, scene.control, scene.now)]
-    return AnswerRow(class_, verdict.allowed, tuple(dict.fromkeys(told + more)))
+    return AnswerRow(class_, verdict.allowed, tuple(dict.fromkeys(denial + more)))
 
 
 def _permits(permits: Iterable[LedgerPermit]) -> list[PermitRow]:
     """Return the permits held now, then the latest released ones."""
-    ordered = sorted(permits, key=lambda held: (held.open, held.granted_at), reverse=True)
+    ordered = sorted(permits, key=lambda permit: (permit.open, permit.granted_at), reverse=True)
     return [
         PermitRow(
-            held.name,
-            held.state,
-            held.class_,
-            held.operation,
-            f"{held.holder.kind} {held.holder.name}",
-            held.holder.name if held.holder.kind == "RemedyOperationJob" else "",
-            held.granted_at,
-            held.expires_at if held.open else None,
-            held.released_at,
+            permit.name,
+            permit.state,
+            permit.class_,
+            permit.operation,
+            f"{permit.holder.kind} {permit.holder.name}",
+            permit.holder.name if permit.holder.kind == "RemedyOperationJob" else "",
+            permit.granted_at,
+            permit.expires_at if permit.open else None,
+            permit.released_at,
         )
-        for held in ordered[:RECENT]
+        for permit in ordered[:RECENT]
     ]
 
 

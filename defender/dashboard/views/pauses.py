@@ -8,7 +8,7 @@ from typing import ClassVar
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
-from defender.pauses import over, scope_of
+from defender.pauses import is_expired, scope_of
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 
 
@@ -40,19 +40,21 @@ class OperatorAction:
 
 def view(scene: Scene, acts: Iterable[OperatorAction] = ()) -> dict[str, Sequence[PagePart]]:
     rows = paused(scene)
-    said = f"Paused: {', '.join(row.key for row in rows)}." if rows else "Nothing is paused."
-    return {"summary": [Summary(said, not rows)], "pauses": rows, "acts": list(acts)}
+    sentence = f"Paused: {', '.join(row.key for row in rows)}." if rows else "Nothing is paused."
+    return {"summary": [Summary(sentence, not rows)], "pauses": rows, "acts": list(acts)}
 
 
 def paused(scene: Scene) -> list[PauseRow]:
     """Return what is paused now, each scope once for all policies."""
-    found: dict[str, list[tuple[str, Pause]]] = {}
+    by_scope: dict[str, list[tuple[str, Pause]]] = {}
     for policy in sorted(scene.control.policies, key=lambda policy: policy.name):
         for pause in policy.spec.pauses if policy.spec else ():
-            if not over(pause, scene.now):
-                found.setdefault(str(scope_of(pause)), []).append((policy.name, pause))
-    held = _held_by(scene)
-    return [_row(scope, each, held.get(scope, 0)) for scope, each in sorted(found.items())]
+            if not is_expired(pause, scene.now):
+                by_scope.setdefault(str(scope_of(pause)), []).append((policy.name, pause))
+    hold_counts = _count_holds(scene)
+    return [
+        _row(scope, each, hold_counts.get(scope, 0)) for scope, each in sorted(by_scope.items())
+    ]
 
 
 def _row(scope: str, pauses: list[tuple[str, Pause]], holds: int) -> PauseRow:
@@ -65,11 +67,11 @@ def _row(scope: str, pauses: list[tuple[str, Pause]], holds: int) -> PauseRow:
     return PauseRow(scope, names, longest.until, longest.by, longest.why, sharp, holds)
 
 
-def _held_by(scene: Scene) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _count_holds(scene: Scene) -> dict[str, int]:
+    counts: dict[str, int] = {}
     for jobs in scene.open_jobs.values():
         for job in jobs.values():
             hold = job.status.hold
             if hold is not None and hold.reason == "Paused":
-                found[hold.scope] = found.get(hold.scope, 0) + 1
-    return found
+                counts[hold.scope] = counts.get(hold.scope, 0) + 1
+    return counts

@@ -91,9 +91,9 @@ def _row(rollout: SetRollout) -> RolloutRow:
 
 def _why(rollout: SetRollout) -> tuple[str, str]:
     """Return reason and message, both "" if there is nothing to say."""
-    said = {condition.type: condition for condition in rollout.status.conditions}
+    by_type = {condition.type: condition for condition in rollout.status.conditions}
     for type_ in TELLING:
-        found = said.get(type_)
-        if found is not None and found.status == "True" and found.message:
-            return found.reason, found.message
+        current = by_type.get(type_)
+        if current is not None and current.status == "True" and current.message:
+            return current.reason, current.message
     return "", ""

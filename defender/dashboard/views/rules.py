@@ -45,8 +45,8 @@ def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[PagePart
     open_jobs: dict[str, list[bool]] = {}
     for jobs in scene.open_jobs.values():
         for job in jobs.values():
-            held = job.status.hold is not None
-            open_jobs.setdefault(job.spec.remedier.name, []).append(held)
+            waiting = job.status.hold is not None
+            open_jobs.setdefault(job.spec.remedier.name, []).append(waiting)
     rows = [_row(rule, open_jobs.get(rule.metadata.name, [])) for rule in scene.rules.values()]
     stirring = [row for row in rows if row.stirs]
     shown = rows if params.get("show") == "all" else stirring

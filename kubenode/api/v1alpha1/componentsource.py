@@ -88,7 +88,7 @@ class Script(Model):
     uninstall: Argv
 
 
-_ONE_SOURCE = CelRule(
+_SOURCE_RULE = CelRule(
     " && ".join(f"(self.type == '{t}') == has(self.{t})" for t in SourceType),
     "type says one source and the fields another: fill in the field named like the type alone",
 )
@@ -102,12 +102,12 @@ class ComponentSource(Model):
     oci: Oci | None = None
     script: Script | None = None
 
-    cel: ClassVar[tuple[CelRule, ...]] = (_ONE_SOURCE,)
+    cel: ClassVar[tuple[CelRule, ...]] = (_SOURCE_RULE,)
 
     @model_validator(mode="after")
-    def _one_source(self) -> "ComponentSource":
+    def _check_source(self) -> "ComponentSource":
         if any((self.type is t) != (getattr(self, t.value) is not None) for t in SourceType):
-            raise _ONE_SOURCE.broken()
+            raise _SOURCE_RULE.broken()
         return self
 
 
@@ -118,7 +118,7 @@ class KeyReference(Model):
     key: str = Field(min_length=1, max_length=253)
 
 
-_ONE_CONTENT = CelRule(
+_CONTENT_RULE = CelRule(
     "[has(self.inline), has(self.configMapKey), has(self.secretKey)].filter(x, x).size() == 1",
     "content comes from one place: write inline, configMapKey or secretKey",
 )
@@ -131,12 +131,12 @@ class FileContent(Model):
     config_map_key: KeyReference | None = None
     secret_key: KeyReference | None = None
 
-    cel: ClassVar[tuple[CelRule, ...]] = (_ONE_CONTENT,)
+    cel: ClassVar[tuple[CelRule, ...]] = (_CONTENT_RULE,)
 
     @model_validator(mode="after")
-    def _one_place(self) -> "FileContent":
+    def _check_content(self) -> "FileContent":
         if [self.inline, self.config_map_key, self.secret_key].count(None) != 2:
-            raise _ONE_CONTENT.broken()
+            raise _CONTENT_RULE.broken()
         return self
 
 
@@ -198,7 +198,7 @@ class ConditionWanted(Model):
     status: ConditionStatus = ConditionStatus.TRUE
 
 
-_ONE_CHECK = CelRule(
+_HEALTH_CHECK_RULE = CelRule(
     " && ".join(f"(self.type == '{t}') == has(self.{t})" for t in HealthType),
     "type says one check and the fields another: fill in the field named like the type alone",
 )
@@ -222,10 +222,10 @@ class HealthCheck(Model):
     successes: StrictInt = Field(default=3, ge=1, le=100)
     failures: StrictInt = Field(default=3, ge=1, le=100)
 
-    cel: ClassVar[tuple[CelRule, ...]] = (_ONE_CHECK,)
+    cel: ClassVar[tuple[CelRule, ...]] = (_HEALTH_CHECK_RULE,)
 
     @model_validator(mode="after")
-    def _one_check(self) -> "HealthCheck":
+    def _check_type(self) -> "HealthCheck":
         given = {
             HealthType.UNIT: self.unit,
             HealthType.EXEC: self.exec,
@@ -234,7 +234,7 @@ class HealthCheck(Model):
             HealthType.NODE_CONDITION: self.node_condition,
         }
         if any((self.type is t) != (value is not None) for t, value in given.items()):
-            raise _ONE_CHECK.broken()
+            raise _HEALTH_CHECK_RULE.broken()
         return self
 
 

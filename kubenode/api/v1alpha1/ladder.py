@@ -186,7 +186,7 @@ class Step(Model):
         return {name: body for name, body in data.items() if body is not None}
 
     @model_validator(mode="after")
-    def _one_act(self) -> "Step":
+    def _check_act(self) -> "Step":
         if sum(getattr(self, field) is not None for field in _ACTS) != 1:
             raise self.cel[0].broken()
         return self

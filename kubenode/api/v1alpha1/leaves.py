@@ -46,8 +46,8 @@ def checked_regex(pattern: str) -> str:
     try:
         re2.compile(pattern, options)
     except re2.error as error:
-        words = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-        raise ValueError(f"{pattern!r} is no RE2 expression: {words}") from error
+        message = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
+        raise ValueError(f"{pattern!r} is no RE2 expression: {message}") from error
     return pattern
 
 
@@ -145,7 +145,7 @@ class _KeyedLeaf(Model):
     )
 
     @model_validator(mode="after")
-    def _asks_one_thing(self) -> "_KeyedLeaf":
+    def _check_comparisons(self) -> "_KeyedLeaf":
         if _given(self, ("value", "in_", "exists")) > 1:
             raise self.cel[0].broken()
         return self
@@ -210,7 +210,7 @@ class FactLeaf(_Comparing):
     )
 
     @model_validator(mode="after")
-    def _window_where_it_is_asked(self) -> "FactLeaf":
+    def _check_window(self) -> "FactLeaf":
         if (self.name == "time.inWindow") != (self.window is not None):
             raise self.cel[1].broken()
         return self
@@ -268,15 +268,15 @@ class AbsentLeaf(Model):
     )
 
     @model_validator(mode="after")
-    def _one_leaf(self) -> "AbsentLeaf":
+    def _check_leaf(self) -> "AbsentLeaf":
         if _given(self, LEAVES) != 1:
             raise self.cel[0].broken()
         return self
 
     @property
     def leaf(self) -> Leaf:
-        found: Leaf = next(getattr(self, n) for n in LEAVES if getattr(self, n) is not None)
-        return found
+        given_leaf: Leaf = next(getattr(self, n) for n in LEAVES if getattr(self, n) is not None)
+        return given_leaf
 
 
 class Expression(Model):
@@ -306,7 +306,7 @@ class Expression(Model):
     )
 
     @model_validator(mode="after")
-    def _one_thing(self) -> "Expression":
+    def _check_single_key(self) -> "Expression":
         if _given(self, (*COMBINATORS, *LEAVES, "absent")) != 1:
             raise self.cel[0].broken()
         return self
@@ -322,8 +322,8 @@ class Expression(Model):
     def leaf(self) -> "Leaf | AbsentLeaf | None":
         """The leaf this expression is, or None for a combinator."""
         for name in (*LEAVES, "absent"):
-            if (found := getattr(self, name)) is not None:
-                leaf: Leaf | AbsentLeaf = found
+            if (given_leaf := getattr(self, name)) is not None:
+                leaf: Leaf | AbsentLeaf = given_leaf
                 return leaf
         return None
 
@@ -338,7 +338,7 @@ class Expression(Model):
         for member in self.members:
             yield from member.leaves()
 
-    def asked(self) -> "Iterator[Leaf]":
+    def unwrap_leaves(self) -> "Iterator[Leaf]":
         """What is asked, wherever it stands: of an absence the leaf that is to be absent."""
         for leaf in self.leaves():
             yield leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf

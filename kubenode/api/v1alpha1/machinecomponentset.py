@@ -72,7 +72,7 @@ class JobCheck(Model):
     timeout: Duration = timedelta(minutes=5)
 
 
-_ONE_INSPECTION = CelRule(
+_INSPECTION_RULE = CelRule(
     "(self.type == 'NodeCondition') == has(self.nodeCondition)"
     " && (self.type == 'PromQL') == has(self.promQL) && (self.type == 'Job') == has(self.job)",
     "type says one check and the fields another: fill in nodeCondition, promQL or job, as the type",
@@ -86,17 +86,17 @@ class InspectionCheck(Model):
     prom_ql: PromQLCheck | None = Field(default=None, alias="promQL")
     job: JobCheck | None = None
 
-    cel: ClassVar[tuple[CelRule, ...]] = (_ONE_INSPECTION,)
+    cel: ClassVar[tuple[CelRule, ...]] = (_INSPECTION_RULE,)
 
     @model_validator(mode="after")
-    def _one_check(self) -> "InspectionCheck":
+    def _check_type(self) -> "InspectionCheck":
         given = {
             InspectionType.NODE_CONDITION: self.node_condition,
             InspectionType.PROMQL: self.prom_ql,
             InspectionType.JOB: self.job,
         }
         if any((self.type is t) != (value is not None) for t, value in given.items()):
-            raise _ONE_INSPECTION.broken()
+            raise _INSPECTION_RULE.broken()
         return self
 
 

@@ -146,11 +146,11 @@ class NodeRemedierSpec(Model):
             raise names_differ.broken()
         return self
 
-    def asked(self) -> Iterator[Leaf]:
+    def unwrap_leaves(self) -> Iterator[Leaf]:
         """What evidence and guards ask, in this order; of an absence what is to be absent."""
-        yield from self.when.asked()
+        yield from self.when.unwrap_leaves()
         if self.unless is not None:
-            yield from self.unless.asked()
+            yield from self.unless.unwrap_leaves()
 
     @property
     def disruption_class(self) -> Disruption:

@@ -220,7 +220,7 @@ class AgentAnswers(Model):
     requests: dict[str, AgentRequest] = Field(default_factory=dict, max_length=128)
 
 
-class HeldPermit(Model):
+class JobPermitStatus(Model):
     """The Permit under which the job acts."""
 
     name: str = Field(max_length=253)
@@ -229,7 +229,7 @@ class HeldPermit(Model):
     expires_at: Time | None = None
 
 
-PermitStatus = HeldPermit
+PermitStatus = JobPermitStatus
 """The name that the job controller imports; a Permit has a status of its own."""
 
 
@@ -286,7 +286,7 @@ class RemedyOperationJobStatus(Model):
     steps: list[StepStatus] = Field(default_factory=list, max_length=256)
     agent: AgentAnswers | None = None
     """Written by the agent, and nothing else is."""
-    permit: HeldPermit | None = None
+    permit: JobPermitStatus | None = None
     hold: Hold | None = None
     owned: Owned = Field(default_factory=Owned)
     also_matched: list[AlsoMatched] = Field(default_factory=list, max_length=64)

@@ -26,18 +26,20 @@ async def bundle(
         size = contents.write(file, now.timestamp())
     except OSError as error:
         raise Refusal(f"--out {file}: {error.strerror or error}: name a file elsewhere") from error
-    for line in told(contents):
+    for line in describe_bundle(contents):
         typer.echo(line)
     typer.echo(f"wrote {file}, {size:,} bytes; look through it before you hand it on")
     return Exit.FINE
 
 
-def told(contents: BundleContents) -> list[str]:
+def describe_bundle(contents: BundleContents) -> list[str]:
     """What the bundle holds and lacks, for a person. Pure."""
     manifest = contents.manifest()
-    held = [(one["file"], f"{one['bytes']:,}", one.get("note", "")) for one in manifest["files"]]
-    lines = table(("HOLDS", "BYTES", "NOTE"), held)
+    rows = [
+        (entry["file"], f"{entry['bytes']:,}", entry.get("note", "")) for entry in manifest["files"]
+    ]
+    lines = table(("HOLDS", "BYTES", "NOTE"), rows)
     if manifest["missing"]:
-        lacking = [(one["what"], one["why"]) for one in manifest["missing"]]
+        lacking = [(entry["what"], entry["why"]) for entry in manifest["missing"]]
         lines += ["", *table(("LACKS", "WHY"), lacking)]
     return lines

@@ -57,58 +57,60 @@ class Gathering:
     # -- objects -------------------------------------------------------------------------------
 
     async def _versions(self) -> None:
-        found: Object = {"kubenode": version("kubenode"), "python": platform.python_version()}
+        versions: Object = {"kubenode": version("kubenode"), "python": platform.python_version()}
         try:
-            found["server"] = await self._kube.get("/version")
-            found["crds"] = [
+            versions["server"] = await self._kube.get("/version")
+            versions["crds"] = [
                 {
-                    "name": one["metadata"]["name"],
-                    "generation": one["metadata"].get("generation"),
-                    "storedVersions": one.get("status", {}).get("storedVersions", []),
+                    "name": crd["metadata"]["name"],
+                    "generation": crd["metadata"].get("generation"),
+                    "storedVersions": crd.get("status", {}).get("storedVersions", []),
                 }
-                async for one in items(self._kube, paths.custom_resource_definitions())
-                if one["metadata"]["name"].endswith(f".{paths.GROUP}")
+                async for crd in items(self._kube, paths.custom_resource_definitions())
+                if crd["metadata"]["name"].endswith(f".{paths.GROUP}")
             ]
         except KubeError as error:
             self._contents.lacks("versions.json", f"of the server: {error}")
-        self._contents.add_json("versions.json", found)
+        self._contents.add_json("versions.json", versions)
 
     async def _objects(
         self, name: str, path: str, *, reduced: bool = False, ours: bool = False
     ) -> list[Object]:
         """Into the file `name`, as many as it may hold; those that are open and new first."""
-        kept: list[Object] = []
+        retained: list[Object] = []
         count = 0
         try:
-            async for one in items(self._kube, path):
-                if ours and not one["metadata"]["name"].startswith("kubenode"):
+            async for obj in items(self._kube, path):
+                if ours and not obj["metadata"]["name"].startswith("kubenode"):
                     continue
                 count += 1
-                kept.append(without_secrets(_short(one) if reduced else one))
-                if len(kept) % PAGE == 0:
-                    kept = fitting(kept, _weight, LARGEST_FILE)
+                retained.append(without_secrets(_short(obj) if reduced else obj))
+                if len(retained) % PAGE == 0:
+                    retained = fitting(retained, _weight, LARGEST_FILE)
         except KubeError as error:
             self._contents.lacks(name, str(error))
-            if not kept:
+            if not retained:
                 return []
-        kept = fitting(kept, _weight, LARGEST_FILE)
-        note = "" if len(kept) == count else f"{len(kept)} of {count}, open and newest first"
-        self._contents.add_json(name, kept, note)
-        return kept
+        retained = fitting(retained, _weight, LARGEST_FILE)
+        note = (
+            "" if len(retained) == count else f"{len(retained)} of {count}, open and newest first"
+        )
+        self._contents.add_json(name, retained, note)
+        return retained
 
     # -- pods ----------------------------------------------------------------------------------
 
     async def _pods(self) -> list[Object]:
         """Whose logs and metrics are wanted: all of the central programs, some of the agents."""
-        found = await self._objects("workloads/pods.json", paths.pods(self._namespace))
-        if not found:
+        pods = await self._objects("workloads/pods.json", paths.pods(self._namespace))
+        if not pods:
             why = "no pods: KubeNode does not run there, or runs outside of the cluster"
             self._contents.lacks(f"logs and metrics of namespace {self._namespace}", why)
-        agents = [pod for pod in found if _is_agent(pod)]
+        agents = [pod for pod in pods if _is_agent(pod)]
         agents.sort(key=lambda pod: (_ready(pod), pod["metadata"]["name"]))
         if len(agents) > MOST_PODS:
             self._contents.lacks("logs of other agents", f"{MOST_PODS} of {len(agents)} are read")
-        return [pod for pod in found if not _is_agent(pod)] + agents[:MOST_PODS]
+        return [pod for pod in pods if not _is_agent(pod)] + agents[:MOST_PODS]
 
     async def _pod(self, pod: Object) -> None:
         name = pod["metadata"]["name"]
@@ -143,9 +145,9 @@ class Gathering:
         self._contents.add(name, clean(raw.decode(errors="replace")))
 
 
-def _weight(one: Object) -> tuple[bool, str]:
-    phase = (one.get("status") or {}).get("phase", "")
-    return phase in OPEN, str(one["metadata"].get("creationTimestamp") or "")
+def _weight(obj: Object) -> tuple[bool, str]:
+    phase = (obj.get("status") or {}).get("phase", "")
+    return phase in OPEN, str(obj["metadata"].get("creationTimestamp") or "")
 
 
 def _short(node: Object) -> Object:

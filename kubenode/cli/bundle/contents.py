@@ -86,10 +86,10 @@ def fitting(
     objects: Iterable[dict[str, Any]], weight: Callable[[dict[str, Any]], Any], room: int
 ) -> list[dict[str, Any]]:
     """Those that go into `room` bytes, heaviest first."""
-    kept: list[dict[str, Any]] = []
-    for one in sorted(objects, key=weight, reverse=True):
-        room -= len(json.dumps(one)) + 64
+    selected: list[dict[str, Any]] = []
+    for obj in sorted(objects, key=weight, reverse=True):
+        room -= len(json.dumps(obj)) + 64
         if room < 0:
             break
-        kept.append(one)
-    return kept
+        selected.append(obj)
+    return selected

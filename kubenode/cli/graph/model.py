@@ -94,19 +94,19 @@ def around(graph: Graph, names: Iterable[str]) -> Graph:
         after |= {edge.target for edge in graph.edges if edge.source in after}
         if (len(before), len(after)) == sizes:
             break
-    kept = before | after
+    reachable = before | after
     edges = tuple(
         edge
         for edge in graph.edges
         if {edge.source, edge.target} <= before or {edge.source, edge.target} <= after
     )
-    return Graph(tuple(node for node in graph.nodes if node.id in kept), edges)
+    return Graph(tuple(node for node in graph.nodes if node.id in reachable), edges)
 
 
 def _only(graph: Graph, edges: tuple[Edge, ...]) -> Graph:
     ends = {end for edge in edges for end in (edge.source, edge.target)}
-    kept = tuple(n for n in graph.nodes if n.id in ends or n.kind is Kind.RULE)
-    return Graph(kept, edges)
+    nodes = tuple(n for n in graph.nodes if n.id in ends or n.kind is Kind.RULE)
+    return Graph(nodes, edges)
 
 
 def _rule(rule: NodeRemedier) -> Node:
@@ -127,7 +127,7 @@ def _derived(fact: str) -> Node:
 
 
 def _sources(root: Expression | None, derived: set[str]) -> Iterator[Node]:
-    for leaf in root.asked() if root is not None else ():
+    for leaf in root.unwrap_leaves() if root is not None else ():
         yield _source(leaf, derived)
 
 

@@ -70,9 +70,11 @@ def _sentences(graph: Graph) -> Iterator[str]:
 def _line(edge: Edge, source: Box, target: Box) -> str:
     x1, y1, x2, y2 = source.x + source.width, source.middle, target.x, target.middle
     bend = max((x2 - x1) / 2, 30)
-    way = f"M{x1:.1f},{y1:.1f} C{x1 + bend:.1f},{y1:.1f} {x2 - bend:.1f},{y2:.1f} {x2:.1f},{y2:.1f}"
+    path_data = (
+        f"M{x1:.1f},{y1:.1f} C{x1 + bend:.1f},{y1:.1f} {x2 - bend:.1f},{y2:.1f} {x2:.1f},{y2:.1f}"
+    )
     text = escape(f"{source.node.label} -> {target.node.label} ({edge.role})")
-    return f'<path class="{edge.role}" d="{way}"><title>{text}</title></path>'
+    return f'<path class="{edge.role}" d="{path_data}"><title>{text}</title></path>'
 
 
 def _box(box: Box) -> str:

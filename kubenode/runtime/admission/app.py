@@ -73,8 +73,8 @@ def _endpoint(answer: Answer, longest: int) -> Callable[[Request], Awaitable[Res
 
 def seconds_given(request: Request) -> float:
     """How long the API server waits, as it says in the query; DEFAULT_SECONDS if it does not."""
-    found = _TIMEOUT.fullmatch(request.query_params.get("timeout", ""))
-    if found is None:
+    match = _TIMEOUT.fullmatch(request.query_params.get("timeout", ""))
+    if match is None:
         return DEFAULT_SECONDS
-    seconds = float(found[1]) / (1000 if found[2] == "ms" else 1)
+    seconds = float(match[1]) / (1000 if match[2] == "ms" else 1)
     return min(max(seconds, 0.1), LONGEST_SECONDS) if math.isfinite(seconds) else DEFAULT_SECONDS

@@ -103,32 +103,32 @@ def read(raw: bytes) -> Review:
     if values > MOST_VALUES:
         raise BadReview(f"body: has about {values} values, at most {MOST_VALUES} are read")
     try:
-        found = msgspec.json.decode(raw, type=_AdmissionReview)
+        review = msgspec.json.decode(raw, type=_AdmissionReview)
     except msgspec.DecodeError as error:
         raise BadReview(f"body: no {API_VERSION} {KIND}: {error}") from error
     except (RecursionError, UnicodeDecodeError) as error:
         raise BadReview(f"body: cannot be read: {type(error).__name__}") from error
-    if (found.api_version, found.kind) != (API_VERSION, KIND):
-        given = f"{found.api_version or 'none'} {found.kind or 'none'}"
+    if (review.api_version, review.kind) != (API_VERSION, KIND):
+        given = f"{review.api_version or 'none'} {review.kind or 'none'}"
         raise BadReview(
             f"apiVersion and kind: {given[:80]} is not known: send {API_VERSION} {KIND}"
         )
-    asked = found.request
-    if asked is None or not asked.uid:
+    request = review.request
+    if request is None or not request.uid:
         raise BadReview("request.uid: required and missing: send the AdmissionReview's request")
     return Review(
-        uid=asked.uid,
-        operation=asked.operation,
-        name=asked.name,
-        resource=f"{asked.resource.resource}.{asked.resource.group}",
-        user=asked.user_info.username,
-        dry_run=bool(asked.dry_run),
-        object=asked.object,
-        old=asked.old_object,
-        namespace=asked.namespace,
-        sub_resource=asked.sub_resource,
-        groups=tuple(asked.user_info.groups or ()),
-        user_uid=asked.user_info.uid,
+        uid=request.uid,
+        operation=request.operation,
+        name=request.name,
+        resource=f"{request.resource.resource}.{request.resource.group}",
+        user=request.user_info.username,
+        dry_run=bool(request.dry_run),
+        object=request.object,
+        old=request.old_object,
+        namespace=request.namespace,
+        sub_resource=request.sub_resource,
+        groups=tuple(request.user_info.groups or ()),
+        user_uid=request.user_info.uid,
     )
 
 

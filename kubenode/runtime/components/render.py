@@ -112,8 +112,8 @@ def digest(content: str, salt: str = "") -> str:
 
 def references(spec: ComponentSpec) -> tuple[TextRef, ...]:
     """The keys that `rendered` needs the texts of, each once."""
-    found = (_reference(file) for file in spec.files)
-    return tuple(dict.fromkeys(ref for ref in found if ref is not None))
+    refs = (_reference(file) for file in spec.files)
+    return tuple(dict.fromkeys(ref for ref in refs if ref is not None))
 
 
 def machine_values(machine: Machine) -> dict[str, str]:
@@ -152,10 +152,10 @@ def _file(
     ref = _reference(file)
     if ref is None:
         text = KeyText(file.content.inline or "")
-    elif (found := texts.get(ref)) is None:
+    elif (key_text := texts.get(ref)) is None:
         raise TemplateError(f"{where}: {ref} is not in namespace kubenode-components")
     else:
-        text = found
+        text = key_text
     return RenderedFile(
         file.path,
         fill_in(text.content, scopes, where),
@@ -191,7 +191,7 @@ class Placeholder(NamedTuple):
     name: str
 
 
-def asked(spec: ComponentSpec) -> list[Placeholder]:
+def list_placeholders(spec: ComponentSpec) -> list[Placeholder]:
     """All placeholders of a component's own texts, those of ConfigMaps and Secrets apart.
 
     Raises TemplateError for one that no value can ever fill.
@@ -204,23 +204,23 @@ def asked(spec: ComponentSpec) -> list[Placeholder]:
             for drop_in in unit.drop_ins
         ),
     ]
-    return [one for where, text in texts for one in _asked(text, where)]
+    return [placeholder for where, text in texts for placeholder in _scan_template(text, where)]
 
 
-def _asked(template: str, where: str) -> Iterator[Placeholder]:
-    for found in _PLACE.finditer(template):
-        if not found.group(1):
-            yield _placeholder(found, where)
+def _scan_template(template: str, where: str) -> Iterator[Placeholder]:
+    for match in _PLACE.finditer(template):
+        if not match.group(1):
+            yield _placeholder(match, where)
 
 
-def _placeholder(found: re.Match[str], where: str) -> Placeholder:
-    _, inside, closed = found.groups()
+def _placeholder(match: re.Match[str], where: str) -> Placeholder:
+    _, inside, closed = match.groups()
     if not closed:
         raise TemplateError(f"{where}: a ${{ is not closed; write $${{ for one that stays")
     name = _NAME.fullmatch(inside)
     if name is None or (name.group(1) == "machine" and not _of_a_machine(name.group(2))):
         raise TemplateError(
-            f"{where}: {found.group()} is no placeholder: write ${{values.NAME}}, one of"
+            f"{where}: {match.group()} is no placeholder: write ${{values.NAME}}, one of"
             f" ${{machine.{'|'.join(MACHINE_NAMES)}|labels.KEY}}, or $${{ for a ${{ that stays"
         )
     return Placeholder(where, name.group(1), name.group(2))
@@ -233,13 +233,13 @@ def _of_a_machine(name: str) -> bool:
 def fill_in(template: str, scopes: Mapping[str, Mapping[str, str]], where: str) -> str:
     """Raises TemplateError, naming `where` and the placeholder."""
 
-    def value(found: re.Match[str]) -> str:
-        if found.group(1):
+    def value(match: re.Match[str]) -> str:
+        if match.group(1):
             return "${"
-        place = _placeholder(found, where)
+        place = _placeholder(match, where)
         if place.name not in scopes[place.scope]:
             raise TemplateError(
-                f"{where}: {found.group()} has no value; write $${{ for a ${{ that stays"
+                f"{where}: {match.group()} has no value; write $${{ for a ${{ that stays"
             )
         return scopes[place.scope][place.name]
 

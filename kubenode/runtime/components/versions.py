@@ -60,11 +60,11 @@ def step_of(old: str, new: str) -> VersionStep:
 
 
 def _holds(version: str, clause: str) -> bool:
-    found = _CLAUSE.fullmatch(clause.strip())
-    if found is None:
+    clause_match = _CLAUSE.fullmatch(clause.strip())
+    if clause_match is None:
         raise ValueError(f"{clause!r} is no constraint: write it like >=1.7 or >=5.10,<6.9")
-    order = compare(version, found.group(2))
-    match found.group(1):
+    order = compare(version, clause_match.group(2))
+    match clause_match.group(1):
         case ">=":
             return order >= 0
         case "<=":
@@ -92,16 +92,18 @@ def _split(version: str) -> tuple[int, str]:
 def _compare(a: str, b: str) -> int:
     while a or b:
         pieces = [_PIECE.match(text) for text in (a, b)]
-        (words_a, number_a), (words_b, number_b) = (m.groups() if m else ("", "") for m in pieces)
-        if order := _compare_words(words_a, words_b):
+        (letters_a, number_a), (letters_b, number_b) = (
+            m.groups() if m else ("", "") for m in pieces
+        )
+        if order := _compare_letters(letters_a, letters_b):
             return order
         if order := int(number_a or 0) - int(number_b or 0):
             return order
-        a, b = a[len(words_a) + len(number_a) :], b[len(words_b) + len(number_b) :]
+        a, b = a[len(letters_a) + len(number_a) :], b[len(letters_b) + len(number_b) :]
     return 0
 
 
-def _compare_words(a: str, b: str) -> int:
+def _compare_letters(a: str, b: str) -> int:
     """Letters before other signs, the end before both, and a tilde before the end."""
     for place in range(max(len(a), len(b))):
         order = _weight(a[place : place + 1]) - _weight(b[place : place + 1])

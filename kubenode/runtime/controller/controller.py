@@ -26,7 +26,7 @@ Mapper = Callable[[str, Any, Any], Iterable[str]]
 WORKERS = 8
 DEADLINE_SECONDS = 60.0
 DRAIN_SECONDS = 10.0
-GONE_LOOK_AGAIN = 30.0
+GONE_REQUEUE_SECONDS = 30.0
 PATIENCE_SECONDS = 5.0
 TURN = 0.01
 """Seconds of keys that need no waiting, after which a worker lets others of the loop go on."""
@@ -160,12 +160,12 @@ class Controller:
                 return
             self._running += 1
             try:
-                await self._one(key)
+                await self._reconcile_key(key)
             finally:
                 self._running -= 1
                 self.queue.done(key)
 
-    async def _one(self, key: str) -> None:
+    async def _reconcile_key(self, key: str) -> None:
         began = self.clock.monotonic()
         outcome = "error"
         try:
@@ -197,7 +197,7 @@ class Controller:
                 # What we wanted to change is gone, and its delete is on its way to the cache.
                 # Should it be something else that is missing, this look again notices it.
                 self.queue.wait_for_change(key)
-                self.queue.add_after(key, GONE_LOOK_AGAIN)
+                self.queue.add_after(key, GONE_REQUEUE_SECONDS)
                 return "gone"
             case Throttled():
                 self.queue.retry(key, at_least=error.retry_after or 0.0)

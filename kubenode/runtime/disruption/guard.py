@@ -25,7 +25,7 @@ MOST_WRITTEN = 4096
 Intent = Callable[[], Awaitable[bool]]
 """Stores what is to be done; whether it stands there under the request's ID by now."""
 Key = tuple[str, str, str]
-Look = Callable[[], Awaitable[LiveTarget]]
+ReadTarget = Callable[[], Awaitable[LiveTarget]]
 
 
 def never_frozen() -> str:
@@ -54,7 +54,12 @@ class DisruptionGuard:
     _written: dict[Key, tuple[str, str]] = field(default_factory=dict)
 
     async def perform(
-        self, request: ActRequest, *, intent: Intent, target: Look, act: Callable[[], Awaitable[T]]
+        self,
+        request: ActRequest,
+        *,
+        intent: Intent,
+        target: ReadTarget,
+        act: Callable[[], Awaitable[T]],
     ) -> T:
         """Do the act. Raises ActRefused when it was not done, LeaseLost, and what `act` raises."""
         try:
@@ -71,7 +76,9 @@ class DisruptionGuard:
         self._write(request, "Done", request.evidence)
         return done
 
-    async def _check_or_refuse(self, request: ActRequest, intent: Intent, target: Look) -> None:
+    async def _check_or_refuse(
+        self, request: ActRequest, intent: Intent, target: ReadTarget
+    ) -> None:
         """What cannot be read is a refusal too: the act has not happened."""
         try:
             await self._check(request, intent, target)
@@ -79,7 +86,7 @@ class DisruptionGuard:
             why = f"the API server cannot be asked about it: {error}"
             raise ActRefused(RefusalReason.UNREADABLE, why) from error
 
-    async def _check(self, request: ActRequest, intent: Intent, target: Look) -> None:
+    async def _check(self, request: ActRequest, intent: Intent, target: ReadTarget) -> None:
         self._still(request)
         if not await intent():
             raise ActRefused(RefusalReason.NO_INTENT, "its intent is not stored yet")
@@ -87,8 +94,8 @@ class DisruptionGuard:
         if live.changed:
             raise ActRefused(RefusalReason.TARGET_CHANGED, live.changed)
         if request.boot_id and live.boot_id != request.boot_id:
-            told = live.boot_id or "unknown"
-            why = f"the host runs boot {told}, and it was decided on boot {request.boot_id}"
+            live_boot = live.boot_id or "unknown"
+            why = f"the host runs boot {live_boot}, and it was decided on boot {request.boot_id}"
             raise ActRefused(RefusalReason.BOOT_CHANGED, why)
         named = request.permit not in ("", UNNEEDED)
         permit = await self.permits.read(request.permit) if named else None

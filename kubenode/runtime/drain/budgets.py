@@ -54,11 +54,11 @@ def _named(pod: Pod, blocked: Blocked, budgets: Sequence[PodDisruptionBudget]) -
     if not mine:
         return blocked
     names = ", ".join(f"{pod.metadata.namespace}/{b.metadata.name}" for b in mine)
-    told = f"PDB {names}: {blocked.message}"
+    message = f"PDB {names}: {blocked.message}"
     if len(mine) == 1:
-        told += f" {mine[0].status.current_healthy} pods are healthy,"
-        told += f" {mine[0].status.desired_healthy} have to be."
-    return Blocked(blocked.pod, f"pdb={names}"[:SCOPE], told, blocked.until)
+        message += f" {mine[0].status.current_healthy} pods are healthy,"
+        message += f" {mine[0].status.desired_healthy} have to be."
+    return Blocked(blocked.pod, f"pdb={names}"[:SCOPE], message, blocked.until)
 
 
 def selects(budget: PodDisruptionBudget, pod: Pod) -> bool:

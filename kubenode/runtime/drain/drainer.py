@@ -24,18 +24,18 @@ class Drainer:
         self._sets = StatefulSets(kube)
         self._leaving = PodEvictor(kube, clock, self._sets)
 
-    async def left(self, name: str, node: str, began: datetime) -> Pods:
+    async def plan_next(self, name: str, node: str, began: datetime) -> Pods:
         """What is to be done next. Nothing is left only if the store itself says so.
 
         began  when the drain did. Raises KubeError.
         """
         for cached in (True, False):
             pods = await self._leaving.on_node(node, cached=cached)
-            found = await self._plan(name, pods, began)
-            if found.left:
-                return found
+            observation = await self._plan(name, pods, began)
+            if observation.remaining:
+                return observation
         self._leaving.memory.forget(name)
-        return found
+        return observation
 
     async def evict(self, name: str, keys: Sequence[str]) -> EvictionResult:
         """Those that `left` named as due."""
@@ -47,7 +47,7 @@ class Drainer:
         known = DrainState(
             now=now,
             began=began,
-            asked=memory.asked(name, now),
+            pending=memory.list_pending(name, now),
             blocked=memory.blocked(name),
             sets=await self._sets.incomplete(pods, now),
             calm=self._leaving.calm,

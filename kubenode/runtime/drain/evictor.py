@@ -39,12 +39,12 @@ pod_list: Structs[PodList] = Structs(PodList)
 
 
 class _EvictionAnswer(Enum):
-    """TOLD  it goes
+    """ACCEPTED  it goes
     GONE  it had gone, or is another one by now
     LATER the server could not be asked
     """
 
-    TOLD = 1
+    ACCEPTED = 1
     GONE = 2
     LATER = 3
 
@@ -56,13 +56,13 @@ Answer = _EvictionAnswer | Blocked
 class EvictionResult:
     """What came of asking pods to leave.
 
-    told     those that go now
-    at       when the first was asked
-    blocked  the first that was refused, with the budgets that refuse it
-    error    of the first for which the server could not be asked
+    accepted  those that go now
+    at        when the first was asked
+    blocked   the first that was refused, with the budgets that refuse it
+    error     of the first for which the server could not be asked
     """
 
-    told: tuple[Pod, ...]
+    accepted: tuple[Pod, ...]
     at: datetime
     blocked: Blocked | None = None
     error: str = ""
@@ -106,8 +106,8 @@ class PodEvictor:
             await self._kube.create(paths.eviction(namespace, pod_name), body)
 
         now = self._clock.now()
-        found = self.memory.pods(name, keys)
-        pods = [pod for pod in found if not self._sets.taken(set_uid(pod), now)]
+        candidates = self.memory.pods(name, keys)
+        pods = [pod for pod in candidates if not self._sets.taken(set_uid(pod), now)]
         return await self._each(name, pods, evict)
 
     async def delete(
@@ -119,8 +119,8 @@ class PodEvictor:
             path = paths.pod(pod.metadata.namespace, pod.metadata.name)
             await self._kube.delete(path, uid=pod.metadata.uid, grace_seconds=grace)
 
-        asked = self.memory.asked(name, self._clock.now())
-        pods = [p for p in self.memory.pods(name, keys) if p.metadata.uid not in asked]
+        pending = self.memory.list_pending(name, self._clock.now())
+        pods = [p for p in self.memory.pods(name, keys) if p.metadata.uid not in pending]
         return await self._each(name, pods, delete)
 
     async def _each(
@@ -129,7 +129,7 @@ class PodEvictor:
         began = self._clock.now()
         errors: list[str] = []
 
-        async def one(pod: Pod) -> Answer:
+        async def ask_pod(pod: Pod) -> Answer:
             try:
                 await tell(pod)
             except KubeError as error:
@@ -138,18 +138,18 @@ class PodEvictor:
                     errors.append(str(error))
                 return answer
             self._gate.served()
-            return _EvictionAnswer.TOLD
+            return _EvictionAnswer.ACCEPTED
 
-        pairs = list(zip(pods, await self._gate.each(pods, one), strict=True))
+        pairs = list(zip(pods, await self._gate.each(pods, ask_pod), strict=True))
         now = self._clock.now()
         for pod, answer in pairs:
             if not isinstance(answer, Blocked):
                 self.memory.gone(name, pod.metadata.uid, now)
-        told = [pod for pod, answer in pairs if answer is _EvictionAnswer.TOLD]
-        self._sets.take(told, began)
+        accepted = [pod for pod, answer in pairs if answer is _EvictionAnswer.ACCEPTED]
+        self._sets.take(accepted, began)
         refused = [(pod, b) for pod, b in pairs if isinstance(b, Blocked)]
         blocked = await self._named(name, refused, now)
-        return EvictionResult(tuple(told), began, blocked, errors[0] if errors else "")
+        return EvictionResult(tuple(accepted), began, blocked, errors[0] if errors else "")
 
     def _refused(self, pod: Pod, error: KubeError) -> Answer:
         if isinstance(error, (NotFound, Conflict)):
@@ -165,8 +165,8 @@ class PodEvictor:
     ) -> Blocked | None:
         """The first of them, with what refuses it; all are remembered."""
         named = await budgets.named(self._kube, refused)
-        told = [
+        refusals = [
             self.memory.refused(name, pod.metadata.uid, blocked, now)
             for (pod, _), blocked in zip(refused, named, strict=True)
         ]
-        return told[0] if told else None
+        return refusals[0] if refusals else None

@@ -19,24 +19,24 @@ AT_ONCE = 6
 
 
 class CheckpointAnswer(StrEnum):
-    """ASKED  the receiver was told and has not said that it is done
+    """REQUESTED  the receiver was told and has not said that it is done
     SAVED  it has
     LATE   it did not in its time; the gang moves all the same
     """
 
-    ASKED = "asked"
+    REQUESTED = "asked"
     SAVED = "saved"
     LATE = "late"
 
 
 @dataclass(frozen=True, slots=True)
 class GangState:
-    told: CheckpointAnswer
+    answer: CheckpointAnswer
     since: datetime
 
     @property
-    def over(self) -> bool:
-        return self.told is not CheckpointAnswer.ASKED
+    def is_finished(self) -> bool:
+        return self.answer is not CheckpointAnswer.REQUESTED
 
 
 def gang_of(pod: Pod, gang: Gang) -> str:
@@ -47,25 +47,25 @@ def gang_of(pod: Pod, gang: Gang) -> str:
 
 def read(output: Mapping[str, str]) -> dict[str, GangState]:
     """What `write` wrote. Broken entries are passed over."""
-    found = {}
+    states = {}
     for text in filter(None, output.get(OUTPUT, "").split(";")):
         name, _, rest = text.partition("=")
-        told, _, millis = rest.partition("@")
-        if told in set(CheckpointAnswer) and millis.isdigit():
+        answer, _, millis = rest.partition("@")
+        if answer in set(CheckpointAnswer) and millis.isdigit():
             at = datetime.fromtimestamp(int(millis) / 1000, UTC)
-            found[name] = GangState(CheckpointAnswer(told), at)
-    return found
+            states[name] = GangState(CheckpointAnswer(answer), at)
+    return states
 
 
 def write(output: Mapping[str, str], states: Mapping[str, GangState]) -> dict[str, str]:
     text = ";".join(
-        f"{name}={state.told}@{round(state.since.timestamp() * 1000)}"
+        f"{name}={state.answer}@{round(state.since.timestamp() * 1000)}"
         for name, state in sorted(states.items())
     )
     return {**{k: v for k, v in output.items() if k != OUTPUT}, **({OUTPUT: text} if text else {})}
 
 
-def told(
+def add_requests(
     states: Mapping[str, GangState], names: Collection[str], now: datetime
 ) -> dict[str, GangState]:
     """With those of `names` that can be told now; the oldest that are over make room."""
@@ -74,11 +74,11 @@ def told(
         if name in room:
             continue
         while len(room) >= AT_ONCE:
-            over = [n for n, s in room.items() if s.over]
-            if not over:
+            finished = [n for n, s in room.items() if s.is_finished]
+            if not finished:
                 return room
-            del room[min(over, key=lambda n: room[n].since)]
-        room[name] = GangState(CheckpointAnswer.ASKED, now)
+            del room[min(finished, key=lambda n: room[n].since)]
+        room[name] = GangState(CheckpointAnswer.REQUESTED, now)
     return room
 
 
@@ -87,6 +87,6 @@ def ended(
 ) -> dict[str, GangState]:
     """With what became of those that were asked."""
     return {
-        name: GangState(ends[name], now) if name in ends and not state.over else state
+        name: GangState(ends[name], now) if name in ends and not state.is_finished else state
         for name, state in states.items()
     }

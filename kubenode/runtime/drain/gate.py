@@ -35,10 +35,10 @@ class DrainGate:
 
     def throttled(self, after: float | None) -> None:
         """The server wants fewer requests; `after` is how many seconds it wants to wait."""
-        asked = timedelta(seconds=after or 0.0)
+        requested = timedelta(seconds=after or 0.0)
         if self.calm is None:
             self._pause = min(self._pause * 2, MOST)
-        self._calm_until = self._clock.now() + max(asked, self._pause)
+        self._calm_until = self._clock.now() + max(requested, self._pause)
 
     def served(self) -> None:
         self._pause = LEAST
@@ -47,10 +47,10 @@ class DrainGate:
         """`ask` for each of a node's pods, in their order, few at a time."""
         own = asyncio.Semaphore(AT_ONCE_OF_NODE)
 
-        async def one(item: T) -> R:
+        async def run_limited(item: T) -> R:
             async with own, self._slots:
                 return await ask(item)
 
         async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(one(item)) for item in items]
-        return [task.result() for task in asked]
+            running = [tasks.create_task(run_limited(item)) for item in items]
+        return [task.result() for task in running]

@@ -11,7 +11,7 @@ from kubenode.runtime.drain.observation import Blocked
 from kubenode.runtime.kube.objects import Pod
 from kubenode.runtime.patience import patience
 
-SEEN_SOON = timedelta(seconds=5)
+CACHE_DELAY = timedelta(seconds=5)
 """Within this the API server's cache shows that a pod was told to go."""
 MOST_DRAINS = 4096
 
@@ -29,7 +29,7 @@ class _EvictionRecord:
 
 @dataclass(slots=True)
 class _OfDrain:
-    asked: dict[str, _EvictionRecord] = field(default_factory=dict)
+    records: dict[str, _EvictionRecord] = field(default_factory=dict)
     listed: dict[str, Pod] = field(default_factory=dict)
 
 
@@ -39,10 +39,10 @@ class DrainMemory:
 
     def listed(self, name: str, pods: Iterable[Pod]) -> None:
         """What was seen on the node; whoever is gone is forgotten."""
-        kept = self._drains.setdefault(name, _OfDrain())
-        kept.listed = {pod.metadata.key: pod for pod in pods}
-        uids = {pod.metadata.uid for pod in kept.listed.values()}
-        kept.asked = {uid: asked for uid, asked in kept.asked.items() if uid in uids}
+        drain = self._drains.setdefault(name, _OfDrain())
+        drain.listed = {pod.metadata.key: pod for pod in pods}
+        uids = {pod.metadata.uid for pod in drain.listed.values()}
+        drain.records = {uid: record for uid, record in drain.records.items() if uid in uids}
         while len(self._drains) > MOST_DRAINS:
             del self._drains[next(iter(self._drains))]
 
@@ -50,37 +50,41 @@ class DrainMemory:
         self._drains.pop(name, None)
 
     def pods(self, name: str, keys: Iterable[str]) -> list[Pod]:
-        kept = self._drains.get(name)
-        return [kept.listed[key] for key in keys if key in kept.listed] if kept is not None else []
+        drain = self._drains.get(name)
+        return (
+            [drain.listed[key] for key in keys if key in drain.listed] if drain is not None else []
+        )
 
     def every(self, name: str) -> list[Pod]:
         """All that were seen on the node."""
-        kept = self._drains.get(name)
-        return list(kept.listed.values()) if kept is not None else []
+        drain = self._drains.get(name)
+        return list(drain.listed.values()) if drain is not None else []
 
     def gone(self, name: str, uid: str, now: datetime) -> None:
         """It was told to go, or had gone already."""
-        kept = self._drains.setdefault(name, _OfDrain())
-        kept.asked[uid] = _EvictionRecord(now, now + SEEN_SOON)
+        drain = self._drains.setdefault(name, _OfDrain())
+        drain.records[uid] = _EvictionRecord(now, now + CACHE_DELAY)
 
     def refused(self, name: str, uid: str, blocked: Blocked, now: datetime) -> Blocked:
         """With the time of the next try: the longer a pod is refused, the longer the pause."""
-        kept = self._drains.setdefault(name, _OfDrain())
-        old = kept.asked.get(uid)
+        drain = self._drains.setdefault(name, _OfDrain())
+        old = drain.records.get(uid)
         first = old.first if old is not None and old.blocked is not None else now
         until = now + patience(now - first)
-        told = replace(blocked, until=until)
-        kept.asked[uid] = _EvictionRecord(first, until, told)
-        return told
+        updated = replace(blocked, until=until)
+        drain.records[uid] = _EvictionRecord(first, until, updated)
+        return updated
 
-    def asked(self, name: str, now: datetime) -> Mapping[str, datetime]:
+    def list_pending(self, name: str, now: datetime) -> Mapping[str, datetime]:
         """Uids that are not asked again before the time, and that time."""
-        kept = self._drains.get(name)
-        found = kept.asked.items() if kept is not None else ()
-        return {uid: asked.until for uid, asked in found if asked.until > now}
+        drain = self._drains.get(name)
+        records = drain.records.items() if drain is not None else ()
+        return {uid: record.until for uid, record in records if record.until > now}
 
     def blocked(self, name: str) -> Blocked | None:
         """Of the refused pods the one that is tried again first."""
-        kept = self._drains.get(name)
-        refused = [a.blocked for a in kept.asked.values() if a.blocked] if kept is not None else []
+        drain = self._drains.get(name)
+        refused = (
+            [a.blocked for a in drain.records.values() if a.blocked] if drain is not None else []
+        )
         return min(refused, key=lambda b: (b.until is None, b.until, b.pod), default=None)

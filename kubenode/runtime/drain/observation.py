@@ -46,17 +46,17 @@ class Surge:
 class Surges:
     """What of surge is to be done next.
 
-    new    to be written down as ours before anything is done
-    plain  uids of ReplicaSets that move without surge, and why
-    up     written down, and not yet done at the Deployment
-    over   keys of those that have served or are not worth more waiting, with the reason if it is
-           the latter, else ""
+    new       to be written down as ours before anything is done
+    plain     uids of ReplicaSets that move without surge, and why
+    up        written down, and not yet done at the Deployment
+    finished  keys of those that have served or are not worth more waiting, with the reason if it is
+              the latter, else ""
     """
 
     new: tuple[Surge, ...] = ()
     plain: Mapping[str, str] = field(default_factory=dict)
     up: tuple[Surge, ...] = ()
-    over: Mapping[str, str] = field(default_factory=dict)
+    finished: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_SURGES = Surges()
@@ -66,7 +66,7 @@ NO_SURGES = Surges()
 class Pods:
     """Pods of the node. Keys are `namespace/name`.
 
-    left        how many have to leave, in all; `every` names them
+    remaining   how many have to leave, in all; `every` names them
     due         to be evicted next, in order
     delete      to be deleted next: the rule says so, whatever a budget says
     going       told to end, still there
@@ -81,7 +81,7 @@ class Pods:
     at          when time alone changes something; None: nothing of the kind
     """
 
-    left: int = 0
+    remaining: int = 0
     due: tuple[str, ...] = ()
     every: tuple[str, ...] = ()
     delete: tuple[str, ...] = ()
@@ -103,4 +103,4 @@ class Pods:
         waited, and what is known of the node from its watch is enough.
         """
         acts = self.due or self.delete or self.checkpoint
-        return self.left == 0 or bool(acts) or self.surges != NO_SURGES
+        return self.remaining == 0 or bool(acts) or self.surges != NO_SURGES

@@ -37,7 +37,7 @@ class DrainState:
     """What is known beside the list of pods.
 
     began      when the step began
-    asked      uids of pods that were asked to leave a moment ago, or refused: not again before then
+    pending    uids of pods that were asked to leave a moment ago, or refused: not again before then
     blocked    of the refused ones the one that is due first
     sets       uid of a StatefulSet to why its next pod has to wait; absent: it need not
     surging    uid of a ReplicaSet to how many of its pods may go now that their replacements run
@@ -50,7 +50,7 @@ class DrainState:
 
     now: datetime
     began: datetime
-    asked: Mapping[str, datetime] = field(default_factory=dict)
+    pending: Mapping[str, datetime] = field(default_factory=dict)
     blocked: Blocked | None = None
     sets: Mapping[str, str] = field(default_factory=dict)
     surges: Surges = NO_SURGES
@@ -80,96 +80,96 @@ class _Sorted:
 
 def plan(pods: Iterable[Pod], step: MigrateStep, protection: Protection, known: DrainState) -> Pods:
     """Who has to leave, and what is to be done next."""
-    found = _Sorted()
+    groups = _Sorted()
     for pod in pods:
         if movable(pod):
-            _sort(pod, step, protection, known, found)
+            _sort(pod, step, protection, known, groups)
     first = min(
-        [*found.turns, *(turn(pod, protection) for pod, _ in found.leaving)],
+        [*groups.turns, *(turn(pod, protection) for pod, _ in groups.leaving)],
         default=0,
     )
-    now = [(pod, policy) for pod, policy in found.leaving if turn(pod, protection) == first]
-    due = [] if known.calm is not None else _due(now, known, found)
+    now = [(pod, policy) for pod, policy in groups.leaving if turn(pod, protection) == first]
+    due = [] if known.calm is not None else _due(now, known, groups)
     every = [
-        *(pod.metadata.key for pod, _ in found.leaving),
-        *(pod.metadata.key for pod in found.delete),
-        *(going.pod for going in found.going),
-        *found.patient,
+        *(pod.metadata.key for pod, _ in groups.leaving),
+        *(pod.metadata.key for pod in groups.delete),
+        *(going.pod for going in groups.going),
+        *groups.patient,
     ]
     return Pods(
-        left=len(every),
+        remaining=len(every),
         every=tuple(sorted(every)),
         due=tuple(pod.metadata.key for pod in due),
-        delete=tuple(sorted(pod.metadata.key for pod in found.delete)),
-        going=tuple(sorted(found.going, key=lambda g: (g.ends, g.pod))),
-        patient=len(found.patient),
-        stay=tuple(sorted(found.stay)),
+        delete=tuple(sorted(pod.metadata.key for pod in groups.delete)),
+        going=tuple(sorted(groups.going, key=lambda g: (g.ends, g.pod))),
+        patient=len(groups.patient),
+        stay=tuple(sorted(groups.stay)),
         local=tuple(sorted(known.local.intersection(every))),
-        checkpoint=tuple(sorted(found.checkpoint)),
-        overdue=tuple(sorted(found.overdue)),
+        checkpoint=tuple(sorted(groups.checkpoint)),
+        overdue=tuple(sorted(groups.overdue)),
         surges=known.surges,
         blocked=known.blocked,
-        waiting=_sentence(found, known),
+        waiting=_sentence(groups, known),
         cordoning=known.cordoning,
-        at=min([*found.times, *([known.calm] if known.calm else [])], default=None),
+        at=min([*groups.times, *([known.calm] if known.calm else [])], default=None),
     )
 
 
 def _sort(
-    pod: Pod, step: MigrateStep, protection: Protection, known: DrainState, found: _Sorted
+    pod: Pod, step: MigrateStep, protection: Protection, known: DrainState, groups: _Sorted
 ) -> None:
     if pod.metadata.deletion_timestamp is not None:
-        found.going.append(Going(pod.metadata.key, pod.metadata.deletion_timestamp))
-        found.turns.append(turn(pod, protection))
+        groups.going.append(Going(pod.metadata.key, pod.metadata.deletion_timestamp))
+        groups.turns.append(turn(pod, protection))
         return
     policy = policy_of(pod, step, protection, known.local)
     match mode_of(pod, policy):
         case PodPolicyMode.NEVER:
-            found.stay.append(pod.metadata.key)
+            groups.stay.append(pod.metadata.key)
         case PodPolicyMode.WAIT_FOR_COMPLETION:
-            found.patient.append(pod.metadata.key)
-            found.waits.add("pods run to completion")
+            groups.patient.append(pod.metadata.key)
+            groups.waits.add("pods run to completion")
         case PodPolicyMode.DELETE_AFTER:
             until = known.began + ((policy.after if policy else None) or timedelta(0))
-            if known.now >= until and pod.metadata.uid not in known.asked:
-                found.delete.append(pod)
+            if known.now >= until and pod.metadata.uid not in known.pending:
+                groups.delete.append(pod)
             else:
-                found.patient.append(pod.metadata.key)
-                found.times.append(until)
-                found.waits.add("pods may end by themselves before they are deleted")
+                groups.patient.append(pod.metadata.key)
+                groups.times.append(until)
+                groups.waits.add("pods may end by themselves before they are deleted")
         case PodPolicyMode.GANG if policy is not None and policy.gang is not None:
-            _sort_member(pod, policy, known, found)
+            _sort_member(pod, policy, known, groups)
         case _:
-            found.leaving.append((pod, policy))
+            groups.leaving.append((pod, policy))
 
 
-def _sort_member(pod: Pod, policy: PodPolicy, known: DrainState, found: _Sorted) -> None:
+def _sort_member(pod: Pod, policy: PodPolicy, known: DrainState, groups: _Sorted) -> None:
     gang = policy.gang
     assert gang is not None
     name = gang_of(pod, gang)
     if gang.after_gang_ends:
-        found.patient.append(pod.metadata.key)
-        found.waits.add("pods run until their gang has ended")
+        groups.patient.append(pod.metadata.key)
+        groups.waits.add("pods run until their gang has ended")
         return
     state = known.gangs.get(name)
-    if not name or gang.checkpoint is None or (state is not None and state.over):
-        found.leaving.append((pod, policy))
+    if not name or gang.checkpoint is None or (state is not None and state.is_finished):
+        groups.leaving.append((pod, policy))
         return
-    found.patient.append(pod.metadata.key)
-    found.waits.add("pods wait for the checkpoint of their gang")
+    groups.patient.append(pod.metadata.key)
+    groups.waits.add("pods wait for the checkpoint of their gang")
     if state is not None and known.now >= state.since + gang.checkpoint.timeout:
-        found.overdue.add(name)
+        groups.overdue.add(name)
     elif state is None or name in known.asking:
-        found.checkpoint.add(name)
+        groups.checkpoint.add(name)
 
 
 def _due(
-    leaving: Sequence[tuple[Pod, PodPolicy | None]], known: DrainState, found: _Sorted
+    leaving: Sequence[tuple[Pod, PodPolicy | None]], known: DrainState, groups: _Sorted
 ) -> list[Pod]:
-    found.times += [
-        known.asked[p.metadata.uid] for p, _ in leaving if p.metadata.uid in known.asked
+    groups.times += [
+        known.pending[p.metadata.uid] for p, _ in leaving if p.metadata.uid in known.pending
     ]
-    free = [(pod, policy) for pod, policy in leaving if pod.metadata.uid not in known.asked]
+    free = [(pod, policy) for pod, policy in leaving if pod.metadata.uid not in known.pending]
     lowest = min((rank(pod) for pod, _ in free), default=0)
     free = [(pod, policy) for pod, policy in free if rank(pod) == lowest]
     free.sort(key=lambda item: (item[0].metadata.namespace, item[0].metadata.name))
@@ -180,7 +180,7 @@ def _due(
         uid = _owner_uid(pod)
         if owner_kind(pod) == STATEFUL_SET and policy is None:
             if why := known.sets.get(uid):
-                found.waits.add(why)
+                groups.waits.add(why)
             elif uid not in sets or _before(pod, sets[uid]):
                 sets[uid] = pod
         elif uid in places:
@@ -188,7 +188,7 @@ def _due(
                 places[uid] -= 1
                 due.append(pod)
             else:
-                found.waits.add("pods wait for replacements that are started first")
+                groups.waits.add("pods wait for replacements that are started first")
         else:
             due.append(pod)
     return due + sorted(sets.values(), key=lambda pod: pod.metadata.key)
@@ -204,11 +204,11 @@ def _owner_uid(pod: Pod) -> str:
     return ref.uid if ref is not None else ""
 
 
-def _sentence(found: _Sorted, known: DrainState) -> str:
+def _sentence(groups: _Sorted, known: DrainState) -> str:
     """Why pods wait; "" if they only need time to end."""
     if known.calm is not None:
         return "the API server asks for patience"
-    return "; ".join(sorted(found.waits))
+    return "; ".join(sorted(groups.waits))
 
 
 def some(keys: Collection[str]) -> str:

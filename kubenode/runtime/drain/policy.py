@@ -61,15 +61,15 @@ def ready(pod: Pod) -> bool:
 
 def volumes(pod: Pod, local: Collection[str]) -> frozenset[PodVolume]:
     """Which kinds of data the pod keeps on its node; `local` are keys of pods with local PVs."""
-    found = set()
+    kinds = set()
     for volume in pod.spec.volumes:
         if volume.empty_dir is not None:
-            found.add(PodVolume.EMPTY_DIR)
+            kinds.add(PodVolume.EMPTY_DIR)
         if volume.host_path is not None:
-            found.add(PodVolume.HOST_PATH)
+            kinds.add(PodVolume.HOST_PATH)
     if pod.metadata.key in local:
-        found.add(PodVolume.LOCAL)
-    return frozenset(found)
+        kinds.add(PodVolume.LOCAL)
+    return frozenset(kinds)
 
 
 def policy_of(

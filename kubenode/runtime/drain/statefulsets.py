@@ -48,16 +48,16 @@ class StatefulSets:
             ref = owner(pod)
             if ref is not None and ref.kind == STATEFUL_SET and stands(pod):
                 sets.setdefault(ref.uid, (ref, []))[1].append(pod)
-        found = {}
+        reasons = {}
         for uid, (ref, members) in sets.items():
             if not all(ready(pod) for pod in members):
                 continue  # one that is not ready is taken first: nothing is lost by it
             namespace = members[0].metadata.namespace
             if self.taken(uid, now):
-                found[uid] = _waits_for(f"{namespace}/{ref.name}")
+                reasons[uid] = _waits_for(f"{namespace}/{ref.name}")
             elif why := await self._why_not(namespace, ref.name):
-                found[uid] = why
-        return found
+                reasons[uid] = why
+        return reasons
 
     def taken(self, uid: str, now: datetime) -> bool:
         """Whether a pod of the StatefulSet was taken a moment ago, from whatever node."""
@@ -77,11 +77,11 @@ class StatefulSets:
         """Why it cannot spare a pod now, "" if all of it is ready, or it is gone."""
         path = paths.apps("statefulsets", namespace, name)
         try:
-            found = await self._kube.get(path, _stateful_set)
+            stored = await self._kube.get(path, _stateful_set)
         except NotFound:
             return ""
-        stale = found.status.observed_generation < found.metadata.generation
-        if found.status.ready_replicas >= found.spec.replicas and not stale:
+        stale = stored.status.observed_generation < stored.metadata.generation
+        if stored.status.ready_replicas >= stored.spec.replicas and not stale:
             return ""
         return _waits_for(f"{namespace}/{name}")
 

@@ -39,13 +39,13 @@ class LocalVolumes:
         """Keys of pods with such a volume; looked at if a policy asks."""
         if not any(PodVolume.LOCAL in policy.volumes for policy in step.pod_policies):
             return frozenset()
-        found = set()
+        keys = set()
         for pod in pods:
             for volume in pod.spec.volumes:
                 claim = (volume.claim or {}).get("claimName", "")
                 if claim and await self._is_local(pod.metadata.namespace, str(claim)):
-                    found.add(pod.metadata.key)
-        return frozenset(found)
+                    keys.add(pod.metadata.key)
+        return frozenset(keys)
 
     async def _is_local(self, namespace: str, claim: str) -> bool:
         key = f"{namespace}/{claim}"

@@ -239,9 +239,9 @@ class Kube:
         tries = (attempts or self.attempts) if method == "GET" else 1
         deadline = self.clock.monotonic() + (timeout or self.timeout)
         for attempt in range(1, tries + 1):
-            left = deadline - self.clock.monotonic()
+            remaining = deadline - self.clock.monotonic()
             try:
-                return await self._once(method, path, query, body, content_type, decode, left)
+                return await self._once(method, path, query, body, content_type, decode, remaining)
             except KubeError as error:
                 delay = delay_before_read(error, attempt)
                 last = attempt == tries or delay is None
@@ -258,10 +258,10 @@ class Kube:
         body: Any,
         content_type: str,
         decode: Decode[T],
-        left: float,
+        remaining: float,
     ) -> T:
         tried = f"{method} {path}"
-        async with await self.open(method, path, query, body, content_type, left) as response:
+        async with await self.open(method, path, query, body, content_type, remaining) as response:
             try:
                 raw = await response.read()
             except NETWORK_ERRORS as error:

@@ -54,23 +54,23 @@ class ConfigMapStore:
         except NotFound:
             return StoredTexts()
 
-    async def write(self, data: Mapping[str, str | None], over: StoredTexts) -> StoredTexts:
-        """Merge `data`; None takes a key away. Raises Conflict when somebody wrote since `over` was
+    async def write(self, data: Mapping[str, str | None], base: StoredTexts) -> StoredTexts:
+        """Merge `data`; None takes a key away. Raises Conflict when somebody wrote since `base` was
         read: AlreadyExists where there was none.
         """
         meta = {"name": self.name, "namespace": self.namespace}
-        if not over.version:
+        if not base.version:
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
             given = {key: text for key, text in data.items() if text is not None}
             made = await self._kube.create(
                 self._collection, {**body, "data": given}, decode_config_map
             )
             return _texts(made)
-        version = {"uid": over.uid, "resourceVersion": over.version}
+        version = {"uid": base.uid, "resourceVersion": base.version}
         change = {"metadata": version, "data": dict(data)}
         return _texts(await self._kube.patch(self._path, change, decode=decode_config_map))
 
 
-def _texts(found: ConfigMap) -> StoredTexts:
-    meta = found.metadata
-    return StoredTexts(found.data, meta.resource_version, meta.uid)
+def _texts(config_map: ConfigMap) -> StoredTexts:
+    meta = config_map.metadata
+    return StoredTexts(config_map.data, meta.resource_version, meta.uid)

@@ -83,8 +83,8 @@ class InformerView(Protocol):
         """One object of a list. `distrust`: the same version may stand for other content."""
         ...
 
-    def listed_all(self, seen: Set[str]) -> None:
-        """The list is read; objects whose keys are not `seen` are gone."""
+    def listed_all(self, listed_keys: Set[str]) -> None:
+        """The list is read; objects whose keys are not `listed_keys` are gone."""
         ...
 
     def changed(self, raw: bytes) -> None: ...
@@ -98,17 +98,17 @@ class InformerView(Protocol):
 class Informer(Generic[T]):
     """The objects under `path` that match the selectors, by key `name` or `namespace/name`.
 
-    decode         one object's JSON to T; ValueError for what does not fit
-    watch_seconds  asked of the server per watch; agents use 300, as 10,000 share the server
-    grace          seconds of silence beyond that which prove a dead peer
-    resync         seconds between two rounds in which handlers see every object again, None for
-                   none: level-triggered controllers then forget nothing for longer than that
-    relist         seconds between full lists, None for none: the last resort against a watch that
-                   lives but tells lies (failure mode F47)
-    relist_spread  seconds over which the list after a lost place (410) is spread: thousands of
-                   agents lose theirs together when the API server starts anew
+    decode             one object's JSON to T; ValueError for what does not fit
+    watch_seconds      asked of the server per watch; agents use 300, as 10,000 share the server
+    grace              seconds of silence beyond that which prove a dead peer
+    resync             seconds between two rounds in which handlers see every object again, None for
+                       none: level-triggered controllers then forget nothing for longer than that
+    relist             seconds between full lists, None for none: the last resort against a watch
+                       that lives but tells lies (failure mode F47)
+    relist_spread      seconds over which the list after a lost place (410) is spread: thousands of
+                       agents lose theirs together when the API server starts anew
     relist_after_loss  list anew after each lost connection. Behind it etcd may have been restored
-                   from a backup; operators notice that by themselves, agents do not.
+                       from a backup; operators notice that by themselves, agents do not.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class Informer(Generic[T]):
         is silent for too long, or our loop is late.
         """
         in_time_since = self.kube.delay.in_time_since()
-        if in_time_since is None or not self._heard():
+        if in_time_since is None or not self._is_fresh():
             return None
         return max(self._hearing_since or in_time_since, in_time_since)
 
@@ -242,10 +242,10 @@ class Informer(Generic[T]):
         if self._contact == float("-inf"):
             return ()
         now = self._clock.monotonic()
-        lasts = () if self._heard() else ((self._contact, now),)
+        lasts = () if self._is_fresh() else ((self._contact, now),)
         return joined((*self._unheard, *lasts, *self.kube.delay.delays()))
 
-    def _heard(self) -> bool:
+    def _is_fresh(self) -> bool:
         return self._hearing_since is not None and self.age() <= self._longest_silence
 
     def delays(self) -> Sequence[Span]:
@@ -269,13 +269,13 @@ class Informer(Generic[T]):
         """
         wanted = int(resource_version)
         have = self.get(key)
-        if self._seen() >= wanted or (have is not None and _rv(have) >= wanted):
+        if self._version_number() >= wanted or (have is not None and _rv(have) >= wanted):
             return
-        seen = asyncio.Event()
-        waiter = (wanted, seen)
+        reached = asyncio.Event()
+        waiter = (wanted, reached)
         self._waiters.append(waiter)
         try:
-            if not await wait(self._clock, seen, timeout):
+            if not await wait(self._clock, reached, timeout):
                 raise TimeoutError(
                     f"{self.name}: our write of {key} at {resource_version} was not seen within"
                     f" {timeout:g} s"
@@ -300,18 +300,18 @@ class Informer(Generic[T]):
 
     async def _follow(self) -> None:
         while True:
-            over = self.kube.outage.over
+            outage_ended = self.kube.outage.ended
             self._watching_since = float("inf")
             try:
                 if self._must_list or self._list_is_old() or self._restores != self.kube.restores:
                     await self._list()
-                    over = self.kube.outage.over
+                    outage_ended = self.kube.outage.ended
                 if not await self._watch():
                     await self._confirm()
             except (KubeError, BadLine) as error:
                 self.stats.errors += 1
                 self._lasted()
-                await self._after(error, over)
+                await self._after(error, outage_ended)
             else:
                 self._recovery.went_well()
                 if not self._lasted():
@@ -328,7 +328,7 @@ class Informer(Generic[T]):
         limit = self._relist_seconds
         return limit is not None and self._clock.monotonic() - self._listed > limit
 
-    async def _after(self, error: KubeError | BadLine, over: asyncio.Event) -> None:
+    async def _after(self, error: KubeError | BadLine, outage_ended: asyncio.Event) -> None:
         """Decide what to do differently next time, and wait before it."""
         if isinstance(error, BadLine):
             self._must_list |= self._bad_line_at == self.resource_version
@@ -347,7 +347,7 @@ class Informer(Generic[T]):
             str(error),
             retry_after=error.retry_after,
             expired=expired,
-            over=over if outage else None,
+            outage_ended=outage_ended if outage else None,
         )
 
     # -- list ---------------------------------------------------------------------------------
@@ -357,17 +357,17 @@ class Informer(Generic[T]):
         self._read.clear()
         for restart in range(LIST_RESTARTS + 1):
             try:
-                seen, version = await self._pages()
+                listed_keys, version = await self._pages()
                 break
             except Gone:  # compacted between two pages: the snapshot is no longer there
                 if restart == LIST_RESTARTS:
                     raise
-        for key in self.cache.keys() - seen:
+        for key in self.cache.keys() - listed_keys:
             self._store.put(key, None)
-        for key in self.broken.keys() - seen:
+        for key in self.broken.keys() - listed_keys:
             del self.broken[key]
         for view in self.views:
-            view.listed_all(seen)
+            view.listed_all(listed_keys)
         if self.stats.lists:
             self.stats.relists += 1
             if len(self.cache) >= MANY:
@@ -382,7 +382,7 @@ class Informer(Generic[T]):
 
     async def _pages(self) -> tuple[set[str], str]:
         """All pages of one list: the keys seen, and the resourceVersion of the whole."""
-        seen: set[str] = set()
+        listed_keys: set[str] = set()
         more: str | None = None
         most = RELIST_PAGE if self.stats.lists else None
         while True:
@@ -391,26 +391,26 @@ class Informer(Generic[T]):
                 self._compare(int(page.metadata.resource_version))
             for count, raw in enumerate(page.items or (), start=1):
                 whole = bytes(raw)
-                seen.add(self._listed_one(whole))
+                listed_keys.add(self._store_listed(whole))
                 for view in self.views:
                     view.listed(whole, distrust=self._distrust)
                 if count % YIELD_EVERY == 0:
                     await asyncio.sleep(0)
             more = page.metadata.more
             if not more:
-                return seen, page.metadata.resource_version
+                return listed_keys, page.metadata.resource_version
 
     def _compare(self, version: int) -> None:
         """A full list is read from the store itself: below what it showed us it was restored. Who
         handles the changes and deletes of the list has to know before.
         """
-        if version < self._seen() or self._restores != self.kube.restores:
+        if version < self._version_number() or self._restores != self.kube.restores:
             self._distrust = True
             for tell in self.kube.on_went_back:
-                tell(self.path, self._seen(), version)
+                tell(self.path, self._version_number(), version)
             self._restores = self.kube.restores
 
-    def _listed_one(self, raw: bytes) -> str:
+    def _store_listed(self, raw: bytes) -> str:
         try:
             obj = self._decode(raw)
             key = key_of(obj.metadata)
@@ -451,7 +451,7 @@ class Informer(Generic[T]):
         It sends no bookmarks for a quiet resource, and accepts a watch from a version that it has
         not reached (etcd restored from a backup). A list of data not older than ours fails then.
         """
-        if await self._server.version_not_below(self.resource_version) < self._seen():
+        if await self._server.version_not_below(self.resource_version) < self._version_number():
             raise WentBack(410, "Expired", "the server answers with an older resourceVersion")
         self.stats.confirmed += 1
         self._proven()
@@ -524,7 +524,7 @@ class Informer(Generic[T]):
 
     def _check(self, version: str) -> None:
         """Versions of one resource are ordered; going back means a restored server."""
-        if int(version) < self._seen():
+        if int(version) < self._version_number():
             text = f"server went back from {self.resource_version} to {version}"
             raise WentBack(410, "Expired", text, tried=f"WATCH {self.path}")
 
@@ -550,13 +550,13 @@ class Informer(Generic[T]):
             self._hearing_since = now
         self._contact = now
 
-    def _seen(self) -> int:
+    def _version_number(self) -> int:
         return int(self.resource_version or 0)
 
     def _wake_waiters(self) -> None:
-        for wanted, seen in self._waiters:
-            if wanted <= self._seen():
-                seen.set()
+        for wanted, reached in self._waiters:
+            if wanted <= self._version_number():
+                reached.set()
 
     # -- resync -------------------------------------------------------------------------------
 

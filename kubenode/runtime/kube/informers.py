@@ -103,10 +103,10 @@ class _Once:
         return self._obj
 
 
-def _alike(one: Decode, other: Decode) -> bool:
-    if isinstance(one, Structs) and isinstance(other, Structs):
-        return one.kind is other.kind
-    return one == other
+def _alike(decode: Decode, other: Decode) -> bool:
+    if isinstance(decode, Structs) and isinstance(other, Structs):
+        return decode.kind is other.kind
+    return decode == other
 
 
 class SharedView(Informer[T]):
@@ -165,12 +165,12 @@ class SharedView(Informer[T]):
     def listed(self, raw: bytes, *, distrust: bool) -> None:
         self._distrust = distrust
         self._read.clear()
-        self._listed_one(raw)
+        self._store_listed(raw)
 
-    def listed_all(self, seen: Set[str]) -> None:
-        for key in self.cache.keys() - seen:
+    def listed_all(self, listed_keys: Set[str]) -> None:
+        for key in self.cache.keys() - listed_keys:
             self._store.put(key, None)
-        for key in self.broken.keys() - seen:
+        for key in self.broken.keys() - listed_keys:
             del self.broken[key]
 
     def changed(self, raw: bytes) -> None:

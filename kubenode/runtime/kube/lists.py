@@ -49,11 +49,11 @@ async def decoded(kube: Kube, path: str, decode: Callable[[bytes], T]) -> AsyncI
     """
     async for raw in raw_items(kube, path):
         try:
-            found = decode(raw)
+            obj = decode(raw)
         except ValueError as error:
             log.warning("object of a list cannot be read", extra={"path": path, "why": str(error)})
             continue
-        yield found
+        yield obj
 
 
 class RecentList(Generic[T]):

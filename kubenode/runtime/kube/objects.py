@@ -175,13 +175,13 @@ class Node(msgspec.Struct, rename="camel", gc=False):
         labels = self.metadata.labels
         for key, value in labels.items():
             labels[key] = intern(value)
-        heard = turned = None
+        heartbeat = turned = None
         for condition in self.status.conditions:
-            if condition.last_heartbeat_time == heard:
-                condition.last_heartbeat_time = heard
+            if condition.last_heartbeat_time == heartbeat:
+                condition.last_heartbeat_time = heartbeat
             if condition.last_transition_time == turned:
                 condition.last_transition_time = turned
-            heard, turned = condition.last_heartbeat_time, condition.last_transition_time
+            heartbeat, turned = condition.last_heartbeat_time, condition.last_transition_time
 
     def share(self, old: "Node") -> None:
         """Take over the objects of what is as it was; called before anybody sees this version."""

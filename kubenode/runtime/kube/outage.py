@@ -16,7 +16,7 @@ class Outage:
         self.down = False
         self.disconnections = 0
         """Requests and watches that ended without an answer."""
-        self._over = asyncio.Event()
+        self._ended = asyncio.Event()
 
     def failed(self) -> None:
         """A request was answered with a 5xx."""
@@ -30,10 +30,10 @@ class Outage:
     def succeeded(self) -> None:
         if self.down:
             self.down = False
-            self._over.set()
-            self._over = asyncio.Event()
+            self._ended.set()
+            self._ended = asyncio.Event()
 
     @property
-    def over(self) -> asyncio.Event:
+    def ended(self) -> asyncio.Event:
         """Set when the outage that is under way, or the next one, ends. Take it before waiting."""
-        return self._over
+        return self._ended

@@ -64,13 +64,13 @@ class Recovery:
         *,
         retry_after: float | None = None,
         expired: bool = False,
-        over: asyncio.Event | None = None,
+        outage_ended: asyncio.Event | None = None,
     ) -> None:
         """Wait as the failure demands.
 
-        why      told to people, once per change
-        expired  it was a 410 or its like
-        over     the event that ends an outage, if the failure looks like one
+        why           told to people, once per change
+        expired       it was a 410 or its like
+        outage_ended  the event that ends an outage, if the failure looks like one
         """
         delay = self._backoff.next()
         if expired:
@@ -83,12 +83,12 @@ class Recovery:
         self._note(why)
         if retry_after is not None:
             await self._clock.sleep(retry_after * (1 + 0.1 * self._spread()))
-        elif over is None or expired:
+        elif outage_ended is None or expired:
             await self._clock.sleep(delay)
         else:
-            await self._until_over(delay, over)
+            await self._await_recovery(delay, outage_ended)
 
-    async def _until_over(self, delay: float, over: asyncio.Event) -> None:
+    async def _await_recovery(self, delay: float, outage_ended: asyncio.Event) -> None:
         """Wait `delay` seconds, or until the outage is over for anybody.
 
         If our path alone fails while others work, their successes must not make us hammer it: the
@@ -96,7 +96,7 @@ class Recovery:
         """
         early = min(delay, max(0.0, self._woken_at + self._gap - self._clock.monotonic()))
         await self._clock.sleep(early)
-        if await wait(self._clock, over, delay - early):
+        if await wait(self._clock, outage_ended, delay - early):
             self._woken_at = self._clock.monotonic()
             self._gap = min(2 * self._gap, self._high)
             self.woken += 1

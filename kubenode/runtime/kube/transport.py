@@ -44,8 +44,8 @@ class Transport(Protocol):
         """
         ...
 
-    async def reload(self, seen: int) -> None:
-        """Read the credentials again, unless somebody did since generation `seen`.
+    async def reload(self, generation: int) -> None:
+        """Read the credentials again, unless somebody did since generation `generation`.
 
         However many requests were refused at once, one of them reloads. Raises CredentialsError.
         """
@@ -94,10 +94,10 @@ def proxy_of(server: str) -> dict[str, Any]:
     A session with `trust_env` looks it up for every request, and ~/.netrc too, each in a thread.
     """
     url = yarl.URL(server)
-    found = getproxies().get(url.scheme)
-    if not found or url.host is None or proxy_bypass(url.host):
+    proxy = getproxies().get(url.scheme)
+    if not proxy or url.host is None or proxy_bypass(url.host):
         return {}
-    return {"proxy": found}
+    return {"proxy": proxy}
 
 
 class ApiConnection:
@@ -205,9 +205,9 @@ class CredentialsTransport(ABC):
                 self._current = await self.connect()
             return self._current
 
-    async def reload(self, seen: int) -> None:
+    async def reload(self, generation: int) -> None:
         async with self._lock:
-            if self._generation != seen or self._closed:
+            if self._generation != generation or self._closed:
                 return
             fresh = await self.connect()
             if self._current is not None:

@@ -40,10 +40,10 @@ def place_of(*names: object) -> SpanContext:
 
 def read(header: str | None) -> SpanContext | None:
     """None for what is no header of a trace: it may come from anybody."""
-    found = _HEADER.fullmatch(header or "")
-    if found is None or not int(found[1], 16) or not int(found[2], 16):
+    match = _HEADER.fullmatch(header or "")
+    if match is None or not int(match[1], 16) or not int(match[2], 16):
         return None
-    return SpanContext(found[1], found[2])
+    return SpanContext(match[1], match[2])
 
 
 def _digits(size: int, *names: object) -> str:

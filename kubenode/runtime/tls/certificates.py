@@ -94,7 +94,7 @@ def split(bundle: bytes) -> list[bytes]:
     if not bundle.strip():
         return []
     try:
-        return [pem(found) for found in x509.load_pem_x509_certificates(bundle)]
+        return [pem(certificate) for certificate in x509.load_pem_x509_certificates(bundle)]
     except ValueError as error:
         raise UnreadablePem(f"no bundle of PEM certificates: {error}") from error
 
@@ -114,11 +114,11 @@ def signed_by(certificate: bytes, authority: bytes) -> bool:
 
 def names_of(certificate: bytes) -> set[str]:
     """Host names and addresses that it is for."""
-    found = read_certificate(certificate).extensions.get_extension_for_class(
+    alternative_names = read_certificate(certificate).extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
-    dns = found.value.get_values_for_type(x509.DNSName)
-    return {*dns, *map(str, found.value.get_values_for_type(x509.IPAddress))}
+    dns = alternative_names.value.get_values_for_type(x509.DNSName)
+    return {*dns, *map(str, alternative_names.value.get_values_for_type(x509.IPAddress))}
 
 
 def is_ours(certificate: bytes) -> bool:
@@ -128,15 +128,15 @@ def is_ours(certificate: bytes) -> bool:
 
 def made_at(certificate: bytes) -> datetime:
     """When it was made: its beginning without the allowance for other clocks."""
-    found = read_certificate(certificate)
-    life = (found.not_valid_after_utc - found.not_valid_before_utc) * 10 / 11
-    return found.not_valid_before_utc + _skew(life)
+    parsed = read_certificate(certificate)
+    life = (parsed.not_valid_after_utc - parsed.not_valid_before_utc) * 10 / 11
+    return parsed.not_valid_before_utc + _skew(life)
 
 
 def due_at(certificate: bytes) -> datetime:
     """When it is to be replaced: two thirds of its life are over."""
-    found = read_certificate(certificate)
-    begin, end = found.not_valid_before_utc, found.not_valid_after_utc
+    parsed = read_certificate(certificate)
+    begin, end = parsed.not_valid_before_utc, parsed.not_valid_after_utc
     return begin + (end - begin) * 2 / 3
 
 

@@ -51,9 +51,9 @@ class FileKeeper:
     async def run(self) -> None:
         while True:
             await self._clock.sleep(POLL_SECONDS)
-            self.look()
+            self.refresh()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """What cannot be used is told, and what was there before goes on being used."""
         trouble = ""
         try:

@@ -88,11 +88,11 @@ class CertificateKeeper:
 
     async def round(self) -> float:
         """Look once, do what is due. Seconds until there is something to look at again."""
-        found = await self._stored()
-        if found is not None and CERT_MANAGER in found["metadata"].get("annotations", {}):
-            return self._take(found)
+        secret = await self._stored()
+        if secret is not None and CERT_MANAGER in secret["metadata"].get("annotations", {}):
+            return self._take(secret)
         published = await self._published()
-        keys = await self._shared(found)
+        keys = await self._shared(secret)
         assert keys.serving is not None
         wanted = bundle(keys, published or b"", self._clock.now())
         if published is not None and _different(wanted, published):
@@ -126,11 +126,11 @@ class CertificateKeeper:
         except NotFound:
             return None
 
-    def _take(self, found: dict[str, Any]) -> float:
+    def _take(self, secret: dict[str, Any]) -> float:
         """Serve with what cert-manager has put there; seconds until it is looked at again."""
         try:
             data = {
-                name: base64.b64decode(text) for name, text in (found.get("data") or {}).items()
+                name: base64.b64decode(text) for name, text in (secret.get("data") or {}).items()
             }
             pair = Pair(data["tls.crt"], data["tls.key"])
             if pair != self._context.pair:
@@ -142,19 +142,19 @@ class CertificateKeeper:
         self._note("")
         return POLL_SECONDS
 
-    async def _shared(self, found: dict[str, Any] | None) -> Keys:
+    async def _shared(self, secret: dict[str, Any] | None) -> Keys:
         """The keys of all replicas, renewed where that is due."""
-        before = _keys(found) if found is not None else None
+        before = _keys(secret) if secret is not None else None
         after = renewed(before, self._names, self._lives, self._clock.now())
         if after == before:
             return after
         body = {"type": "Opaque", "data": _data(after)}
-        if found is None:
+        if secret is None:
             meta = {"name": self._secret, "namespace": self._namespace}
             folder = paths.resource(SECRET_API, "secrets", namespace=self._namespace)
             await self._kube.create(folder, {**body, "metadata": meta})
         else:
-            version = found["metadata"]["resourceVersion"]
+            version = secret["metadata"]["resourceVersion"]
             body = {"data": body["data"], "metadata": {"resourceVersion": version}}
             await self._kube.patch(self._path, body)
         log.info("certificates renewed", extra={"authorities": len(after.authorities)})
@@ -164,8 +164,8 @@ class CertificateKeeper:
 
     async def _published(self) -> bytes | None:
         """The bundle that callers trust, b"" for none; None: there is no such configuration."""
-        found = {kind: await self._hooks_of(kind) for kind in self._kinds}
-        self._hooks = {kind: hooks for kind, hooks in found.items() if hooks is not None}
+        by_kind = {kind: await self._hooks_of(kind) for kind in self._kinds}
+        self._hooks = {kind: hooks for kind, hooks in by_kind.items() if hooks is not None}
         if missing := [kind for kind in self._kinds if kind not in self._hooks]:
             self._note(
                 f"there is no {_KINDS[missing[0]]} {self._hook}, so nobody asks us: apply"
@@ -182,10 +182,10 @@ class CertificateKeeper:
 
     async def _hooks_of(self, kind: str) -> list[dict[str, Any]] | None:
         try:
-            found = await self._kube.get(paths.resource(HOOK_API, kind, name=self._hook))
+            configuration = await self._kube.get(paths.resource(HOOK_API, kind, name=self._hook))
         except NotFound:
             return None
-        return found.get("webhooks") or []
+        return configuration.get("webhooks") or []
 
     async def _publish(self, wanted: bytes) -> None:
         text = base64.b64encode(wanted).decode()
@@ -217,10 +217,10 @@ def _keys(secret: dict[str, Any]) -> Keys | None:
     """What the Secret holds; None when something of it is missing or is no PEM."""
     data = secret.get("data") or {}
     try:
-        found = {name: base64.b64decode(text) for name, text in data.items()}
-        authorities = tuple(split(found["ca.crt"]))
-        serving = Pair(found["tls.crt"], found["tls.key"])
-        return Keys(authorities, found["ca.key"], serving)
+        decoded = {name: base64.b64decode(text) for name, text in data.items()}
+        authorities = tuple(split(decoded["ca.crt"]))
+        serving = Pair(decoded["tls.crt"], decoded["tls.key"])
+        return Keys(authorities, decoded["ca.key"], serving)
     except (KeyError, ValueError):
         return None
 

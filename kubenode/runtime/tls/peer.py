@@ -29,16 +29,16 @@ class Peer:
 def peer_of(certificate: bytes) -> Peer:
     """From a certificate in DER. Raises Unreadable for one that names nobody."""
     try:
-        found = x509.load_der_x509_certificate(certificate)
-        names = [_text(each) for each in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-        groups = found.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        parsed = x509.load_der_x509_certificate(certificate)
+        names = [_text(each) for each in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        groups = parsed.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     except ValueError as error:
         raise UnreadablePem(f"no certificate of a client: {error}") from error
     if len(names) != 1 or not names[0]:
         raise UnreadablePem(
             f"a client's certificate needs one common name, this one has {len(names)}"
         )
-    return Peer(names[0], tuple(_text(each) for each in groups), found.not_valid_after_utc)
+    return Peer(names[0], tuple(_text(each) for each in groups), parsed.not_valid_after_utc)
 
 
 def _text(attribute: x509.NameAttribute[str | bytes]) -> str:

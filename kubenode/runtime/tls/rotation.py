@@ -84,8 +84,8 @@ def renewed(
         good = Keys((made.certificate,), made.key)
     elif due_at(good.authorities[-1]) <= now:
         made = new_authority(lives.authority, now)
-        kept = good.authorities[-(MOST_AUTHORITIES - 1) :]
-        good = Keys((*kept, made.certificate), made.key, good.serving)
+        retained = good.authorities[-(MOST_AUTHORITIES - 1) :]
+        good = Keys((*retained, made.certificate), made.key, good.serving)
     return _with_serving(good, names, lives, now)
 
 
@@ -132,8 +132,8 @@ def bundle(keys: Keys, published: bytes, now: datetime) -> bytes:
         before = []
     ours = [a for a in keys.authorities if ends_at(a) > now]
     older = [a for a in before if a not in ours]
-    kept = older[-(MOST_AUTHORITIES - len(ours)) :] if len(ours) < MOST_AUTHORITIES else []
-    return b"".join([*kept, *ours])
+    retained = older[-(MOST_AUTHORITIES - len(ours)) :] if len(ours) < MOST_AUTHORITIES else []
+    return b"".join([*retained, *ours])
 
 
 def trusts(published: bytes, serving: Pair) -> bool:

@@ -107,14 +107,14 @@ def about(labels: Mapping[str, str]) -> str:
     if _NOT_A_NODES.fullmatch(name) or labels.get("severity") == "none":
         return WORKLOAD
     job = labels.get("job", "")
-    words = " ".join((name, job, labels.get("__name__", "")))
-    if _ACCELERATOR.search(words) or ("UUID" in labels and "modelName" in labels):
+    text = " ".join((name, job, labels.get("__name__", "")))
+    if _ACCELERATOR.search(text) or ("UUID" in labels and "modelName" in labels):
         return GPU
     if any(labels.get(key) for key in _WORKLOADS):
         return WORKLOAD
     if _pod_of(labels, job):
         return WORKLOAD
-    if _DISK.search(words) or ("model_name" in labels and "serial_number" in labels):
+    if _DISK.search(text) or ("model_name" in labels and "serial_number" in labels):
         return DISK
     if "type" in labels and "reason" in labels:
         return DETECTOR

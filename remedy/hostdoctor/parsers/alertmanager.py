@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from remedy.hostdoctor.parsers.alerts import one_of, told
+from remedy.hostdoctor.parsers.alerts import check_choice, parse_alerts
 from remedy.hostdoctor.parsers.fields import fields
 from remedy.hostdoctor.report import ReportedEvents
 
 
 def parse(payload: Any, now: datetime) -> ReportedEvents:
     """Parse a delivery. Raises ParseError."""
-    one_of(fields(payload, ""), "version", ("4", "3"))
-    return told(payload, "")
+    check_choice(fields(payload, ""), "version", ("4", "3"))
+    return parse_alerts(payload, "")

@@ -56,7 +56,7 @@ More = Callable[[Fields, str], Mapping[str, str]]
 """Returns further attributes of an alert, from its fields and its path in errors."""
 
 
-def told(payload: Any, prefix: str, more: More = lambda alert, path: {}) -> ReportedEvents:
+def parse_alerts(payload: Any, prefix: str, more: More = lambda alert, path: {}) -> ReportedEvents:
     """Return the alerts of a group; an invalid alert is ignored, the others count.
 
     prefix: prefix of the fingerprint in the external ID
@@ -71,23 +71,23 @@ def told(payload: Any, prefix: str, more: More = lambda alert, path: {}) -> Repo
             f"alerts: are {len(alerts)}, at most {MOST_ALERTS} are taken; set max_alerts"
         )
     ignored: list[str] = []
-    found: dict[str, Reported] = {}
+    reports: dict[str, Reported] = {}
     for n, alert in enumerate(alerts):
         path = f"alerts[{n}]"
         try:
-            one = _alert(fields(alert, path), path, prefix, more)
+            report = _alert(fields(alert, path), path, prefix, more)
         except ParseError as error:
             ignored.append(str(error))
             continue
-        before = found.get(one.external_id)
-        found[one.external_id] = one if before is None else _later(before, one)
-    if alerts and not found:
+        before = reports.get(report.external_id)
+        reports[report.external_id] = report if before is None else _later(before, report)
+    if alerts and not reports:
         raise ParseError(ignored[0])
     cut = _truncated(body)
     if cut:
         ignored.append(f"truncatedAlerts: {cut} alerts were left out by the sender's max_alerts")
     scope = f"{text(body, 'receiver')}{{{body.get('groupKey', '')}}}"
-    return ReportedEvents(tuple(found.values()), f"alerts:{scope}", not cut, tuple(ignored))
+    return ReportedEvents(tuple(reports.values()), f"alerts:{scope}", not cut, tuple(ignored))
 
 
 def _alert(alert: Fields, path: str, prefix: str, more: More) -> Reported:
@@ -136,9 +136,9 @@ def fingerprint(labels: Mapping[str, str]) -> str:
     return f"{sum_:016x}"
 
 
-def _later(one: Reported, other: Reported) -> Reported:
+def _later(first: Reported, other: Reported) -> Reported:
     """Return the report about the later time, of two about the same alert in one delivery."""
-    return max((one, other), key=_moment)
+    return max((first, other), key=_moment)
 
 
 def _moment(alert: Reported) -> tuple[float, bool]:
@@ -151,7 +151,7 @@ def _truncated(body: Fields) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def one_of(body: Fields, name: str, wanted: Sequence[str]) -> None:
+def check_choice(body: Fields, name: str, wanted: Sequence[str]) -> None:
     """Check a field: raise ParseError unless it is absent or has one of these values."""
     value = body.get(name)
     if value is not None and str(value) not in wanted:

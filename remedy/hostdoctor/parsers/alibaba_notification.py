@@ -49,11 +49,11 @@ def parse(payload: object, now: datetime) -> ReportedEvents:
     phase = _phase(content, class_, status)
     name = content.identity("eventId") if content.has("eventId") else body.identity("id")
     if phase is None:
-        host, said = (
+        host, reported_status = (
             ReportedHost(instance=_instance(body, content)),
             content.text("eventStatus") or status,
         )
-        beside = of_unknown_status(HostEventSource.ALIBABA_CLOUD, name, host, kind, said)
+        beside = of_unknown_status(HostEventSource.ALIBABA_CLOUD, name, host, kind, reported_status)
         return ReportedEvents((beside,))
     event = reported(
         name,
@@ -101,14 +101,14 @@ def _phase(content: Fields, class_: HostEventClass, named: str) -> HostEventPhas
         phase = known
     else:
         return None
-    over = content.instant("executeFinishTime") is not None
-    return HostEventPhase.COMPLETED if over and phase.open else phase
+    finished = content.instant("executeFinishTime") is not None
+    return HostEventPhase.COMPLETED if finished and phase.open else phase
 
 
 def _due(body: Fields, content: Fields, class_: HostEventClass) -> datetime | None:
-    due, told = content.instant("notBefore"), body.instant("eventTime")
-    if due is None and told is not None and class_ is HostEventClass.SPOT_INTERRUPTION:
-        return told + PREEMPTION
+    due, event_at = content.instant("notBefore"), body.instant("eventTime")
+    if due is None and event_at is not None and class_ is HostEventClass.SPOT_INTERRUPTION:
+        return event_at + PREEMPTION
     return due
 
 

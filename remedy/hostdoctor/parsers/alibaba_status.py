@@ -26,19 +26,19 @@ HISTORY = "alibaba_instance_history"
 
 def parse_instances(payload: object, now: datetime) -> ReportedEvents:
     body = fields(decoded(payload))
-    found = _list(body, "InstanceFullStatusSet", "InstanceFullStatusType")
-    read = understood(list(_of(found, "InstanceId", "ScheduledSystemEvent")), "", _instance_event)
-    without = _without(found, "ScheduledSystemEventSet")
-    whole = read.whole and not without and _all(body, len(found))
+    entries = _list(body, "InstanceFullStatusSet", "InstanceFullStatusType")
+    read = understood(list(_of(entries, "InstanceId", "ScheduledSystemEvent")), "", _instance_event)
+    without = _without(entries, "ScheduledSystemEventSet")
+    whole = read.whole and not without and _all(body, len(entries))
     return ReportedEvents(read.events, INSTANCES, complete=whole, ignored=(*read.ignored, *without))
 
 
 def parse_disks(payload: object, now: datetime) -> ReportedEvents:
     body = fields(decoded(payload))
-    found = _list(body, "DiskFullStatusSet", "DiskFullStatusType")
-    read = understood(list(_of(found, "InstanceId", "DiskEvent", "DiskId")), "", _disk_event)
-    without = _without(found, "DiskEventSet")
-    whole = read.whole and not without and _all(body, len(found))
+    entries = _list(body, "DiskFullStatusSet", "DiskFullStatusType")
+    read = understood(list(_of(entries, "InstanceId", "DiskEvent", "DiskId")), "", _disk_event)
+    without = _without(entries, "DiskEventSet")
+    whole = read.whole and not without and _all(body, len(entries))
     return ReportedEvents(read.events, DISKS, complete=whole, ignored=(*read.ignored, *without))
 
 
@@ -47,8 +47,8 @@ def parse_history(payload: object, now: datetime) -> ReportedEvents:
     begin none.
     """
     body = fields(decoded(payload))
-    found = _list(body, "InstanceSystemEventSet", "InstanceSystemEventType")
-    read = understood(found, "", _instance_event)
+    entries = _list(body, "InstanceSystemEventSet", "InstanceSystemEventType")
+    read = understood(entries, "", _instance_event)
     return ReportedEvents(read.events, HISTORY, ignored=read.ignored)
 
 
@@ -59,20 +59,20 @@ def _list(body: Fields, outer: str, inner: str) -> list[Fields]:
     return list(body.inside(outer).each(inner))
 
 
-def _of(found: list[Fields], *names: str) -> Iterator[Fields]:
+def _of(entries: list[Fields], *names: str) -> Iterator[Fields]:
     """Yield the events of each entry, with the entry's IDs."""
     owner, kind, *more = names
-    for entry in found:
+    for entry in entries:
         about = {name: entry.values.get(name) for name in (owner, *more)}
         for event in entry.inside(f"{kind}Set").each(f"{kind}Type"):
             yield Fields({**event.values, **about}, event.at)
 
 
-def _without(found: list[Fields], name: str) -> tuple[str, ...]:
+def _without(entries: list[Fields], name: str) -> tuple[str, ...]:
     """Return a sentence if entries lack their set of events: such entries are unknown,
     not empty.
     """
-    count = sum(name not in entry.values for entry in found)
+    count = sum(name not in entry.values for entry in entries)
     return (f"{count} entries have no {name}: the list is not whole",) if count else ()
 
 
@@ -89,8 +89,8 @@ def _instance_event(event: Fields) -> tuple[Reported, ...] | str:
     if phase is None:
         name, host = event.identity("EventId"), ReportedHost(instance=event.identity("InstanceId"))
         return (of_unknown_status(HostEventSource.ALIBABA_CLOUD, name, host, kind, status),)
-    over = event.instant("EventFinishTime") is not None
-    phase = HostEventPhase.COMPLETED if over and phase.open else phase
+    finished = event.instant("EventFinishTime") is not None
+    phase = HostEventPhase.COMPLETED if finished and phase.open else phase
     due = event.instant("NotBefore")
     return (
         reported(
@@ -115,14 +115,14 @@ def _disk_event(event: Fields) -> tuple[Reported, ...] | str:
     event.instant("EventTime")
     if not event.has("InstanceId"):
         return "event of a disk that no instance has"
-    over = event.instant("EventEndTime") is not None
+    finished = event.instant("EventEndTime") is not None
     return (
         reported(
             event.identity("EventId"),
             kind,
             class_,
             ReportedHost(instance=event.identity("InstanceId")),
-            HostEventPhase.COMPLETED if over else HostEventPhase.ACTIVE,
+            HostEventPhase.COMPLETED if finished else HostEventPhase.ACTIVE,
             notes=event.notes(disk="DiskId", device="Device"),
             silent=True,
         ),

@@ -63,8 +63,10 @@ def parse(payload: object, now: datetime) -> ReportedEvents:
         return ReportedEvents(
             (), ignored=(f"EventBridge event of no concern: {clean(kind, 80)!r}",)
         )
-    found = read(event, event.inside("detail"))
-    return ReportedEvents((), ignored=(found,)) if isinstance(found, str) else ReportedEvents(found)
+    parsed = read(event, event.inside("detail"))
+    return (
+        ReportedEvents((), ignored=(parsed,)) if isinstance(parsed, str) else ReportedEvents(parsed)
+    )
 
 
 def _spot(event: Fields, detail: Fields) -> tuple[Reported, ...]:
@@ -151,13 +153,13 @@ def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
         class_ = HostEventClass.OTHER
     status = detail.text("statusCode") or "open"
     phase = HostEventPhase.ACTIVE if status == "open" else meant(status)
-    over = phase is not None and not phase.open
+    finished = phase is not None and not phase.open
     identity = "eventArn" if detail.has("eventArn") else "id"
     where = detail if detail.has("eventArn") else event
-    told = [
+    descriptions = [
         text
-        for one in detail.each("eventDescription")
-        if (text := one.text("latestDescription", most=LONGEST_MESSAGE))
+        for entry in detail.each("eventDescription")
+        if (text := entry.text("latestDescription", most=LONGEST_MESSAGE))
     ]
     if phase is None:
         name, source = where.identity(identity), HostEventSource.AWS
@@ -172,12 +174,12 @@ def _health(event: Fields, detail: Fields) -> tuple[Reported, ...] | str:
             where.identity(identity),
             class_,
             ReportedHost(instance=_instance(entity)),
-            phase=phase if over else None,
+            phase=phase if finished else None,
             severity=Severity.CRITICAL if class_ is HostEventClass.RETIRE else Severity.WARNING,
             not_before=begins,
             not_after=ends if ends is not None and (begins is None or ends > begins) else None,
             attributes={"code": code},
-            message=told[0] if told else code,
+            message=descriptions[0] if descriptions else code,
         )
         for entity in detail.each("affectedEntities")
     )

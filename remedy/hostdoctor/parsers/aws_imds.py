@@ -46,8 +46,8 @@ SPOT_ENDS = timedelta(minutes=30)
 
 def parse_scheduled(payload: object, now: datetime) -> ReportedEvents:
     """Parse `active` events: the list is complete, so events that it lacks are over."""
-    found = items(decoded(payload), "the body")
-    read = understood(found, "", lambda event: scheduled(event, ReportedHost(), "EventId"))
+    entries = items(decoded(payload), "the body")
+    read = understood(entries, "", lambda event: scheduled(event, ReportedHost(), "EventId"))
     return ReportedEvents(read.events, SCHEDULED, complete=read.whole, ignored=read.ignored)
 
 
@@ -55,9 +55,9 @@ def scheduled(event: Fields, host: ReportedHost, identity: str) -> tuple[Reporte
     """Parse one scheduled event. The metadata service and DescribeInstanceStatus differ in the name
     of its ID and in `State`, which the latter lacks.
     """
-    code, told = event.needed("Code"), event.text("Description", most=LONGEST_MESSAGE)
+    code, description = event.needed("Code"), event.text("Description", most=LONGEST_MESSAGE)
     name = event.identity(identity)
-    phase, status = _phase(event, told)
+    phase, status = _phase(event, description)
     if status:
         return (of_unknown_status(HostEventSource.AWS, name, host, code, status),)
     class_ = CLASSES.get(code.lower().replace("_", "-"))
@@ -71,7 +71,7 @@ def scheduled(event: Fields, host: ReportedHost, identity: str) -> tuple[Reporte
                 code,
                 phase=phase,
                 not_before=at,
-                message=told,
+                message=description,
                 silent=True,
             ),
         )
@@ -86,18 +86,18 @@ def scheduled(event: Fields, host: ReportedHost, identity: str) -> tuple[Reporte
             not_before=event.instant("NotBefore"),
             not_after=event.instant("NotAfter"),
             attributes=event.notes(code="Code", deadline="NotBeforeDeadline"),
-            message=told,
+            message=description,
             silent=True,
         ),
     )
 
 
-def _phase(event: Fields, told: str) -> tuple[HostEventPhase | None, str]:
+def _phase(event: Fields, description: str) -> tuple[HostEventPhase | None, str]:
     """Return the phase, None for an open one, whose time decides; and a state if it is unknown."""
-    if found := _ENDING.match(told):
-        over = meant(found[1])
-        if over is not None and not over.open:
-            return over, ""
+    if match := _ENDING.match(description):
+        end_phase = meant(match[1])
+        if end_phase is not None and not end_phase.open:
+            return end_phase, ""
     state = event.text("State") or "active"
     phase = meant(state)
     if phase is None:
@@ -117,7 +117,7 @@ def parse_spot(payload: object, now: datetime) -> ReportedEvents:
 
 
 def interruption(
-    host: ReportedHost, action: str, due: datetime | None, told_at: datetime | None
+    host: ReportedHost, action: str, due: datetime | None, noticed_at: datetime | None
 ) -> Reported:
     """Return an interruption. `action` is terminate, stop or hibernate: each ends what runs on the
     instance.
@@ -130,7 +130,7 @@ def interruption(
         phase=None if due is not None else HostEventPhase.ACTIVE,
         severity=Severity.CRITICAL,
         not_before=due,
-        not_after=told_at + SPOT_ENDS if told_at is not None else None,
+        not_after=noticed_at + SPOT_ENDS if noticed_at is not None else None,
         attributes={"action": action},
         message=f"EC2 takes back the spot instance: {action}",
         silent=True,

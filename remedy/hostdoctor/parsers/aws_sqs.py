@@ -39,5 +39,7 @@ def _autoscaling(body: Fields) -> ReportedEvents:
     at = body.instant("Time")
     if at is None:
         raise wrong(body.path("Time"), None, "the message's time")
-    found = aws_eventbridge.lifecycle(body, at)
-    return ReportedEvents((), ignored=(found,)) if isinstance(found, str) else ReportedEvents(found)
+    parsed = aws_eventbridge.lifecycle(body, at)
+    return (
+        ReportedEvents((), ignored=(parsed,)) if isinstance(parsed, str) else ReportedEvents(parsed)
+    )

@@ -42,10 +42,10 @@ def parse(payload: object, now: datetime) -> ReportedEvents:
     """Parse one event, or a list with one: Event Grid batches only if configured to."""
     body = decoded(payload)
     if isinstance(body, Sequence) and not isinstance(body, str | bytes):
-        found = items(body, "the body")
-        if len(found) != 1:
-            raise wrong("the body", f"a list of {len(found)}", "one event (maxEventsPerBatch: 1)")
-        body = found[0]
+        entries = items(body, "the body")
+        if len(entries) != 1:
+            raise wrong("the body", f"a list of {len(entries)}", "one event (maxEventsPerBatch: 1)")
+        body = entries[0]
     event = fields(body)
     kind = event.text("type") or event.needed("eventType")
     if not kind.startswith(TYPES):
@@ -76,16 +76,16 @@ def _annotated(about: Fields, machine: str) -> ReportedEvents:
     """Parse an annotation: the platform acted, or the machine's owner, whose own act
     needs nothing.
     """
-    context = _words(about.text("context"))
+    context = _letters(about.text("context"))
     if context in ("customerinitiated", "userinitiated"):
         return ReportedEvents((), ignored=("a person acted on the machine",))
-    category = _words(about.text("category"))
+    category = _letters(about.text("category"))
     class_ = {
         "planned": HostEventClass.MAINTENANCE,
         "unplanned": HostEventClass.HARDWARE_FAULT,
     }.get(category if context == "platforminitiated" else "", HostEventClass.OTHER)
-    told = _event(about, machine, class_, about.text("annotationName"), advisory=True)
-    return ReportedEvents((told,), _scope(machine))
+    report = _event(about, machine, class_, about.text("annotationName"), advisory=True)
+    return ReportedEvents((report,), _scope(machine))
 
 
 def _event(
@@ -117,5 +117,5 @@ def _scope(machine: str) -> str:
     return f"{TRANSPORT}:{machine.lower()}"
 
 
-def _words(text: str) -> str:
+def _letters(text: str) -> str:
     return "".join(letter for letter in text.lower() if letter.isalpha())

@@ -50,7 +50,10 @@ def _event(event: Fields) -> tuple[Reported, ...] | str:
     identity, kind = event.identity("EventId"), event.needed("EventType")
     if event.text("ResourceType") not in ("", "VirtualMachine"):
         return f"event of a {event.text('ResourceType', most=40)}, which is no machine"
-    status, told = event.needed("EventStatus"), event.text("Description", most=LONGEST_MESSAGE)
+    status, description = (
+        event.needed("EventStatus"),
+        event.text("Description", most=LONGEST_MESSAGE),
+    )
     names = [_name(event, value) for value in event.items("Resources")]
     if not names:
         raise wrong(event.path("Resources"), [], "the names of its machines")
@@ -71,12 +74,12 @@ def _event(event: Fields) -> tuple[Reported, ...] | str:
                 kind,
                 phase=phase,
                 not_before=due,
-                message=told,
+                message=description,
                 silent=True,
             )
             for name in names
         )
-    class_ = _class(kind, phase, told)
+    class_ = _class(kind, phase, description)
     return tuple(
         Reported(
             HostEventSource.AZURE,
@@ -87,16 +90,16 @@ def _event(event: Fields) -> tuple[Reported, ...] | str:
             severity=SEVERITIES.get(class_, Severity.WARNING),
             not_before=due,
             attributes=_notes(event, names),
-            message=told,
+            message=description,
             silent=True,
         )
         for name in names
     )
 
 
-def _class(kind: str, phase: HostEventPhase, told: str) -> HostEventClass:
+def _class(kind: str, phase: HostEventPhase, description: str) -> HostEventClass:
     """Return the class. A reboot without announcement is the cloud's recovery of a failed host."""
-    if kind == "Reboot" and phase is HostEventPhase.ACTIVE and FAILURE in told:
+    if kind == "Reboot" and phase is HostEventPhase.ACTIVE and FAILURE in description:
         return HostEventClass.HARDWARE_FAULT
     return CLASSES[kind]
 

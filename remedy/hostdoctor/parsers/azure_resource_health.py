@@ -73,8 +73,8 @@ def _reported(about: Fields, machine: str, state: str, *, planned: bool) -> Repo
 
 def _machine(identity: str) -> str:
     """Return the machine's own resource ID; "" for another resource."""
-    head, found, _ = _split(identity, SUFFIX)
-    return head if found and MACHINES in head.lower() else ""
+    head, separator, _ = _split(identity, SUFFIX)
+    return head if separator and MACHINES in head.lower() else ""
 
 
 def _split(text: str, at: str) -> tuple[str, str, str]:

@@ -129,18 +129,18 @@ def _host(data: Fields, event: Fields, path: str) -> ReportedHost | None:
 
 def _names(of: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
     where = under(path, name)
-    found = items(of.get(name) or [], where)
-    if len(found) > MOST_NAMES:
-        raise wrong(where, f"{len(found)} entries", f"at most {MOST_NAMES}")
-    for n, each in enumerate(found):
+    entries = items(of.get(name) or [], where)
+    if len(entries) > MOST_NAMES:
+        raise wrong(where, f"{len(entries)} entries", f"at most {MOST_NAMES}")
+    for n, each in enumerate(entries):
         if not isinstance(each, str):
             raise wrong(f"{where}[{n}]", each, "text")
-    return tuple(each for each in found if each)
+    return tuple(each for each in entries if each)
 
 
 def _word(kind: type[_Word], value: str, path: str) -> _Word:
     try:
         return kind(value)
     except ValueError:
-        words = ", ".join(str(word) for word in kind)
-        raise wrong(path, value, f"one of {words}") from None
+        choices = ", ".join(str(word) for word in kind)
+        raise wrong(path, value, f"one of {choices}") from None

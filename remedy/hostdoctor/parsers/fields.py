@@ -52,8 +52,8 @@ def texts(of: Fields, name: str, path: str = "") -> dict[str, str]:
     value = of.get(name)
     if value is None:
         return {}
-    found = fields(value, under(path, name))
-    return {str(key): plain(each) for key, each in found.items() if each is not None}
+    entries = fields(value, under(path, name))
+    return {str(key): plain(each) for key, each in entries.items() if each is not None}
 
 
 def plain(value: Any) -> str:

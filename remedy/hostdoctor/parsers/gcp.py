@@ -53,9 +53,9 @@ def parse_upcoming(payload: object, now: datetime) -> ReportedEvents:
     """
     if payload in (None, "", b""):
         return ReportedEvents((), UPCOMING, complete=True)
-    found = _upcoming(fields(decoded(payload)), ReportedHost())
-    known = all(UNKNOWN_STATUS not in event.attributes for event in found)
-    return ReportedEvents(found, UPCOMING, complete=known)
+    events = _upcoming(fields(decoded(payload)), ReportedHost())
+    known = all(UNKNOWN_STATUS not in event.attributes for event in events)
+    return ReportedEvents(events, UPCOMING, complete=known)
 
 
 def parse_instances(payload: object, now: datetime) -> ReportedEvents:
@@ -108,7 +108,9 @@ def _notes(body: Fields) -> dict[str, str]:
     can = body.values.get("can_reschedule")
     if isinstance(can, bool | str) and str(can):
         notes["canReschedule"] = clean(str(can).lower(), 8)
-    reasons = [clean(one, 64) for one in body.items("maintenance_reasons") if isinstance(one, str)]
+    reasons = [
+        clean(reason, 64) for reason in body.items("maintenance_reasons") if isinstance(reason, str)
+    ]
     if reasons:
         notes["reasons"] = ",".join(reasons[:8])
     return notes
@@ -133,7 +135,7 @@ def parse_maintenance(payload: object, now: datetime) -> ReportedEvents:
             silent=True,
         )
         return ReportedEvents((unknown,), MAINTENANCE, complete=False)
-    class_, severity, told = TEXTS[text]
+    class_, severity, description = TEXTS[text]
     phase = HostEventPhase.ACTIVE if class_ is HostEventClass.FREEZE else HostEventPhase.SCHEDULED
     event = Reported(
         HostEventSource.GCP,
@@ -143,7 +145,7 @@ def parse_maintenance(payload: object, now: datetime) -> ReportedEvents:
         phase=phase,
         severity=severity,
         attributes={"text": text},
-        message=told,
+        message=description,
         silent=True,
     )
     return ReportedEvents((event,), MAINTENANCE, complete=True)
@@ -180,4 +182,4 @@ def _plain(payload: object) -> str:
 
 
 def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: f"_{found[0]}", str(name)).lower()
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: f"_{match[0]}", str(name)).lower()

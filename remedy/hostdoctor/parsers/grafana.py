@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from remedy.hostdoctor.parsers.alerts import one_of, told
+from remedy.hostdoctor.parsers.alerts import check_choice, parse_alerts
 from remedy.hostdoctor.parsers.fields import Fields, fields, plain
 from remedy.hostdoctor.report import ParseError, ReportedEvents
 
@@ -24,17 +24,19 @@ def parse(payload: Any, now: datetime) -> ReportedEvents:
             "alerts: are missing: this is the form of Grafana before version 9; use its unified"
             " alerting"
         )
-    one_of(body, "version", ("1", "4"))
+    check_choice(body, "version", ("1", "4"))
     org = body.get("orgId")
     prefix = f"grafana/{plain(org)}/" if org is not None else "grafana/"
-    return told(body, prefix, lambda alert, path: _more(alert, org))
+    return parse_alerts(body, prefix, lambda alert, path: _more(alert, org))
 
 
 def _more(alert: Fields, org: Any) -> Mapping[str, str]:
-    found = {key: alert[key] for key in LINKS if isinstance(alert.get(key), str) and alert[key]}
+    attributes = {
+        key: alert[key] for key in LINKS if isinstance(alert.get(key), str) and alert[key]
+    }
     values = alert.get("values")
     if isinstance(values, Mapping) and values:
-        found["values"] = json.dumps(values, sort_keys=True, default=str)
+        attributes["values"] = json.dumps(values, sort_keys=True, default=str)
     if org is not None:
-        found["orgId"] = plain(org)
-    return found
+        attributes["orgId"] = plain(org)
+    return attributes

@@ -19,7 +19,7 @@ LONGEST_NOTE = 1024
 LONGEST_MESSAGE = 4096
 MOST_ITEMS = 10_000
 """Most events, instances or resources in one list."""
-SHOWN, LONGEST_WAY = 80, 200
+SHOWN, LONGEST_PATH = 80, 200
 """Characters of a wrong value, and of its path, in an error."""
 YEARS = range(1990, 2200)
 
@@ -39,7 +39,7 @@ _MEANT = {
     HostEventPhase.CANCELLED: "canceled cancelled avoided avoidated skipped rejected withdrawn"
     " aborted revoked dismissed",
 }
-_PHASES = {word: phase for phase, words in _MEANT.items() for word in words.split()}
+_PHASES = {word: phase for phase, spellings in _MEANT.items() for word in spellings.split()}
 
 
 def meant(status: str) -> HostEventPhase | None:
@@ -130,10 +130,10 @@ class Fields:
 
     def notes(self, **names: str) -> dict[str, str]:
         """Return attributes from the fields that exist: attribute = field."""
-        found = {note: self.values.get(name) for note, name in names.items()}
+        values = {note: self.values.get(name) for note, name in names.items()}
         return {
             note: clean(value, LONGEST_NOTE)
-            for note, value in found.items()
+            for note, value in values.items()
             if isinstance(value, str) and value.strip()
         }
 
@@ -186,7 +186,7 @@ def _date(value: object) -> datetime | None:
 
 def wrong(at: str, value: object, wanted: str) -> ParseError:
     shown = "nothing" if value is None else clean(repr(value)[: 2 * SHOWN], SHOWN)
-    return ParseError(f"{clean(at, LONGEST_WAY)} is {shown}: send {wanted}")
+    return ParseError(f"{clean(at, LONGEST_PATH)} is {shown}: send {wanted}")
 
 
 def clean(text: str, most: int) -> str:
@@ -207,7 +207,7 @@ class Understood:
 
 
 def understood(
-    found: Sequence[object], at: str, parse: Callable[[Fields], Sequence[Reported] | str]
+    entries: Sequence[object], at: str, parse: Callable[[Fields], Sequence[Reported] | str]
 ) -> Understood:
     """Parse each item. `parse` returns an item's events, or a sentence that says why it is not
     relevant.
@@ -217,7 +217,7 @@ def understood(
     events: list[Reported] = []
     ignored: list[str] = []
     errors: list[ParseError] = []
-    for number, item in enumerate(found):
+    for number, item in enumerate(entries):
         try:
             value = item.values if isinstance(item, Fields) else item
             where = item.at if isinstance(item, Fields) else f"{at}[{number}]"

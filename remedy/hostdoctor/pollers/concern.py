@@ -12,19 +12,19 @@ from remedy.hostdoctor.nodes import ResolutionReason
 from remedy.hostdoctor.record import fitted, name_of
 from remedy.hostdoctor.report import Reported, ReportedEvents
 
-NOT_OURS = (ResolutionReason.NO_HOST, ResolutionReason.NOT_FOUND)
+NOT_OURS = (ResolutionReason.NO_HOST, ResolutionReason.NO_NODE)
 Ours = Callable[[Reported], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Concerning:
-    told: ReportedEvents
+    reports: ReportedEvents
     foreign: int
 
 
-def concerning(told: ReportedEvents, ours: Ours) -> Concerning:
-    kept = tuple(event for event in told.events if ours(event))
-    return Concerning(replace(told, events=kept), len(told.events) - len(kept))
+def concerning(reports: ReportedEvents, ours: Ours) -> Concerning:
+    selected = tuple(event for event in reports.events if ours(event))
+    return Concerning(replace(reports, events=selected), len(reports.events) - len(selected))
 
 
 def about_us(desk: HostEventService) -> Ours:

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from kubenode.providers.request_metrics import RESULTS
 
 OK, UNREADABLE, NOT_STORED = "ok", "unreadable", "not_stored"
-LOOKS = (OK, UNREADABLE, NOT_STORED, *RESULTS.values())
+POLL_RESULTS = (OK, UNREADABLE, NOT_STORED, *RESULTS.values())
 
 
 class MessageFate(StrEnum):
@@ -23,7 +23,7 @@ class MessageFate(StrEnum):
 
 class PollerMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.looks = Counter(
+        self.polls = Counter(
             "kubenode_hostdoctor_looks",
             "Looks at sources of events, by how they ended.",
             ["source", "result"],
@@ -50,8 +50,8 @@ class PollerMetrics:
 
     def announce(self, source: str, *, queue: bool) -> None:
         """Start every series of the source at zero."""
-        for result in LOOKS:
-            self.looks.labels(source, result)
+        for result in POLL_RESULTS:
+            self.polls.labels(source, result)
         self.looked.labels(source)
         self.foreign.labels(source)
         if queue:

@@ -23,4 +23,4 @@ def after_failure(failures: int, every: timedelta, error: Exception) -> timedelt
 
 def reason(error: Exception) -> str:
     """Return the error in the source's own words."""
-    return error.told if isinstance(error, ProviderError) else str(error)
+    return error.message if isinstance(error, ProviderError) else str(error)

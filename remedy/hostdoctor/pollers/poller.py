@@ -33,7 +33,7 @@ class EventReceiver(Protocol):
     @property
     def ready(self) -> bool: ...
 
-    async def take(self, told: ReportedEvents) -> object: ...
+    async def take(self, reports: ReportedEvents) -> object: ...
 
 
 class Poller:
@@ -63,7 +63,7 @@ class Poller:
         if self._failures:
             log.info("a source of events answers again", extra={"source": self.where})
         self._failures = 0
-        self._metrics.looks.labels(self.name, OK).inc()
+        self._metrics.polls.labels(self.name, OK).inc()
         self._metrics.looked.labels(self.name).set(self._clock.now().timestamp())
         return wait
 
@@ -74,14 +74,14 @@ class Poller:
     def _every(self) -> timedelta:
         raise NotImplementedError
 
-    def _about_us(self, told: ReportedEvents) -> ReportedEvents:
-        found = concerning(told, self._ours)
-        self._metrics.foreign.labels(self.name).inc(found.foreign)
-        return found.told
+    def _about_us(self, reports: ReportedEvents) -> ReportedEvents:
+        selection = concerning(reports, self._ours)
+        self._metrics.foreign.labels(self.name).inc(selection.foreign)
+        return selection.reports
 
     def _failed(self, error: Exception) -> timedelta:
         self._failures += 1
-        self._metrics.looks.labels(self.name, result_of(error)).inc()
+        self._metrics.polls.labels(self.name, result_of(error)).inc()
         extra = {"source": self.where, "error": f"{type(error).__name__}: {reason(error)}"}
         if self._failures == 1:
             log.warning("a source of events cannot be read", extra=extra)
@@ -108,15 +108,15 @@ class ListPoller(Poller):
         return self._source.every
 
     async def _ask(self) -> timedelta:
-        for listing in await self._source.look():
-            told = self._read(listing)
-            await self._desk.take(self._about_us(told))
+        for listing in await self._source.list_events():
+            reports = self._read(listing)
+            await self._desk.take(self._about_us(reports))
         return self._every
 
     def _read(self, listing: EventListing) -> ReportedEvents:
         """Parse the list, under the scope of the source's own list. Raises ParseError."""
-        told = PARSERS[listing.transport](listing.payload, self._clock.now())
-        return replace(told, scope=listing.scope, complete=told.complete and listing.whole)
+        reports = PARSERS[listing.transport](listing.payload, self._clock.now())
+        return replace(reports, scope=listing.scope, complete=reports.complete and listing.whole)
 
 
 class QueuePoller(Poller):
@@ -159,14 +159,14 @@ class QueuePoller(Poller):
 
     async def _handle(self, message: QueueMessage) -> MessageFate:
         try:
-            told = PARSERS[message.transport](message.body, self._clock.now())
+            reports = PARSERS[message.transport](message.body, self._clock.now())
         except ParseError as error:
             extra = {"source": self.where, "message_id": message.id, "error": str(error)}
             log.warning("a message of a queue cannot be read", extra=extra)
             return MessageFate.UNREADABLE
-        told = self._about_us(told)
-        await self._desk.take(told)
-        return MessageFate.STORED if told.events else MessageFate.IGNORED
+        reports = self._about_us(reports)
+        await self._desk.take(reports)
+        return MessageFate.STORED if reports.events else MessageFate.IGNORED
 
 
 def result_of(error: Exception) -> str:

@@ -71,7 +71,7 @@ def note(pods: Iterable[Pod], at: datetime, born: Mapping[str, datetime] | None 
 
     born: by uid of ReplicaSets with surge, when their replacements were requested
     """
-    found: dict[tuple[str, str, str], AbsenceRecord] = {}
+    absences: dict[tuple[str, str, str], AbsenceRecord] = {}
     for pod in pods:
         ref, selector = owner(pod), replica_label(pod)
         if ref is None or not selector:
@@ -83,8 +83,8 @@ def note(pods: Iterable[Pod], at: datetime, born: Mapping[str, datetime] | None 
             (born or {}).get(ref.uid, at),
             (away_since(pod, at),),
         )
-        found[new.key] = _joined(found.get(new.key), new)
-    return ";".join(_text(n) for _, n in sorted(found.items()))
+        absences[new.key] = _joined(absences.get(new.key), new)
+    return ";".join(_text(n) for _, n in sorted(absences.items()))
 
 
 def add(output: Mapping[str, str], moved: str) -> dict[str, str]:
@@ -96,17 +96,17 @@ def add(output: Mapping[str, str], moved: str) -> dict[str, str]:
     chunks, untold = _chunks([_text(n) for _, n in sorted(notes.items())])
     untold += int(output.get(UNTOLD, "0"))
     names = [OUTPUT + (str(i) if i else "") for i in range(len(chunks))]
-    kept = dict(zip(names, chunks, strict=True))
-    return {**rest, **kept, **({UNTOLD: str(untold)} if untold else {})}
+    chunked = dict(zip(names, chunks, strict=True))
+    return {**rest, **chunked, **({UNTOLD: str(untold)} if untold else {})}
 
 
 def read_notes(job: Job) -> Iterator[AbsenceRecord]:
     """Yield the notes in the records of this job. Broken notes are skipped."""
-    found: dict[tuple[str, str, str], AbsenceRecord] = {}
+    absences: dict[tuple[str, str, str], AbsenceRecord] = {}
     for record in job.status.steps:
         for each in _parsed(record.output):
-            found[each.key] = _joined(found.get(each.key), each)
-    yield from found.values()
+            absences[each.key] = _joined(absences.get(each.key), each)
+    yield from absences.values()
 
 
 def waited(note: AbsenceRecord, pods: Sequence[Pod], now: datetime) -> timedelta:

@@ -49,17 +49,17 @@ class PodAccess:
         self._leaving = PodEvictor(kube, clock, self._sets)
         self._memory = self._leaving.memory
         self._controllers = WorkloadControllers(kube)
-        self._gangs_asked: dict[tuple[str, str], datetime] = {}
+        self._checkpoint_times: dict[tuple[str, str], datetime] = {}
 
-    async def left(self, job: Job) -> Pods:
+    async def plan_drain(self, job: Job) -> Pods:
         """Return what to do next. Only an uncached read can show that no pod is left."""
-        found = await self._plan(job, await self._on_node(job, cached=True))
-        if found.left:
-            return found
-        found = await self._plan(job, await self._on_node(job, cached=False))
-        if not found.left:
+        drain = await self._plan(job, await self._on_node(job, cached=True))
+        if drain.remaining:
+            return drain
+        drain = await self._plan(job, await self._on_node(job, cached=False))
+        if not drain.remaining:
             self._memory.forget(job.name)
-        return found
+        return drain
 
     async def _on_node(self, job: Job, *, cached: bool) -> list[Pod]:
         return await self._leaving.on_node(job.spec.node_name, cached=cached)
@@ -72,7 +72,7 @@ class PodAccess:
         known = DrainState(
             now=now,
             began=(record.started_at if record is not None else None) or now,
-            asked=self._memory.asked(job.name, now),
+            pending=self._memory.list_pending(job.name, now),
             blocked=self._memory.blocked(job.name),
             sets=await self._sets.incomplete(pods, now),
             surges=surges,
@@ -88,49 +88,49 @@ class PodAccess:
     # -- evict and delete --------------------------------------------------------------------------
 
     async def evict(self, job: Job, keys: Sequence[str]) -> JobActResult:
-        asked = await self._leaving.evict(job.name, keys, _grace_seconds(job))
-        return _heard(job, JobAct.EVICT, asked)
+        eviction = await self._leaving.evict(job.name, keys, _grace_seconds(job))
+        return _to_result(job, JobAct.EVICT, eviction)
 
     async def delete(self, job: Job, keys: Sequence[str], *, force: bool) -> JobActResult:
         """Delete pods without regard to budgets. `force`: without grace, for a host that is proven
         off.
         """
         grace = 0 if force else _grace_seconds(job)
-        asked = await self._leaving.delete(job.name, keys, grace)
-        return _heard(job, JobAct.DELETE_PODS, asked)
+        eviction = await self._leaving.delete(job.name, keys, grace)
+        return _to_result(job, JobAct.DELETE_PODS, eviction)
 
-    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
+    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
         """Do an act on pods other than an eviction."""
         match what:
             case JobAct.DELETE_PODS:
-                keys, force = deletion(seen)
+                keys, force = deletion(observation)
                 return await self.delete(job, keys, force=force)
             case JobAct.SURGE:
-                return await self.surge(job, seen)
+                return await self.surge(job, observation)
             case JobAct.UNSURGE:
-                return await self.unsurge(job, seen)
+                return await self.unsurge(job, observation)
             case JobAct.CHECKPOINT:
-                return await self.checkpoint(job, seen)
+                return await self.checkpoint(job, observation)
             case _:
                 raise AssertionError(f"{what} moves no pod")
 
     # -- surge -------------------------------------------------------------------------------------
 
-    async def surge(self, job: Job, seen: JobObservation) -> JobActResult:
+    async def surge(self, job: Job, observation: JobObservation) -> JobActResult:
         """Raise the Deployments with a recorded surge that are not raised yet."""
-        for surge in seen.pods.surges.up if seen.pods is not None else ():
+        for surge in observation.pods.surges.up if observation.pods is not None else ():
             await self._controllers.replicas.raise_by(surge.key, job.name, surge.count)
         return JobActResult(JobAct.SURGE)
 
-    async def unsurge(self, job: Job, seen: JobObservation) -> JobActResult:
+    async def unsurge(self, job: Job, observation: JobObservation) -> JobActResult:
         """Lower the Deployments with a surge that is over; at the end of the step or job, all of
         them.
         """
-        over = seen.pods.surges.over if seen.pods is not None else {}
-        keys = [s.key for s in surge_replicas.owned(job) if not over or s.key in over]
+        ended = observation.pods.surges.finished if observation.pods is not None else {}
+        keys = [s.key for s in surge_replicas.owned(job) if not ended or s.key in ended]
         for key in keys:
             await self._controllers.replicas.lower(key, job.name)
-        return JobActResult(JobAct.UNSURGE, lowered={key: over.get(key, "") for key in keys})
+        return JobActResult(JobAct.UNSURGE, lowered={key: ended.get(key, "") for key in keys})
 
     # -- gangs -------------------------------------------------------------------------------------
 
@@ -138,14 +138,16 @@ class PodAccess:
         """Return the gangs with a receiver that may be asked now; gangs without a recorded request
         do not matter.
         """
-        self._gangs_asked = {k: at for k, at in self._gangs_asked.items() if at + PACE > now}
-        lately = {gang for name, gang in self._gangs_asked if name == job.name}
+        self._checkpoint_times = {
+            k: at for k, at in self._checkpoint_times.items() if at + PACE > now
+        }
+        lately = {gang for name, gang in self._checkpoint_times if name == job.name}
         record = job.record
         states = read_gangs(record.output if record is not None else {})
-        return frozenset(g for g, s in states.items() if not s.over and g not in lately)
+        return frozenset(g for g, s in states.items() if not s.is_finished and g not in lately)
 
-    async def checkpoint(self, job: Job, seen: JobObservation) -> JobActResult:
-        wanted = seen.pods.checkpoint if seen.pods is not None else ()
+    async def checkpoint(self, job: Job, observation: JobObservation) -> JobActResult:
+        wanted = observation.pods.checkpoint if observation.pods is not None else ()
         pods = self._memory.every(job.name)
         gangs = members(pods, migrate_of(job), self._protection)
         saved: dict[str, str] = {}
@@ -153,22 +155,22 @@ class PodAccess:
             if name not in gangs:
                 continue
             gang, mine = gangs[name]
-            self._gangs_asked[job.name, name] = self._clock.now()
+            self._checkpoint_times[job.name, name] = self._clock.now()
             if gang.checkpoint is None:
                 continue
-            said = await ask(self._direct, job, name, gang.checkpoint, mine)
-            if said is not None:
-                saved[name] = said
+            outcome = await ask(self._direct, job, name, gang.checkpoint, mine)
+            if outcome is not None:
+                saved[name] = outcome
         return JobActResult(JobAct.CHECKPOINT, saved=saved)
 
     # -- what it cost ------------------------------------------------------------------------------
 
     async def unavailable(self, job: Job, now: datetime) -> timedelta:
         total = timedelta()
-        for found in read_notes(job):
-            query = {"labelSelector": found.selector, **FROM_CACHE}
-            listed = await self._kube.get(paths.pods(found.namespace), pod_list, query)
-            total += waited(found, listed.items, now)
+        for absence in read_notes(job):
+            query = {"labelSelector": absence.selector, **FROM_CACHE}
+            listed = await self._kube.get(paths.pods(absence.namespace), pod_list, query)
+            total += waited(absence, listed.items, now)
         return total
 
 
@@ -182,12 +184,12 @@ def _grace_seconds(job: Job) -> int | None:
     return None if grace == "pod" else int(parse_duration(grace).total_seconds())
 
 
-def _heard(job: Job, act: JobAct, asked: EvictionResult) -> JobActResult:
+def _to_result(job: Job, act: JobAct, eviction: EvictionResult) -> JobActResult:
     born = {s.owner: s.since for s in surge_replicas.owned(job)}
     return JobActResult(
         act,
-        evicted=tuple(pod.metadata.key for pod in asked.told),
-        moved=note(asked.told, asked.at, born),
-        blocked=asked.blocked,
-        error=asked.error,
+        evicted=tuple(pod.metadata.key for pod in eviction.accepted),
+        moved=note(eviction.accepted, eviction.at, born),
+        blocked=eviction.blocked,
+        error=eviction.error,
     )

@@ -48,12 +48,12 @@ def members(
     pods: Collection[Pod], step: MigrateStep, protection: Protection
 ) -> dict[str, tuple[Gang, list[Pod]]]:
     """Return the gangs of a node by name, each with its policy and its pods on the node."""
-    found: dict[str, tuple[Gang, list[Pod]]] = {}
+    gangs: dict[str, tuple[Gang, list[Pod]]] = {}
     for pod in pods:
         policy = policy_of(pod, step, protection)
         if policy is not None and policy.gang is not None and (name := gang_of(pod, policy.gang)):
-            found.setdefault(name, (policy.gang, []))[1].append(pod)
-    return found
+            gangs.setdefault(name, (policy.gang, []))[1].append(pod)
+    return gangs
 
 
 async def ask(

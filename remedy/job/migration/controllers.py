@@ -35,7 +35,7 @@ class WorkloadControllers:
         mine = {s.owner: s for s in surge_replicas.read(output)}
         known = surge_replicas.plain(output)
         standing = _replica_sets(pods, step, protection)
-        new, plain, up, over = [], {}, [], {}
+        new, plain, up, ended = [], {}, [], {}
         places: dict[str, int] = {}
         for uid, (ref, members) in standing.items():
             if surge_replicas.short(uid) in known:
@@ -52,23 +52,23 @@ class WorkloadControllers:
             places[uid] = 0
             state = await self._state(job, surge, now)
             if isinstance(state, str):
-                over[surge.key] = state
+                ended[surge.key] = state
             elif state is None:
                 up.append(surge)
             else:
                 places[uid] = state
-        over |= {s.key: "" for uid, s in mine.items() if uid not in standing}
-        return Surges(tuple(new), plain, tuple(up), over), places
+        ended |= {s.key: "" for uid, s in mine.items() if uid not in standing}
+        return Surges(tuple(new), plain, tuple(up), ended), places
 
     async def _decide(
         self, job: Job, ref: OwnerReference, pods: Collection[Pod], now: datetime
     ) -> Surge | str:
         """Return the surge for the pods of a ReplicaSet, or why there is none."""
         namespace = next(iter(pods)).metadata.namespace
-        found = await self.replicas.deployment_of(namespace, ref.name)
-        if isinstance(found, str):
-            return found
-        name, replica_set = found
+        resolved = await self.replicas.deployment_of(namespace, ref.name)
+        if isinstance(resolved, str):
+            return resolved
+        name, replica_set = resolved
         state = await self.replicas.controller(namespace, name, job.name, replica_set.spec.replicas)
         if state is None:
             return "its Deployment is gone"
@@ -100,11 +100,11 @@ def _replica_sets(
     pods: Collection[Pod], step: MigrateStep, protection: Protection
 ) -> dict[str, tuple[OwnerReference, list[Pod]]]:
     """Return by uid the ReplicaSets with pods that are evicted and not terminating yet."""
-    found: dict[str, tuple[OwnerReference, list[Pod]]] = {}
+    by_uid: dict[str, tuple[OwnerReference, list[Pod]]] = {}
     for pod in pods:
         ref = owner(pod)
         if ref is None or ref.kind != "ReplicaSet" or not stands(pod):
             continue
         if mode_of(pod, policy_of(pod, step, protection)) is PodPolicyMode.EVICT:
-            found.setdefault(ref.uid, (ref, []))[1].append(pod)
-    return found
+            by_uid.setdefault(ref.uid, (ref, []))[1].append(pod)
+    return by_uid

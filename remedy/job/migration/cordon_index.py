@@ -27,8 +27,8 @@ def cordoning(obj: RemedyOperationJob) -> list[str]:
         for r in status.steps
         if r.rung == status.rung and r.state not in (StepState.WAITING, StepState.RUNNING)
     }
-    left = (i for i, step in enumerate(steps) if step.cordon is not None and i not in done)
-    return [CORDONING] if next(left, len(steps)) <= _first_migrate(obj) else []
+    pending = (i for i, step in enumerate(steps) if step.cordon is not None and i not in done)
+    return [CORDONING] if next(pending, len(steps)) <= _first_migrate(obj) else []
 
 
 def _first_migrate(obj: RemedyOperationJob) -> int:

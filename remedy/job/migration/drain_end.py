@@ -12,15 +12,15 @@ from kubenode.runtime.drain.plan import some
 from remedy.job.decisions import approved
 from remedy.job.migration import surge_replicas
 from remedy.job.migration.surge_step import lowered
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen, irreversible
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation, irreversible
 from remedy.job.moves import (
     YIELD_LONGEST,
     Move,
     climb,
     enter,
     give_up,
-    held_for,
     hold,
+    is_waiting_for,
     set_condition,
     wait,
 )
@@ -38,21 +38,21 @@ READY_MARGIN = timedelta(minutes=2)
 HANGING = "Hanging"
 
 
-def drained(job: Job, seen: JobObservation, record: StepStatus, pods: Pods) -> Move:
+def drained(job: Job, observation: JobObservation, record: StepStatus, pods: Pods) -> Move:
     """End the step: no pod is left that has to leave."""
-    if (first := lowered(job, seen)) is not None:
+    if (first := lowered(job, observation)) is not None:
         return first
     why = "no pod is left that has to leave"
     if pods.stay:
         why = f"{why}; {len(pods.stay)} stay: {some(pods.stay)}"
-    timeline = job.status.timeline.model_copy(update={"drained": seen.now})
-    conditions = set_condition(job, seen.now, "Drained", "Empty")
+    timeline = job.status.timeline.model_copy(update={"drained": observation.now})
+    conditions = set_condition(job, observation.now, "Drained", "Empty")
     output = {**record.output, "left": "0"}
     record = record.model_copy(update={"output": output})
-    return done(job, seen, record, why, timeline=timeline, conditions=conditions)
+    return done(job, observation, record, why, timeline=timeline, conditions=conditions)
 
 
-def hopeless(node: NodeSeen, pods: Pods, now: datetime) -> str:
+def hopeless(node: NodeObservation, pods: Pods, now: datetime) -> str:
     """Return why no more pods will leave this node; "" while some may.
 
     Every pod that is left is terminating and past its grace. On a node with a silent kubelet a pod
@@ -61,7 +61,7 @@ def hopeless(node: NodeSeen, pods: Pods, now: datetime) -> str:
     if pods.due or pods.delete or pods.patient or not pods.going:
         return ""
     silent = node.ready == "Unknown"
-    if len(pods.going) < pods.left and not (silent and pods.blocked is not None):
+    if len(pods.going) < pods.remaining and not (silent and pods.blocked is not None):
         return ""
     margin = MARGINS.get(node.ready, READY_MARGIN)
     if any(now < going.ends + margin for going in pods.going):
@@ -72,22 +72,24 @@ def hopeless(node: NodeSeen, pods: Pods, now: datetime) -> str:
     return f"pods hang in termination past their grace ({named}): {why}"
 
 
-def hangs(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
+def hangs(job: Job, observation: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
     """Go on to what releases the pods: a later step of this rung that boots or repairs the host,
     else the next rung. Waiting and evicting no longer help, so the remaining time is not used.
     """
     assert step.migrate is not None
-    if (first := lowered(job, seen)) is not None:
+    if (first := lowered(job, observation)) is not None:
         return first
-    conditions = set_condition(job, seen.now, "Drained", HANGING, why, status=False)
-    after = put(job, ended(record, seen.now, StepState.FAILED, why)).having(conditions=conditions)
+    conditions = set_condition(job, observation.now, "Drained", HANGING, why, status=False)
+    after = put(job, ended(record, observation.now, StepState.FAILED, why)).having(
+        conditions=conditions
+    )
     match step.migrate.on_timeout:
         case OnTimeout.STOP:
-            return give_up(after, seen.now, why)
+            return give_up(after, observation.now, why)
         case OnTimeout.YIELD | OnTimeout.DELETE if _frees(job):
             return after.having(step=job.status.step + 1, hold=None), JobAct.NONE
         case _:
-            return climb(after, seen.now, why)
+            return climb(after, observation.now, why)
 
 
 def _frees(job: Job) -> bool:
@@ -95,42 +97,54 @@ def _frees(job: Job) -> bool:
     return any(irreversible(step) for step in job.rung.steps[job.status.step + 1 :])
 
 
-def too_late(job: Job, seen: JobObservation, step: Step, record: StepStatus, pods: Pods) -> Move:
+def too_late(
+    job: Job, observation: JobObservation, step: Step, record: StepStatus, pods: Pods
+) -> Move:
     """End a drain after its timeout, as `onTimeout` says."""
     assert step.migrate is not None
-    if (first := lowered(job, seen)) is not None:
+    if (first := lowered(job, observation)) is not None:
         return first
     why = _why_late(job, step, pods)
     match step.migrate.on_timeout:
         case OnTimeout.YIELD:
-            return _yield(job, seen, record, why, step.body.timeout)
+            return _yield(job, observation, record, why, step.body.timeout)
         case OnTimeout.ESCALATE:
-            return climb(put(job, ended(record, seen.now, StepState.FAILED, why)), seen.now, why)
+            return climb(
+                put(job, ended(record, observation.now, StepState.FAILED, why)),
+                observation.now,
+                why,
+            )
         case OnTimeout.STOP:
-            return give_up(put(job, ended(record, seen.now, StepState.FAILED, why)), seen.now, why)
+            return give_up(
+                put(job, ended(record, observation.now, StepState.FAILED, why)),
+                observation.now,
+                why,
+            )
         case OnTimeout.DELETE:
             if approved(job):
-                return _delete(job, seen, pods)
+                return _delete(job, observation, pods)
             ask = "deleting the rest needs a person's approval, or proof that the host is off"
-            return _yield(job, seen, record, f"{why}; {ask}", step.body.timeout)
+            return _yield(job, observation, record, f"{why}; {ask}", step.body.timeout)
 
 
-def _delete(job: Job, seen: JobObservation, pods: Pods) -> Move:
+def _delete(job: Job, observation: JobObservation, pods: Pods) -> Move:
     """Delete the pods that are not terminating, without regard to budgets; then wait for their
     grace.
     """
-    told = seen.heard is not None and seen.heard.act is JobAct.DELETE_PODS
-    if told or len(pods.going) == pods.left:
+    requested = (
+        observation.act_result is not None and observation.act_result.act is JobAct.DELETE_PODS
+    )
+    if requested or len(pods.going) == pods.remaining:
         return wait(job)
-    return disrupt(job, seen, JobAct.DELETE_PODS)
+    return disrupt(job, observation, JobAct.DELETE_PODS)
 
 
 def _why_late(job: Job, step: Step, pods: Pods) -> str:
-    left = "one pod is" if pods.left == 1 else f"{pods.left} pods are"
-    why = f"{left} still on the node after {format_duration(step.body.timeout)}"
+    subject = "one pod is" if pods.remaining == 1 else f"{pods.remaining} pods are"
+    why = f"{subject} still on the node after {format_duration(step.body.timeout)}"
     if pods.blocked is not None:
         return f"{why}: pod {pods.blocked.pod} cannot be evicted: {pods.blocked.message}"
-    if held_for(job, HoldReason.PDB_BLOCKED) and job.status.hold is not None:
+    if is_waiting_for(job, HoldReason.PDB_BLOCKED) and job.status.hold is not None:
         return f"{why}: {job.status.hold.message}"
     if pods.waiting:
         return f"{why}: {pods.waiting}"
@@ -138,7 +152,7 @@ def _why_late(job: Job, step: Step, pods: Pods) -> str:
 
 
 def _yield(
-    job: Job, seen: JobObservation, record: StepStatus, why: str, timeout: timedelta
+    job: Job, observation: JobObservation, record: StepStatus, why: str, timeout: timedelta
 ) -> Move:
     """Release the slot, keep the cordon and begin this rung again later, after a pause that doubles
     with each attempt.
@@ -147,9 +161,16 @@ def _yield(
     record = record.model_copy(update={"output": output})
     again = [
         r.model_copy(update={"state": StepState.WAITING}) if r.rung == record.rung else r
-        for r in put(job, ended(record, seen.now, StepState.FAILED, why)).status.steps
+        for r in put(job, ended(record, observation.now, StepState.FAILED, why)).status.steps
     ]
     pause = min(timeout / 2 * 2 ** min(record.attempts - 1, 10), max(YIELD_LONGEST, timeout))
     scope = job.status.hold.scope if job.status.hold is not None else ""
     yielded, _ = enter(job, JobPhase.AWAITING_PERMIT, why, step=0, steps=again)
-    return hold(yielded, seen.now, HoldReason.PDB_BLOCKED, why, scope=scope, until=seen.now + pause)
+    return hold(
+        yielded,
+        observation.now,
+        HoldReason.PDB_BLOCKED,
+        why,
+        scope=scope,
+        until=observation.now + pause,
+    )

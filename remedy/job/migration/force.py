@@ -9,17 +9,17 @@ from kubenode.runtime.drain.observation import Pods
 from remedy.job.model import JobObservation
 
 
-def proven_off(seen: JobObservation) -> bool:
+def proven_off(observation: JobObservation) -> bool:
     """Report whether the provider proves that nothing runs on the host: waiting for its kubelet is
     useless.
     """
-    return seen.power is not None and seen.power.dark
+    return observation.power is not None and observation.power.dark
 
 
-def deletion(seen: JobObservation) -> tuple[tuple[str, ...], bool]:
+def deletion(observation: JobObservation) -> tuple[tuple[str, ...], bool]:
     """Return the keys of the pods that DELETE_PODS deletes, and whether without grace."""
-    pods = seen.pods or Pods()
-    if proven_off(seen):
+    pods = observation.pods or Pods()
+    if proven_off(observation):
         return pods.every, True
     if pods.delete:
         return pods.delete, False

@@ -71,24 +71,26 @@ _replicated: Structs[Replicated] = Structs(Replicated)
 _scalers: Structs[_Scalers] = Structs(_Scalers)
 
 
-def may_add(found: Replicated) -> int:
+def may_add(workload: Replicated) -> int:
     """Return how many pods above `replicas` the strategy allows; a percentage is rounded up, as
     Deployments do.
 
     0 for a value that cannot be parsed.
     """
-    if found.spec.strategy.type != "RollingUpdate":
+    if workload.spec.strategy.type != "RollingUpdate":
         return 0
-    most = found.spec.strategy.rolling_update.max_surge
+    most = workload.spec.strategy.rolling_update.max_surge
     if isinstance(most, int):
         return max(most, 0)
     number = most.removesuffix("%")
     if not number.isdigit():
         return 0
-    return math.ceil(int(number) * found.spec.replicas / 100)
+    return math.ceil(int(number) * workload.spec.replicas / 100)
 
 
-def seen(found: Replicated, job: str, scaled_by: str, own: int | None) -> SurgeDeployment:
+def convert_deployment(
+    workload: Replicated, job: str, scaled_by: str, own: int | None
+) -> SurgeDeployment:
     """Convert a Deployment to a SurgeDeployment.
 
     scaled_by: HorizontalPodAutoscaler of the Deployment, "" for none
@@ -96,16 +98,16 @@ def seen(found: Replicated, job: str, scaled_by: str, own: int | None) -> SurgeD
     """
     marks = {
         key: int(value)
-        for key, value in found.metadata.annotations.items()
+        for key, value in workload.metadata.annotations.items()
         if key.startswith(MARK) and value.isdigit()
     }
-    set_to = found.metadata.annotations.get(SURGED_TO, "")
-    spec, status = found.spec, found.status
+    set_to = workload.metadata.annotations.get(SURGED_TO, "")
+    spec, status = workload.spec, workload.status
     return SurgeDeployment(
         replicas=spec.replicas,
         ready=status.ready_replicas,
-        may_add=may_add(found),
-        settled=status.observed_generation >= found.metadata.generation
+        may_add=may_add(workload),
+        settled=status.observed_generation >= workload.metadata.generation
         and (own is None or own == spec.replicas),
         mine=marks.get(MARK + job, 0),
         added=sum(marks.values()),
@@ -124,32 +126,32 @@ class Replicas:
         there is none.
         """
         try:
-            found = await self._get("replicasets", namespace, replica_set)
+            workload = await self._get("replicasets", namespace, replica_set)
         except NotFound:
             return "its ReplicaSet is gone"
-        owner = next((o for o in found.metadata.owner_references if o.controller), None)
+        owner = next((o for o in workload.metadata.owner_references if o.controller), None)
         if not _is_deployment(owner):
             return "its ReplicaSet belongs to no Deployment"
         assert owner is not None
-        return owner.name, found
+        return owner.name, workload
 
     async def controller(
         self, namespace: str, deployment: str, job: str, own: int | None = None
     ) -> SurgeDeployment | None:
         """Return the Deployment's surge state; None if the Deployment is gone."""
         try:
-            found = await self._get("deployments", namespace, deployment)
+            workload = await self._get("deployments", namespace, deployment)
         except NotFound:
             return None
-        return seen(found, job, await self._scaler(namespace, deployment), own)
+        return convert_deployment(workload, job, await self._scaler(namespace, deployment), own)
 
     async def _scaler(self, namespace: str, deployment: str) -> str:
         path = paths.horizontal_pod_autoscalers(namespace)
-        found = await self._kube.get(path, _scalers, {"resourceVersion": "0"})
+        autoscalers = await self._kube.get(path, _scalers, {"resourceVersion": "0"})
         return next(
             (
                 s.metadata.name
-                for s in found.items
+                for s in autoscalers.items
                 if (s.spec.scale_target_ref.kind, s.spec.scale_target_ref.name)
                 == ("Deployment", deployment)
             ),
@@ -165,12 +167,12 @@ class Replicas:
             live = await self._get("deployments", namespace, name)
         except NotFound:
             return "it is gone"
-        found = seen(live, job, await self._scaler(namespace, name), None)
-        if found.mine:
+        state = convert_deployment(live, job, await self._scaler(namespace, name), None)
+        if state.mine:
             return ""
-        if why := refusal(found, claims=False):
+        if why := refusal(state, claims=False):
             return why
-        to = raised(found, count)
+        to = raised(state, count)
         await self._patch(live, {MARK + job: str(count), SURGED_TO: str(to)}, to)
         return ""
 
@@ -181,12 +183,12 @@ class Replicas:
             live = await self._get("deployments", namespace, name)
         except NotFound:
             return ""
-        found = seen(live, job, "", None)
-        if not found.mine:
+        state = convert_deployment(live, job, "", None)
+        if not state.mine:
             return ""
-        to = lowered(found)
+        to = lowered(state)
         annotations: dict[str, str | None] = {MARK + job: None}
-        if found.added == found.mine:
+        if state.added == state.mine:
             annotations[SURGED_TO] = None
         elif to is not None:
             annotations[SURGED_TO] = str(to)

@@ -55,39 +55,39 @@ class SurgeDeployment:
         return self.set_to is not None and self.set_to != self.replicas
 
 
-def refusal(found: SurgeDeployment, claims: bool) -> str:
+def refusal(state: SurgeDeployment, claims: bool) -> str:
     """Return why the Deployment's pods move without surge; "" if surge is safe.
 
     claims: whether its pods have PersistentVolumeClaims: a second pod may not get the volume
     """
     if claims:
         return "its pods have volumes that a second pod may not get"
-    if found.scaled_by:
-        return f"HorizontalPodAutoscaler {found.scaled_by} sets its replicas"
-    if found.may_add < 1:
+    if state.scaled_by:
+        return f"HorizontalPodAutoscaler {state.scaled_by} sets its replicas"
+    if state.may_add < 1:
         return "its strategy allows no pod more"
-    if found.paused:
+    if state.paused:
         return "its rollout is paused"
-    if found.foreign:
+    if state.foreign:
         return "somebody else scales it at the moment"
-    if not found.settled:
+    if not state.settled:
         return "its rollout is under way"
     return ""
 
 
-def places(found: SurgeDeployment) -> int:
+def places(state: SurgeDeployment) -> int:
     """Return how many pods may leave because a replacement is ready for each."""
-    return max(found.ready - (found.replicas - found.mine), 0)
+    return max(state.ready - (state.replicas - state.mine), 0)
 
 
-def raised(found: SurgeDeployment, count: int) -> int:
+def raised(state: SurgeDeployment, count: int) -> int:
     """Return the replicas after `count` more; only for a Deployment without refusal."""
-    return found.replicas + count
+    return state.replicas + count
 
 
-def lowered(found: SurgeDeployment) -> int | None:
+def lowered(state: SurgeDeployment) -> int | None:
     """Return the replicas without ours; None: somebody else has set them, and they stay."""
-    return None if found.foreign else max(found.replicas - found.mine, 0)
+    return None if state.foreign else max(state.replicas - state.mine, 0)
 
 
 # -- the record -----------------------------------------------------------------------------------
@@ -95,23 +95,23 @@ def lowered(found: SurgeDeployment) -> int | None:
 
 def read(output: Mapping[str, str]) -> list[Surge]:
     """Parse what `write` wrote. Broken entries are skipped."""
-    found = []
+    surges = []
     for text in filter(None, output.get(OUTPUT, "").split(";")):
         key, _, rest = text.partition("=")
         parts = rest.split(",")
         if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit() and len(parts[2]) < 15:
             at = datetime.fromtimestamp(int(parts[2]) / 1000, UTC)
-            found.append(Surge(key, parts[0], int(parts[1]), at))
-    return found
+            surges.append(Surge(key, parts[0], int(parts[1]), at))
+    return surges
 
 
 def write(output: Mapping[str, str], surges: Iterable[Surge]) -> dict[str, str]:
     """Return the output with as many surges as fit; the others follow when these are over."""
     text = ""
     for s in surges:
-        one = f"{s.key}={s.owner},{s.count},{round(s.since.timestamp() * 1000)}"
-        if len(text) + len(one) < ROOM:
-            text = f"{text};{one}" if text else one
+        entry = f"{s.key}={s.owner},{s.count},{round(s.since.timestamp() * 1000)}"
+        if len(text) + len(entry) < ROOM:
+            text = f"{text};{entry}" if text else entry
     return {**{k: v for k, v in output.items() if k != OUTPUT}, **({OUTPUT: text} if text else {})}
 
 
@@ -156,7 +156,7 @@ def forget(job: Job, keys: Iterable[str] | None = None) -> Job:
     gone = None if keys is None else set(keys)
 
     def without(record: StepStatus) -> StepStatus:
-        left = [s for s in read(record.output) if gone is not None and s.key not in gone]
-        return record.model_copy(update={"output": write(record.output, left)})
+        remaining = [s for s in read(record.output) if gone is not None and s.key not in gone]
+        return record.model_copy(update={"output": write(record.output, remaining)})
 
     return job.having(steps=[without(r) if r.output.get(OUTPUT) else r for r in job.status.steps])

@@ -10,14 +10,14 @@ from remedy.job.moves import Move
 from remedy.job.records import disrupt, put
 
 
-def surge(job: Job, seen: JobObservation, record: StepStatus, surges: Surges) -> Move | None:
+def surge(job: Job, observation: JobObservation, record: StepStatus, surges: Surges) -> Move | None:
     """Return the next move for surge; None: none is needed now."""
-    heard, mine = seen.heard, surge_replicas.read(record.output)
-    if heard is not None and heard.act is JobAct.UNSURGE and heard.lowered:
-        output = surge_replicas.write_plain(record.output, _given_up(mine, heard.lowered))
-        left = [s for s in mine if s.key not in heard.lowered]
-        return _with(job, record, surge_replicas.write(output, left)), JobAct.NONE
-    if surges.over:
+    result, mine = observation.act_result, surge_replicas.read(record.output)
+    if result is not None and result.act is JobAct.UNSURGE and result.lowered:
+        output = surge_replicas.write_plain(record.output, _given_up(mine, result.lowered))
+        remaining = [s for s in mine if s.key not in result.lowered]
+        return _with(job, record, surge_replicas.write(output, remaining)), JobAct.NONE
+    if surges.finished:
         return job, JobAct.UNSURGE
     output = surge_replicas.write_plain(record.output, surges.plain)
     output = surge_replicas.write(output, [*mine, *surges.new]) if surges.new else output
@@ -25,18 +25,18 @@ def surge(job: Job, seen: JobObservation, record: StepStatus, surges: Surges) ->
         return job, JobAct.ADD_FINALIZER
     if output != record.output:
         return _with(job, record, output), JobAct.NONE
-    if surges.up and not (heard is not None and heard.act is JobAct.SURGE):
-        return disrupt(job, seen, JobAct.SURGE)
+    if surges.up and not (result is not None and result.act is JobAct.SURGE):
+        return disrupt(job, observation, JobAct.SURGE)
     return None
 
 
-def lowered(job: Job, seen: JobObservation) -> Move | None:
+def lowered(job: Job, observation: JobObservation) -> Move | None:
     """Lower all raised Deployments before the step ends; None: none is raised."""
     if not surge_replicas.owns(job):
         return None
-    heard = seen.heard
-    if heard is not None and heard.act is JobAct.UNSURGE and not heard.error:
-        return surge_replicas.forget(job, heard.lowered or None), JobAct.NONE
+    result = observation.act_result
+    if result is not None and result.act is JobAct.UNSURGE and not result.error:
+        return surge_replicas.forget(job, result.lowered or None), JobAct.NONE
     return job, JobAct.UNSURGE
 
 
@@ -44,5 +44,5 @@ def _with(job: Job, record: StepStatus, output: Mapping[str, str]) -> Job:
     return put(job, record.model_copy(update={"output": dict(output)}))
 
 
-def _given_up(mine: Iterable[Surge], over: Mapping[str, str]) -> dict[str, str]:
-    return {s.owner: over[s.key] for s in mine if over.get(s.key)}
+def _given_up(mine: Iterable[Surge], reasons: Mapping[str, str]) -> dict[str, str]:
+    return {s.owner: reasons[s.key] for s in mine if reasons.get(s.key)}

@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepBy,
     StepStatus,
 )
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import MESSAGE, Move
 from remedy.job.records import ask, begun, done, failed, unheard
 from remedy.job.steps.provider_request import decide_anew, free_to_ask, lacks_permit
@@ -20,35 +20,37 @@ ANSWER_GRACE = timedelta(seconds=5)
 """Wait past a request's expiry: an answer may still be on its way, and clocks differ."""
 
 
-def agent(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def agent(
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
+) -> Move:
     """Send the request to the agent, then wait for its answer."""
-    now, answer = seen.now, job.answer
+    now, answer = observation.now, job.answer
     if record.asked_at is None:
         until = now + step.body.timeout
-        return free_to_ask(job, seen, evidence=not begun(job)) or (
+        return free_to_ask(job, observation, evidence=not begun(job)) or (
             ask(job, now, node, record, StepBy.AGENT, until),
             JobAct.NONE,
         )
     expires = record.expires_at or now
     if answer is not None and lacks_permit(answer):
-        return decide_anew(job, seen, record, step, answer.output[:512])
+        return decide_anew(job, observation, record, step, answer.output[:512])
     if answer is None:
         why = f"agent {job.spec.agent} did not answer in time"
-        return unheard(job, seen, step, record, expires + ANSWER_GRACE, why)
+        return unheard(job, observation, step, record, expires + ANSWER_GRACE, why)
     match answer.state:
         case RequestState.RUNNING:
             until = expires + step.body.timeout + ANSWER_GRACE
             why = "the agent began but did not finish in time"
-            return unheard(job, seen, step, record, until, why)
+            return unheard(job, observation, step, record, until, why)
         case RequestState.DONE:
-            told = record.model_copy(update={"output": _output(answer)})
+            updated = record.model_copy(update={"output": _output(answer)})
             at = _between(record.asked_at, answer.finished_at, now)
-            return done(job, seen, told, "", at=at)
+            return done(job, observation, updated, "", at=at)
         case RequestState.FAILED | RequestState.REFUSED:
-            told = record.model_copy(update={"output": _output(answer)})
+            updated = record.model_copy(update={"output": _output(answer)})
             how = "refused" if answer.state is RequestState.REFUSED else "failed"
             why = f"{step.agent.action if step.agent else step.name} {how}: {answer.output[:512]}"
-            return failed(job, seen, step, told, why)
+            return failed(job, observation, step, updated, why)
 
 
 def _output(answer: AgentRequest) -> dict[str, str]:

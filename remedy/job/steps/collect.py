@@ -6,7 +6,7 @@ for.
 
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.model import Job, JobObservation, NodeSeen
+from remedy.job.model import Job, JobObservation, NodeObservation
 from remedy.job.moves import Move
 from remedy.job.records import failed
 from remedy.job.silence import already
@@ -14,8 +14,10 @@ from remedy.job.steps.agent import agent
 from rules.history import DAWN
 
 
-def collect(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
-    if job.answer is None and node.agent_silent and already(seen, DAWN):
+def collect(
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
+) -> Move:
+    if job.answer is None and node.agent_silent and already(observation, DAWN):
         why = f"agent {job.spec.agent} is silent: nothing could be collected"
-        return failed(job, seen, step, record, why)
-    return agent(job, seen, node, step, record)
+        return failed(job, observation, step, record, why)
+    return agent(job, observation, node, step, record)

@@ -8,9 +8,9 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import Can, PowerState
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move
-from remedy.job.power_record import HEARD, WAS
+from remedy.job.power_record import OUTCOME, WAS
 from remedy.job.records import begun, done, failed, put
 from remedy.job.steps.provider_request import (
     GONE,
@@ -19,11 +19,11 @@ from remedy.job.steps.provider_request import (
     RESET,
     No,
     ProviderRequest,
-    asked,
     free_to_ask,
+    get_request_word,
     go_on,
+    has_step_ended,
     never_shown,
-    over,
     proven_dark,
     unread,
     withdrawn,
@@ -40,72 +40,72 @@ def rebooted(before: str, now: str) -> bool:
 
 
 def power_off(
-    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
 ) -> Move:
     """Switch the machine off; done when the provider reports it off or gone."""
 
     def no(why: str) -> Move:
-        return failed(job, seen, step, record, why)
+        return failed(job, observation, step, record, why)
 
-    power = seen.power
+    power = observation.power
     if power is not None and proven_dark(job, power):
-        return done(job, seen, record, f"proven dark: {power.told}")
-    if over(step, record, seen):
-        return no(_not_in_time(job, seen, step, "proven dark"))
+        return done(job, observation, record, f"proven dark: {power.description}")
+    if has_step_ended(step, record, observation):
+        return no(_not_in_time(job, observation, step, "proven dark"))
     if power is None or power.power is None:
-        return unread(job, seen, record, no)
-    if asked(record):
-        return go_on(job, seen, record, OFF, no)
+        return unread(job, observation, record, no)
+    if get_request_word(record):
+        return go_on(job, observation, record, OFF, no)
     if not power.can.off:
         return no(f"{power.provider} cannot switch this machine off")
     if not job.finalizer:  # without it a deleted job would leave the machine off
         return job, JobAct.ADD_FINALIZER
-    return free_to_ask(job, seen, evidence=not begun(job)) or write(
-        job, seen, node, step, record, OFF, **{WAS: power.told}
+    return free_to_ask(job, observation, evidence=not begun(job)) or write(
+        job, observation, node, step, record, OFF, **{WAS: power.description}
     )
 
 
 def power_on(
-    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
 ) -> Move:
     """Switch the machine on; done when the provider reports it running."""
 
     def no(why: str) -> Move:
-        return failed(job, seen, step, record, why)
+        return failed(job, observation, step, record, why)
 
-    power = seen.power
-    if over(step, record, seen):
-        return no(_not_in_time(job, seen, step, "switched on"))
+    power = observation.power
+    if has_step_ended(step, record, observation):
+        return no(_not_in_time(job, observation, step, "switched on"))
     if (move := unfenced(job, node)) is not None:
         return move
     if power is None or power.power is None:
-        return unread(job, seen, record, no)
+        return unread(job, observation, record, no)
     if power.power.state is PowerState.ON:
-        return done(job, seen, record, f"runs: {power.told}")
+        return done(job, observation, record, f"runs: {power.description}")
     if power.power.state is PowerState.GONE:
         return no("the machine is gone: it can be replaced, not switched on")
-    if asked(record):
-        return go_on(job, seen, record, ON, no)
-    return free_to_ask(job, seen, evidence=not begun(job)) or write(
-        job, seen, node, step, record, ON, **{WAS: power.told}
+    if get_request_word(record):
+        return go_on(job, observation, record, ON, no)
+    return free_to_ask(job, observation, evidence=not begun(job)) or write(
+        job, observation, node, step, record, ON, **{WAS: power.description}
     )
 
 
 def power_cycle(
-    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
 ) -> Move:
     """Boot the machine through the provider, by off and on where possible."""
 
     def no(why: str) -> Move:
-        return failed(job, seen, step, record, why)
+        return failed(job, observation, step, record, why)
 
-    return boot(job, seen, node, step, record, no, by_reset=False)
+    return boot(job, observation, node, step, record, no, by_reset=False)
 
 
 def boot(
     job: Job,
-    seen: JobObservation,
-    node: NodeSeen,
+    observation: JobObservation,
+    node: NodeObservation,
     step: Step,
     record: StepStatus,
     no: No,
@@ -117,48 +117,55 @@ def boot(
     no: what follows when the provider refuses
     by_reset: whether a reset is preferred when the provider can do both
     """
-    word = asked(record)
+    word = get_request_word(record)
     if word in ("on", "reset") and rebooted(record.boot_id, node.boot_id):
-        return done(job, seen, record, f"booted again: {node.boot_id}, before {record.boot_id}")
-    left_dark = word == OFF.word and proven_dark(job, seen.power)
-    if over(step, record, seen) and not left_dark:
-        why = _not_in_time(job, seen, step, "back with a new boot")
-        return never_shown(job, seen, step, record, why)
+        return done(
+            job, observation, record, f"booted again: {node.boot_id}, before {record.boot_id}"
+        )
+    dark_by_us = word == OFF.word and proven_dark(job, observation.power)
+    if has_step_ended(step, record, observation) and not dark_by_us:
+        why = _not_in_time(job, observation, step, "back with a new boot")
+        return never_shown(job, observation, step, record, why)
     match word:
         case "off":
-            return _dark_then_on(job, seen, node, step, record, no)
+            return _dark_then_on(job, observation, node, step, record, no)
         case "on":
-            return unfenced(job, node) or go_on(job, seen, record, ON, no, check=False)
+            return unfenced(job, node) or go_on(job, observation, record, ON, no, check=False)
         case "reset":
-            repeatable = seen.power is not None and seen.power.can.repeatable
-            no = _other_way(job, seen, record, RESET, no)
-            return go_on(job, seen, record, RESET, no, repeatable=repeatable)
+            repeatable = observation.power is not None and observation.power.can.repeatable
+            no = _make_fallback(job, observation, record, RESET, no)
+            return go_on(job, observation, record, RESET, no, repeatable=repeatable)
         case _:
-            return _begin(job, seen, node, step, record, no, by_reset=by_reset)
+            return _begin(job, observation, node, step, record, no, by_reset=by_reset)
 
 
 def _dark_then_on(
-    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus, no: No
+    job: Job,
+    observation: JobObservation,
+    node: NodeObservation,
+    step: Step,
+    record: StepStatus,
+    no: No,
 ) -> Move:
     """Wait until the machine is proven off, then request to switch it on."""
-    power = seen.power
+    power = observation.power
     if proven_dark(job, power):
         gone = power is None or power.power is None or power.power.state is PowerState.GONE
-        if gone or record.output.get(HEARD) == GONE:
+        if gone or record.output.get(OUTCOME) == GONE:
             return no("the machine is gone: it can be replaced, not booted")
-        return unfenced(job, node) or write(job, seen, node, step, record, ON)
+        return unfenced(job, node) or write(job, observation, node, step, record, ON)
     if power is None or power.power is None:
-        return unread(job, seen, record, no)
-    return go_on(job, seen, record, OFF, _other_way(job, seen, record, OFF, no))
+        return unread(job, observation, record, no)
+    return go_on(job, observation, record, OFF, _make_fallback(job, observation, record, OFF, no))
 
 
-def _other_way(
-    job: Job, seen: JobObservation, record: StepStatus, refused: ProviderRequest, no: No
+def _make_fallback(
+    job: Job, observation: JobObservation, record: StepStatus, refused: ProviderRequest, no: No
 ) -> No:
     """Return a handler that tries the other way to boot after a refusal: a group would replace a
     machine that is off, and accepts a reset.
     """
-    power, other = seen.power, RESET if refused is OFF else OFF
+    power, other = observation.power, RESET if refused is OFF else OFF
     able = power is not None and (power.can.reset if other is RESET else power.can.off)
 
     def then(why: str) -> Move:
@@ -177,8 +184,8 @@ def _other_way(
 
 def _begin(
     job: Job,
-    seen: JobObservation,
-    node: NodeSeen,
+    observation: JobObservation,
+    node: NodeObservation,
     step: Step,
     record: StepStatus,
     no: No,
@@ -186,24 +193,26 @@ def _begin(
     by_reset: bool,
 ) -> Move:
     """Record the first request, or fail if no way to boot can work."""
-    power = seen.power
+    power = observation.power
     if power is None or power.power is None:
-        return unread(job, seen, record, no)
+        return unread(job, observation, record, no)
     if not node.boot_id:
         return no("the node reports no boot ID, so a boot could not be proven")
     if power.power.state is PowerState.GONE:
         return no("the machine is gone: it can be replaced, not booted")
     if not power.can.reset and not power.can.off:
         return no(f"{power.provider} can neither reset this machine nor switch it off and on")
-    if (stop := free_to_ask(job, seen, evidence=not begun(job))) is not None:
+    if (stop := free_to_ask(job, observation, evidence=not begun(job))) is not None:
         return stop
-    wish = ON if power.dark else _first_way(power.can, record, by_reset=by_reset)
+    wish = ON if power.dark else _choose_request(power.can, record, by_reset=by_reset)
     if wish is OFF and not job.finalizer:
         return job, JobAct.ADD_FINALIZER
-    return unfenced(job, node) or write(job, seen, node, step, record, wish, **{WAS: power.told})
+    return unfenced(job, node) or write(
+        job, observation, node, step, record, wish, **{WAS: power.description}
+    )
 
 
-def _first_way(can: Can, record: StepStatus, *, by_reset: bool) -> ProviderRequest:
+def _choose_request(can: Can, record: StepStatus, *, by_reset: bool) -> ProviderRequest:
     """Return the preferred way to boot, of those that the provider has and did not refuse yet."""
     able = [wish for wish, has in ((OFF, can.off), (RESET, can.reset)) if has]
     if by_reset:
@@ -211,7 +220,7 @@ def _first_way(can: Can, record: StepStatus, *, by_reset: bool) -> ProviderReque
     return next((wish for wish in able if wish.word not in record.output), able[0])
 
 
-def unfenced(job: Job, node: NodeSeen) -> Move | None:
+def unfenced(job: Job, node: NodeObservation) -> Move | None:
     """Remove our fence before the machine may run again; None when there is none."""
     if not job.status.owned.fenced:
         return None
@@ -220,9 +229,13 @@ def unfenced(job: Job, node: NodeSeen) -> Move | None:
     return disowned(job, "fenced"), JobAct.NONE
 
 
-def _not_in_time(job: Job, seen: JobObservation, step: Step, what: str) -> str:
+def _not_in_time(job: Job, observation: JobObservation, step: Step, what: str) -> str:
     why = f"not {what} within {format_duration(step.body.timeout)}"
-    hold, power = job.status.hold, seen.power
+    hold, power = job.status.hold, observation.power
     if hold is not None:
         return f"{why}: {hold.message}"
-    return why if power is None else f"{why}; {power.provider or 'no provider'} says {power.told}"
+    return (
+        why
+        if power is None
+        else f"{why}; {power.provider or 'no provider'} says {power.description}"
+    )

@@ -23,23 +23,30 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from kubenode.runtime.disruption.request import WITHOUT_PERMIT
 from kubenode.runtime.patience import patience
 from remedy.job import silence
-from remedy.job.model import FaultAssessment, Job, JobAct, JobObservation, NodeSeen, Requested
-from remedy.job.moves import Move, due, held_for, hold, may, stands, wait
+from remedy.job.model import (
+    FaultAssessment,
+    Job,
+    JobAct,
+    JobObservation,
+    NodeObservation,
+    Requested,
+)
+from remedy.job.moves import Move, due, hold, is_waiting_for, may, stands, wait
 from remedy.job.power_record import (
-    ASKED,
     BACK,
-    HEARD,
     MACHINE,
     OFF_WORD,
     ON_WORD,
+    OUTCOME,
+    REQUEST,
     WAS,
-    left_off,
+    must_switch_on,
     switched_off,
 )
 from remedy.job.records import ask, begun, put, unheard
-from remedy.job.request_notes import asked_earlier, to_note
+from remedy.job.request_notes import find_earlier_request, to_note
 from remedy.job.silence import by_our_clock
-from remedy.power.observation import PowerSeen, RequestOutcome
+from remedy.power.observation import PowerObservation, RequestOutcome
 from rules.truth import Truth
 
 TAKEN, UNCLEAR, LATER, GONE = "taken", "unclear", "later", "gone"
@@ -99,10 +106,10 @@ GUARDED = (OFF, RESET, REPLACE)
 """Requests that pass the guard of destructive acts, which refuses a request after its expiry."""
 
 
-def asked(record: StepStatus) -> str:
+def get_request_word(record: StepStatus) -> str:
     """Return the word of the recorded request; "" if there is none."""
     open_ = record.by is StepBy.PROVIDER and record.asked_at is not None
-    return record.output.get(ASKED, "") if open_ else ""
+    return record.output.get(REQUEST, "") if open_ else ""
 
 
 def deadline(step: Step, record: StepStatus) -> datetime | None:
@@ -113,31 +120,33 @@ def deadline(step: Step, record: StepStatus) -> datetime | None:
     if record.started_at is None:
         return None
     end = record.started_at + step.body.timeout
-    if asked(record) == ON.word and record.expires_at is not None:
+    if get_request_word(record) == ON.word and record.expires_at is not None:
         return max(end, record.expires_at)
     return end
 
 
-def over(step: Step, record: StepStatus, seen: JobObservation) -> bool:
+def has_step_ended(step: Step, record: StepStatus, observation: JobObservation) -> bool:
     """Report whether the step's time is over."""
     end = deadline(step, record)
-    return end is not None and silence.over(seen, record.started_at, end)
+    return end is not None and silence.has_passed(observation, record.started_at, end)
 
 
-def ends_at(step: Step, record: StepStatus, seen: JobObservation) -> datetime:
+def ends_at(step: Step, record: StepStatus, observation: JobObservation) -> datetime:
     """Return the deadline by our clock: a request made now expires then."""
-    end = deadline(step, record) or seen.now
-    return by_our_clock(seen, record.started_at or seen.now, end)
+    end = deadline(step, record) or observation.now
+    return by_our_clock(observation, record.started_at or observation.now, end)
 
 
-def never_shown(job: Job, seen: JobObservation, step: Step, record: StepStatus, why: str) -> Move:
+def never_shown(
+    job: Job, observation: JobObservation, step: Step, record: StepStatus, why: str
+) -> Move:
     """Fail a step after its timeout, if only others can show its effect; wait while answers may
     still arrive.
     """
-    return unheard(job, seen, step, record, deadline(step, record) or seen.now, why)
+    return unheard(job, observation, step, record, deadline(step, record) or observation.now, why)
 
 
-def proven_dark(job: Job, power: PowerSeen | None) -> bool:
+def proven_dark(job: Job, power: PowerObservation | None) -> bool:
     """Report whether the provider says that the machine is off or gone. A provider that does not
     know a machine proves that it is gone only if it knew it before in this job: it may have been
     asked in the wrong place.
@@ -148,17 +157,17 @@ def proven_dark(job: Job, power: PowerSeen | None) -> bool:
     return power.dark or (power.outcome is RequestOutcome.GONE and known)
 
 
-def leave(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
+def leave(job: Job, observation: JobObservation, *, evidence: bool) -> Move | None:
     """Return None when guards, evidence and permit allow the request; else the hold, the end, or
     the move that regains the permit.
     """
-    return may(job, seen, evidence=evidence) or stands(job, seen)
+    return may(job, observation, evidence=evidence) or stands(job, observation)
 
 
 def write(
     job: Job,
-    seen: JobObservation,
-    node: NodeSeen,
+    observation: JobObservation,
+    node: NodeObservation,
     step: Step,
     record: StepStatus,
     wish: ProviderRequest,
@@ -167,38 +176,38 @@ def write(
     """Record the request in the status; the round after that write sends it. A request sent before
     the status was removed is recorded as it was, and is not sent again.
     """
-    output = {k: v for k, v in record.output.items() if k not in (HEARD, BACK)}
+    output = {k: v for k, v in record.output.items() if k not in (OUTCOME, BACK)}
     machine = {MACHINE: node.provider_id} if node.provider_id else {}
-    output |= {ASKED: wish.word, **machine, **noted}
+    output |= {REQUEST: wish.word, **machine, **noted}
     noted_record = record.model_copy(update={"output": output})
-    end = ends_at(step, record, seen)
-    if wish is ON and seen.now >= end:
-        end = seen.now + step.body.timeout
-    if (earlier := asked_earlier(job, record, wish.word)) is not None:
+    end = ends_at(step, record, observation)
+    if wish is ON and observation.now >= end:
+        end = observation.now + step.body.timeout
+    if (earlier := find_earlier_request(job, record, wish.word)) is not None:
         return _as_before(job, noted_record, earlier, end), JobAct.NONE
-    return ask(job, seen.now, node, noted_record, StepBy.PROVIDER, end), JobAct.NONE
+    return ask(job, observation.now, node, noted_record, StepBy.PROVIDER, end), JobAct.NONE
 
 
 def _as_before(job: Job, record: StepStatus, earlier: Requested, end: datetime) -> Job:
     """Record a request that was sent before the status was removed, with an unclear outcome."""
     boot_id = "" if earlier.boot_id == "-" else earlier.boot_id
-    asked_before = record.model_copy(
+    restored = record.model_copy(
         update={
             "by": StepBy.PROVIDER,
             "request_id": earlier.request_id,
             "asked_at": record.started_at,
             "boot_id": boot_id,
             "expires_at": end,
-            "output": {**record.output, HEARD: UNCLEAR},
+            "output": {**record.output, OUTCOME: UNCLEAR},
         }
     )
     owned = job.status.owned.model_copy(update={"boot_id": boot_id})
-    return put(job, asked_before).having(owned=owned, hold=None)
+    return put(job, restored).having(owned=owned, hold=None)
 
 
 def go_on(
     job: Job,
-    seen: JobObservation,
+    observation: JobObservation,
     record: StepStatus,
     wish: ProviderRequest,
     no: No,
@@ -214,20 +223,20 @@ def go_on(
     evidence: whether the evidence must be known true; None: unless this rung did something before
     repeatable: whether the provider recognizes a repeated request by its ID
     """
-    heard = seen.heard
+    result = observation.act_result
     repeats = wish.state or repeatable
-    if heard is not None and heard.act is wish.act and heard.outcome is not None:
-        return _heed(job, seen, record, wish, repeats, no)
-    if wish is OFF and (move := _of_another_boot(job, seen, record)) is not None:
+    if result is not None and result.act is wish.act and result.outcome is not None:
+        return _heed(job, observation, record, wish, repeats, no)
+    if wish is OFF and (move := _of_another_boot(job, observation, record)) is not None:
         return move
-    if _refused_lately(job, seen.now) or not _due(job, seen, record, repeats, wish):
+    if _refused_lately(job, observation.now) or not _due(job, observation, record, repeats, wish):
         return wait(job)
-    if (move := _of_another_time(job, seen, record, wish)) is not None:
+    if (move := _of_another_time(job, observation, record, wish)) is not None:
         return move
     if check:
-        free = withdrawn(job, record) if seen.unasked else job
+        free = withdrawn(job, record) if observation.unasked else job
         needs = not begun(free) if evidence is None else evidence
-        if (stop := leave(free, seen, evidence=needs)) is not None:
+        if (stop := leave(free, observation, evidence=needs)) is not None:
             after, act = stop
             return (job, act) if act is not JobAct.NONE else (after, act)
     if wish in (RESET, REPLACE) and to_note(job) is not None:
@@ -235,95 +244,102 @@ def go_on(
     return job, wish.act
 
 
-def _of_another_boot(job: Job, seen: JobObservation, record: StepStatus) -> Move | None:
+def _of_another_boot(job: Job, observation: JobObservation, record: StepStatus) -> Move | None:
     """Decide again about a host that has booted since the request to switch it off: only a fault
     that is known true in the current boot lets the request be sent. None: the boot is the recorded
     one.
     """
-    boot_id = seen.node.boot_id if seen.node is not None else ""
+    boot_id = observation.node.boot_id if observation.node is not None else ""
     if not boot_id or not record.boot_id or boot_id == record.boot_id:
         return None
     decided = put(job, record.model_copy(update={"boot_id": boot_id}))
-    return leave(job, seen, evidence=True) or (decided, JobAct.NONE)
+    return leave(job, observation, evidence=True) or (decided, JobAct.NONE)
 
 
 def _of_another_time(
-    job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest
+    job: Job, observation: JobObservation, record: StepStatus, wish: ProviderRequest
 ) -> Move | None:
     """Extend a request with a past recorded expiry while its step has more time by
     our clock.
     """
     end, step = record.expires_at, job.step
-    if wish not in GUARDED or step is None or end is None or seen.now < end:
+    if wish not in GUARDED or step is None or end is None or observation.now < end:
         return None
-    later = ends_at(step, record, seen)
-    if later <= seen.now:
+    later = ends_at(step, record, observation)
+    if later <= observation.now:
         return wait(job)
     return put(job, record.model_copy(update={"expires_at": later})), JobAct.NONE
 
 
 def _refused_lately(job: Job, now: datetime) -> bool:
-    return held_for(job, HoldReason.ACT_REFUSED) and not due(job, now)
+    return is_waiting_for(job, HoldReason.ACT_REFUSED) and not due(job, now)
 
 
 def _due(
-    job: Job, seen: JobObservation, record: StepStatus, repeats: bool, wish: ProviderRequest
+    job: Job, observation: JobObservation, record: StepStatus, repeats: bool, wish: ProviderRequest
 ) -> bool:
     """Report whether the recorded request must be sent now."""
-    if seen.unasked:
+    if observation.unasked:
         return True
-    match record.output.get(HEARD, ""):
+    match record.output.get(OUTCOME, ""):
         case "taken":
-            return wish.state and seen.now >= (record.asked_at or seen.now) + AGAIN
+            return wish.state and observation.now >= (record.asked_at or observation.now) + AGAIN
         case "":
             return repeats
         case _:
-            return repeats and due(job, seen.now)
+            return repeats and due(job, observation.now)
 
 
 def _heed(
-    job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest, repeats: bool, no: No
+    job: Job,
+    observation: JobObservation,
+    record: StepStatus,
+    wish: ProviderRequest,
+    repeats: bool,
+    no: No,
 ) -> Move:
     """Record the outcome of the request that the last round sent."""
-    heard, now = seen.heard, seen.now
-    assert heard is not None
-    match heard.outcome:
+    result, now = observation.act_result, observation.now
+    assert result is not None
+    match result.outcome:
         case RequestOutcome.TAKEN:
             at = {"asked_at": now} if wish.state else {}
             return put(job, noted(record, TAKEN, **at)).having(hold=None), JobAct.NONE
         case RequestOutcome.GONE if wish in (OFF, REPLACE):
             return put(job, noted(record, GONE)).having(hold=None), JobAct.NONE
         case RequestOutcome.UNCLEAR if not repeats:
-            why = f"{heard.error}; it may have been taken, and is not asked for again"
+            why = f"{result.error}; it may have been taken, and is not asked for again"
             return put(job, noted(record, UNCLEAR, message=why[:1024])).having(
                 hold=None
             ), JobAct.NONE
         case RequestOutcome.UNCLEAR:
-            return away(put(job, noted(record, UNCLEAR)), seen, record, heard.error)
-        case RequestOutcome.HELD:
-            return _refused(job, seen, record, wish)
+            return away(put(job, noted(record, UNCLEAR)), observation, record, result.error)
+        case RequestOutcome.PREVENTED:
+            return _refused(job, observation, record, wish)
         case RequestOutcome.LATER:
             back = put(job, noted(record, LATER)) if wish.state else withdrawn(job, record)
-            return away(back, seen, record, heard.error, heard.after)
+            return away(back, observation, record, result.error, result.after)
         case _:
-            return no(heard.error)
+            return no(result.error)
 
 
-def _refused(job: Job, seen: JobObservation, record: StepStatus, wish: ProviderRequest) -> Move:
+def _refused(
+    job: Job, observation: JobObservation, record: StepStatus, wish: ProviderRequest
+) -> Move:
     """Hold after a check that prevented the request. A request that this process recorded and never
     sent is decided again, and its step gets its whole time again: such a refusal leads to no other
     rung. A request that may have been sent stays recorded and is sent again. A reset of a host that
     has booted meanwhile stays too: the boot ends its step.
     """
-    heard, now, step = seen.heard, seen.now, job.step
-    assert heard is not None
+    result, now, step = observation.act_result, observation.now, job.step
+    assert result is not None
     until = now + REFUSED_AGAIN
-    if not seen.unasked or (wish is RESET and heard.booted) or step is None:
-        return hold(job, now, HoldReason.ACT_REFUSED, heard.error, until=until)
+    if not observation.unasked or (wish is RESET and result.booted) or step is None:
+        return hold(job, now, HoldReason.ACT_REFUSED, result.error, until=until)
     times = {"started_at": now, "expires_at": now + step.body.timeout}
     anew = record.model_copy(update=times)
     after = put(job, anew) if wish.state else withdrawn(job, anew)
-    return hold(after, now, HoldReason.ACT_REFUSED, heard.error, until=until)
+    return hold(after, now, HoldReason.ACT_REFUSED, result.error, until=until)
 
 
 def lacks_permit(answer: AgentRequest | None) -> bool:
@@ -334,11 +350,13 @@ def lacks_permit(answer: AgentRequest | None) -> bool:
     return refused and answer is not None and answer.output.startswith(WITHOUT_PERMIT)
 
 
-def decide_anew(job: Job, seen: JobObservation, record: StepStatus, step: Step, why: str) -> Move:
+def decide_anew(
+    job: Job, observation: JobObservation, record: StepStatus, step: Step, why: str
+) -> Move:
     """Decide again after an agent's refusal for want of a permit: nothing was done, and the step
     gets its whole time again.
     """
-    now = seen.now
+    now = observation.now
     times = {"started_at": now, "expires_at": now + step.body.timeout}
     after = withdrawn(job, record.model_copy(update=times))
     return hold(after, now, HoldReason.ACT_REFUSED, why, until=now + REFUSED_AGAIN)
@@ -346,25 +364,29 @@ def decide_anew(job: Job, seen: JobObservation, record: StepStatus, step: Step, 
 
 def noted(record: StepStatus, word: str, **changes: object) -> StepStatus:
     """Return the record with the outcome `word`."""
-    return record.model_copy(update={"output": {**record.output, HEARD: word}, **changes})
+    return record.model_copy(update={"output": {**record.output, OUTCOME: word}, **changes})
 
 
 def withdrawn(job: Job, record: StepStatus) -> Job:
     """Remove the request from the record: it was not sent, or not taken. The job is no longer in
     flight.
     """
-    output = {k: v for k, v in record.output.items() if k not in (ASKED, HEARD)}
+    output = {k: v for k, v in record.output.items() if k not in (REQUEST, OUTCOME)}
     changes = {"by": StepBy.OPERATOR, "asked_at": None, "output": output}
     return put(job, record.model_copy(update=changes))
 
 
 def away(
-    job: Job, seen: JobObservation, record: StepStatus, why: str, after: timedelta | None = None
+    job: Job,
+    observation: JobObservation,
+    record: StepStatus,
+    why: str,
+    after: timedelta | None = None,
 ) -> Move:
     """Hold for a provider that does not answer, or not now. `after`: the delay that it asks for."""
-    waited = seen.now - (record.started_at or seen.now)
-    until = seen.now + min(after or patience(waited), LATEST)
-    return hold(job, seen.now, HoldReason.PROVIDER_UNREACHABLE, why, until=until)
+    waited = observation.now - (record.started_at or observation.now)
+    until = observation.now + min(after or patience(waited), LATEST)
+    return hold(job, observation.now, HoldReason.PROVIDER_UNREACHABLE, why, until=until)
 
 
 def waits_for_provider(job: Job, now: datetime) -> bool:
@@ -372,31 +394,33 @@ def waits_for_provider(job: Job, now: datetime) -> bool:
     come.
     """
     reasons = (HoldReason.PROVIDER_UNREACHABLE, HoldReason.ACT_REFUSED)
-    return held_for(job, *reasons) and not due(job, now)
+    return is_waiting_for(job, *reasons) and not due(job, now)
 
 
-def free_to_ask(job: Job, seen: JobObservation, *, evidence: bool) -> Move | None:
+def free_to_ask(job: Job, observation: JobObservation, *, evidence: bool) -> Move | None:
     """Return None when the provider or agent may be asked for something new."""
-    if waits_for_provider(job, seen.now):
+    if waits_for_provider(job, observation.now):
         return wait(job)
-    return leave(job, seen, evidence=evidence)
+    return leave(job, observation, evidence=evidence)
 
 
-def unread(job: Job, seen: JobObservation, record: StepStatus, no: No) -> Move:
+def unread(job: Job, observation: JobObservation, record: StepStatus, no: No) -> Move:
     """Wait, or fail, while there is no reading of the machine's power: nothing is done
     without one.
     """
-    power = seen.power
+    power = observation.power
     if power is None:
         return wait(job)
     if power.outcome in (RequestOutcome.REFUSED, RequestOutcome.GONE):
         return no(power.why)
-    if waits_for_provider(job, seen.now):
+    if waits_for_provider(job, observation.now):
         return wait(job)
-    return away(job, seen, record, power.why, power.after)
+    return away(job, observation, record, power.why, power.after)
 
 
-def kept_dark(job: Job, fault: FaultAssessment, power: PowerSeen | None) -> FaultAssessment:
+def force_fault_true(
+    job: Job, fault: FaultAssessment, power: PowerObservation | None
+) -> FaultAssessment:
     """Return the fault, held true for a machine that this job switched off, whatever the evidence
     says: otherwise the ladder would stop and leave the node cordoned and fenced.
     """
@@ -420,11 +444,11 @@ def fence_failed(job: Job) -> bool:
     return record is not None and record.name == "fence" and record.state is StepState.FAILED
 
 
-def asks_power(job: Job, node: NodeSeen | None) -> bool:
+def asks_power(job: Job, node: NodeObservation | None) -> bool:
     """Report whether the provider's reading of the machine is needed now."""
-    step, record = job.step, job.under_way
+    step, record = job.step, job.running_record
     if job.close_reason is not None:
-        return left_off(job)
+        return must_switch_on(job)
     if switched_off(job) and job.phase in OPEN:
         return True
     if job.phase is JobPhase.NEEDS_HUMAN:
@@ -436,17 +460,19 @@ def asks_power(job: Job, node: NodeSeen | None) -> bool:
         return node is not None and node.ready not in ("True", "")
     if step.reboot is None and step.power_cycle is None:
         return step.name in POWER
-    if step.reboot is not None and not asked(record):
+    if step.reboot is not None and not get_request_word(record):
         return record.asked_at is None and next_path(step, record) is PowerPath.PROVIDER
     # The step then waits for a boot, which the provider's reading cannot prove.
-    return not (asked(record) in (ON.word, RESET.word) and record.output.get(HEARD) == TAKEN)
+    return not (
+        get_request_word(record) in (ON.word, RESET.word) and record.output.get(OUTCOME) == TAKEN
+    )
 
 
 def asks_replacing(job: Job) -> bool:
     """Report whether the replacement of the machine must be read: who can do it, and
     its progress.
     """
-    record = job.under_way
+    record = job.running_record
     return (
         job.close_reason is None
         and job.phase is JobPhase.RUNNING
@@ -457,7 +483,7 @@ def asks_replacing(job: Job) -> bool:
 
 def asks_rollback(job: Job) -> bool:
     """Report whether the progress of a component's rollback must be read."""
-    record = job.under_way
+    record = job.running_record
     return (
         job.close_reason is None
         and job.phase is JobPhase.RUNNING

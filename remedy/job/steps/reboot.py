@@ -13,87 +13,91 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepStatus
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, wait
 from remedy.job.records import ask, begun, done, failed, put
 from remedy.job.silence import of_step
 from remedy.job.steps.agent import ANSWER_GRACE
 from remedy.job.steps.power import boot, rebooted
 from remedy.job.steps.provider_request import (
-    asked,
     decide_anew,
     ends_at,
     free_to_ask,
+    get_request_word,
+    has_step_ended,
     lacks_permit,
     never_shown,
     next_path,
-    over,
 )
 
 LONGEST = timedelta(minutes=3)
 """Longest wait for an agent that does not answer, if there is another path."""
 
 
-def reboot(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
+def reboot(
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
+) -> Move:
     """Continue on the path under way, or take the next one."""
     assert step.reboot is not None
     if record.by is StepBy.AGENT and record.asked_at is not None:
-        return _by_agent(job, seen, node, step, record)
+        return _by_agent(job, observation, node, step, record)
     path = next_path(step, record)
-    if path is PowerPath.PROVIDER or asked(record):
+    if path is PowerPath.PROVIDER or get_request_word(record):
 
         def no(why: str) -> Move:
-            return _give_way(job, seen, step, record, PowerPath.PROVIDER, why)
+            return _fail_path(job, observation, step, record, PowerPath.PROVIDER, why)
 
-        return boot(job, seen, node, step, record, no, by_reset=True)
+        return boot(job, observation, node, step, record, no, by_reset=True)
     assert path is PowerPath.AGENT, "a step whose paths are all spent has failed"
-    return _ask_agent(job, seen, node, step, record)
+    return _ask_agent(job, observation, node, step, record)
 
 
 def _ask_agent(
-    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
 ) -> Move:
     if not node.boot_id:
         why = "the node reports no boot ID, so a boot could not be proven"
-        return _give_way(job, seen, step, record, PowerPath.AGENT, why)
-    if (stop := free_to_ask(job, seen, evidence=not begun(job))) is not None:
+        return _fail_path(job, observation, step, record, PowerPath.AGENT, why)
+    if (stop := free_to_ask(job, observation, evidence=not begun(job))) is not None:
         return stop
-    until = ends_at(step, record, seen)
-    if _left(step, record, PowerPath.AGENT):
-        until = min(until, seen.now + min(step.body.timeout / 3, LONGEST))
-    return ask(job, seen.now, node, record, StepBy.AGENT, until), JobAct.NONE
+    until = ends_at(step, record, observation)
+    if _other_paths(step, record, PowerPath.AGENT):
+        until = min(until, observation.now + min(step.body.timeout / 3, LONGEST))
+    return ask(job, observation.now, node, record, StepBy.AGENT, until), JobAct.NONE
 
 
 def _by_agent(
-    job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
 ) -> Move:
     """Wait for the boot that the agent was asked for, or take the next path."""
-    answer, now = job.answer, seen.now
+    answer, now = job.answer, observation.now
     done_by_it = answer is not None and answer.state is RequestState.DONE
     for boot_id in (node.boot_id, answer.boot_id if answer is not None and done_by_it else ""):
         if rebooted(record.boot_id, boot_id):
-            return done(job, seen, record, f"booted again: {boot_id}, before {record.boot_id}")
-    if over(step, record, seen):
+            return done(
+                job, observation, record, f"booted again: {boot_id}, before {record.boot_id}"
+            )
+    if has_step_ended(step, record, observation):
         why = f"not back with a new boot within {format_duration(step.body.timeout)}"
-        return never_shown(job, seen, step, record, why)
+        return never_shown(job, observation, step, record, why)
     if answer is not None and lacks_permit(answer):
-        return decide_anew(job, seen, record, step, answer.output[:512])
+        return decide_anew(job, observation, record, step, answer.output[:512])
     no = _no(job)
     if answer is not None and no and not rebooted(record.boot_id, answer.boot_id):
-        return _give_way(job, seen, step, record, PowerPath.AGENT, no)
+        return _fail_path(job, observation, step, record, PowerPath.AGENT, no)
     if answer is None or no:
         # A host that runs another boot than the one of the request reports it by its Lease or Node,
         # soon. Until then no other path is taken: a host that has just booted must not be reset.
         until = (record.expires_at or now) + ANSWER_GRACE
         why = no or f"agent {job.spec.agent} did not answer"
-    elif _left(step, record, PowerPath.AGENT):
+    elif _other_paths(step, record, PowerPath.AGENT):
         until = _patient_until(step, record, now)
         why = f"agent {job.spec.agent} began, and the host has not booted again"
     else:
         return wait(job)
-    if not of_step(seen, record, until):
+    if not of_step(observation, record, until):
         return wait(job)
-    return _give_way(job, seen, step, record, PowerPath.AGENT, why)
+    return _fail_path(job, observation, step, record, PowerPath.AGENT, why)
 
 
 def _no(job: Job) -> str:
@@ -110,20 +114,20 @@ def _patient_until(step: Step, record: StepStatus, now: datetime) -> datetime:
     return (record.asked_at or now) + step.body.timeout * 2 / 3
 
 
-def _left(step: Step, record: StepStatus, path: PowerPath) -> list[PowerPath]:
+def _other_paths(step: Step, record: StepStatus, path: PowerPath) -> list[PowerPath]:
     """Return the other paths that have not failed."""
     assert step.reboot is not None
     return [p for p in step.reboot.via if p is not path and p not in record.output]
 
 
-def _give_way(
-    job: Job, seen: JobObservation, step: Step, record: StepStatus, path: PowerPath, why: str
+def _fail_path(
+    job: Job, observation: JobObservation, step: Step, record: StepStatus, path: PowerPath, why: str
 ) -> Move:
     """Record that this path failed; take the next one, or fail the step."""
     output = {**record.output, path: why[:1024]}
     spent = record.model_copy(update={"by": StepBy.OPERATOR, "asked_at": None, "output": output})
-    if _left(step, spent, path):
+    if _other_paths(step, spent, path):
         return put(job, spent).having(hold=None), JobAct.NONE
     assert step.reboot is not None
     reasons = "; ".join(output[p] for p in step.reboot.via if p in output)
-    return failed(job, seen, step, record.model_copy(update={"output": output}), reasons)
+    return failed(job, observation, step, record.model_copy(update={"output": output}), reasons)

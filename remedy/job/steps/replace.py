@@ -12,91 +12,111 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.model import Job, JobAct, JobObservation, NodeSeen
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, wait
 from remedy.job.power_record import WAS
 from remedy.job.records import begun, done, failed, put
 from remedy.job.steps.provider_request import (
     REPLACE,
-    asked,
     away,
     free_to_ask,
+    get_request_word,
     go_on,
+    has_step_ended,
     never_shown,
-    over,
     proven_dark,
     waits_for_provider,
     write,
 )
-from remedy.power.observation import ReplaceSeen, RequestOutcome
+from remedy.power.observation import ReplacementObservation, RequestOutcome
 
 PATH, TARGET, GROUP, NEWEST, GONE_AT = "path", "target", "group", "newest", "goneAt"
 ENOUGH = timedelta(minutes=1)
 """An autoscaler that creates machines on demand has had this time to request one."""
 
 
-def replace(job: Job, seen: JobObservation, node: NodeSeen, step: Step, record: StepStatus) -> Move:
-    far = seen.replacing or ReplaceSeen(outcome=RequestOutcome.UNCLEAR)
-    if asked(record):
-        return _asked(job, seen, step, record, far)
-    if over(step, record, seen):
+def replace(
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
+) -> Move:
+    far = observation.replacing or ReplacementObservation(outcome=RequestOutcome.UNCLEAR)
+    if get_request_word(record):
+        return _follow_request(job, observation, step, record, far)
+    if has_step_ended(step, record, observation):
         why = job.status.hold.message if job.status.hold is not None else "nobody could be asked"
-        return never_shown(job, seen, step, record, f"not replaced: {why}")
+        return never_shown(job, observation, step, record, f"not replaced: {why}")
     if not far.path:
-        return _nobody(job, seen, step, record, far)
-    if (stop := free_to_ask(job, seen, evidence=_evidence(job, seen))) is not None:
+        return _nobody(job, observation, step, record, far)
+    if (stop := free_to_ask(job, observation, evidence=_evidence(job, observation))) is not None:
         return stop
-    was = seen.power.told if seen.power is not None and seen.power.power is not None else ""
+    was = (
+        observation.power.description
+        if observation.power is not None and observation.power.power is not None
+        else ""
+    )
     to = {PATH: far.path, TARGET: far.target, GROUP: far.group, **({WAS: was} if was else {})}
     to |= {NEWEST: far.newest} if far.newest else {}
-    return write(job, seen, node, step, record, REPLACE, **to)
+    return write(job, observation, node, step, record, REPLACE, **to)
 
 
-def _evidence(job: Job, seen: JobObservation) -> bool:
+def _evidence(job: Job, observation: JobObservation) -> bool:
     """Report whether the fault must be known true; not for a machine that this rung
     switched off.
     """
-    return not (begun(job) and proven_dark(job, seen.power))
+    return not (begun(job) and proven_dark(job, observation.power))
 
 
 def _nobody(
-    job: Job, seen: JobObservation, step: Step, record: StepStatus, far: ReplaceSeen
+    job: Job,
+    observation: JobObservation,
+    step: Step,
+    record: StepStatus,
+    far: ReplacementObservation,
 ) -> Move:
     """Wait, or fail, while no system is known that can replace the machine."""
     if far.outcome in (RequestOutcome.REFUSED, RequestOutcome.GONE):
-        return failed(job, seen, step, record, f"nobody can replace the machine: {far.why}")
-    if waits_for_provider(job, seen.now):
+        return failed(job, observation, step, record, f"nobody can replace the machine: {far.why}")
+    if waits_for_provider(job, observation.now):
         return wait(job)
-    return away(job, seen, record, far.why or "it is not known who can replace the machine")
+    return away(job, observation, record, far.why or "it is not known who can replace the machine")
 
 
-def _asked(
-    job: Job, seen: JobObservation, step: Step, record: StepStatus, far: ReplaceSeen
+def _follow_request(
+    job: Job,
+    observation: JobObservation,
+    step: Step,
+    record: StepStatus,
+    far: ReplacementObservation,
 ) -> Move:
     """Wait for the new node; repeat the request where that is safe."""
-    gone = seen.node is None and far.gone
+    gone = observation.node is None and far.gone
     since = record.output.get(GONE_AT, "")
     if far.renewed:
-        return done(job, seen, record, f"made anew through {record.output[PATH]}, and Ready")
+        return done(job, observation, record, f"made anew through {record.output[PATH]}, and Ready")
     if gone and far.new:
-        return done(job, seen, record, f"replaced by {far.new} through {record.output[PATH]}")
-    if gone and far.enough and since and format_time(seen.now - ENOUGH) >= since:
-        return done(job, seen, record, f"{far.group} wants no other node; the old one is gone")
-    if over(step, record, seen):
-        still = far.why if seen.node is None or not far.gone else "the old Node is still there"
+        return done(
+            job, observation, record, f"replaced by {far.new} through {record.output[PATH]}"
+        )
+    if gone and far.enough and since and format_time(observation.now - ENOUGH) >= since:
+        return done(
+            job, observation, record, f"{far.group} wants no other node; the old one is gone"
+        )
+    if has_step_ended(step, record, observation):
+        still = (
+            far.why if observation.node is None or not far.gone else "the old Node is still there"
+        )
         within = format_duration(step.body.timeout)
-        return never_shown(job, seen, step, record, f"not replaced within {within}: {still}")
+        return never_shown(job, observation, step, record, f"not replaced within {within}: {still}")
     if gone and not since:
-        output = {**record.output, GONE_AT: format_time(seen.now)}
+        output = {**record.output, GONE_AT: format_time(observation.now)}
         return put(job, record.model_copy(update={"output": output})), JobAct.NONE
 
     def no(why: str) -> Move:
-        return failed(job, seen, step, record, why)
+        return failed(job, observation, step, record, why)
 
-    if seen.node is None:
+    if observation.node is None:
         return wait(job)
     repeatable = record.output.get(PATH) != ReplacePath.INSTANCE_GROUP or (
-        seen.power is not None and seen.power.can.repeatable
+        observation.power is not None and observation.power.can.repeatable
     )
-    evidence = not proven_dark(job, seen.power)
-    return go_on(job, seen, record, REPLACE, no, evidence=evidence, repeatable=repeatable)
+    evidence = not proven_dark(job, observation.power)
+    return go_on(job, observation, record, REPLACE, no, evidence=evidence, repeatable=repeatable)

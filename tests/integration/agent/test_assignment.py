@@ -164,7 +164,7 @@ async def test_a_new_agent_watches_as_before_when_the_operator_is_older(tmp_path
 async def test_an_agent_takes_up_its_assignment_when_there_is_one(
     server: EmbeddedApiServer, operator: ByHand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assignment, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(assignment, "CHECK_SECONDS", 0.2)
     monkeypatch.setattr(assignment, "RELIST_SPREAD", 0.1)
     world = World(tmp_path)
     async with an_agent(server, world) as agent:

@@ -98,17 +98,17 @@ async def test_ec2_is_read_with_a_session_token_and_404_is_nothing(
     action = {"action": "terminate", "time": "2026-01-10T10:01:30Z"}
     cloud.documents["/latest/meta-data/spot/instance-action"] = action
     cloud.documents["/latest/meta-data/events/maintenance/scheduled"] = []
-    assert await found["aws_imds_spot"].look() == action
-    assert await found["aws_imds_rebalance"].look() is None
-    assert await found["aws_imds_scheduled"].look() == []
+    assert await found["aws_imds_spot"].read() == action
+    assert await found["aws_imds_rebalance"].read() is None
+    assert await found["aws_imds_scheduled"].read() == []
     assert [r.path for r in cloud.server.asked].count("/latest/api/token") == 1
 
 
 async def test_a_token_that_has_expired_is_renewed(cloud: FakeMetadata, service: Service) -> None:
     source = by_transport("aws", service)["aws_imds_spot"]
-    assert await source.look() is None
+    assert await source.read() is None
     cloud.token = "token-2"
-    assert await source.look() is None
+    assert await source.read() is None
     assert [r.path for r in cloud.server.asked].count("/latest/api/token") == 2
 
 
@@ -117,10 +117,10 @@ async def test_azure_lists_its_events_and_404_is_no_empty_list(
 ) -> None:
     (source,) = by_transport("azure", service).values()
     with pytest.raises(Unreadable, match="404"):
-        await source.look()
+        await source.read()
     document = {"DocumentIncarnation": 1, "Events": []}
     cloud.documents["/metadata/scheduledevents"] = document
-    assert await source.look() == document
+    assert await source.read() == document
 
 
 async def test_google_waits_for_changes_itself(cloud: FakeMetadata, service: Service) -> None:
@@ -128,10 +128,10 @@ async def test_google_waits_for_changes_itself(cloud: FakeMetadata, service: Ser
     event = found["gcp_maintenance_event"]
     base = "/computeMetadata/v1/instance"
     cloud.documents[f"{base}/maintenance-event"] = "NONE"
-    assert await event.look() == "NONE"
+    assert await event.read() == "NONE"
     assert event.every == 0.0, "the server keeps us waiting"
     cloud.documents[f"{base}/maintenance-event"] = "TERMINATE_ON_HOST_MAINTENANCE"
-    assert await event.look() == "TERMINATE_ON_HOST_MAINTENANCE"
+    assert await event.read() == "TERMINATE_ON_HOST_MAINTENANCE"
     assert cloud.server.asked[-1].form["last_etag"].startswith("etag-")
 
 
@@ -139,10 +139,10 @@ async def test_a_document_that_google_does_not_have_is_not_asked_for_without_a_p
     cloud: FakeMetadata, service: Service
 ) -> None:
     upcoming = by_transport("gcp", service)["gcp_upcoming_maintenance"]
-    assert await upcoming.look() is None
+    assert await upcoming.read() is None
     assert upcoming.every >= 10
     cloud.documents["/computeMetadata/v1/instance/upcoming-maintenance"] = MAINTENANCE
-    assert await upcoming.look() == MAINTENANCE
+    assert await upcoming.read() == MAINTENANCE
 
 
 @pytest.mark.parametrize("name", ["aws", "azure", "gcp"])
@@ -164,7 +164,7 @@ async def test_whatever_is_wrong_with_the_service_is_no_document(
         ):
             cloud.documents[path] = text
     with pytest.raises(Unreadable):
-        await source.look()
+        await source.read()
 
 
 def azure(cloud: FakeMetadata, *events: dict[str, str]) -> Metadata:

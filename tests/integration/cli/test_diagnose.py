@@ -41,7 +41,7 @@ async def answering(cluster: Cluster, folder: Path) -> AsyncIterator[None]:
     probes = HostProbes(host, str(folder), diagnostics=Diagnostics(collector, host, "w1", "w1"))
     prober = Prober(cluster.kube, probes, "w1", clock)
     questions = Informer(cluster.kube, custom(PLURAL), decode_probe, clock=clock)
-    questions.add_handler(lambda key, old, new: prober.seen(key, new))
+    questions.add_handler(lambda key, old, new: prober.observe_probe(key, new))
     async with asyncio.TaskGroup() as tasks:
         parts = [tasks.create_task(part.run()) for part in (prober, questions)]
         try:

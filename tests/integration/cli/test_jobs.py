@@ -58,7 +58,7 @@ async def operator(cluster: Cluster) -> AsyncIterator[RemedyOperator]:
         ladder=rungs,
     )
     await cluster.say("w1", FAULT, "False")
-    settings = RemedySettings(one_engine_is_enough=True)
+    settings = RemedySettings(accept_single_engine=True)
     async with operating(cluster.operator(a_diagnoser(), settings=settings)) as running:
         await _until_active(cluster)
         yield running

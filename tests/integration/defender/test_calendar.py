@@ -31,7 +31,7 @@ async def test_whoever_waits_is_called_when_a_pause_ends_also_one_that_is_new(
         await until(lambda: len(woken) == 1, 60, "the pause ended")
         assert woken[0] - began >= 0.9
         policies[:] = [paused(0.5)]
-        calendar.look()
+        calendar.reschedule()
         await until(lambda: len(woken) == 2, 60, "the new one ended too")
     assert "the pause of cluster ends" in caplog.text
-    calendar.look()  # not ours any more: nothing happens
+    calendar.reschedule()  # not ours any more: nothing happens

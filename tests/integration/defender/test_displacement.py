@@ -12,7 +12,7 @@ from support.running import running, until
 
 from defender.control import RiskControl
 from defender.displacement import Displacing, Recording
-from defender.ledger import held_from
+from defender.ledger import load_permit
 from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
@@ -63,13 +63,13 @@ async def test_what_a_permit_displaces_is_recorded_and_counts_while_it_is_pendin
         await a_pod(kube, name, owner, node)
     displacing = Displacing(kube, clock, control)
     recording = Recording(kube, clock, AlwaysLeader(), control)
-    control.ledger.enter(held_from(await kube.get(PERMIT, Permit.from_server), 900))
+    control.ledger.enter(load_permit(await kube.get(PERMIT, Permit.from_server), 900))
     held, uid = control.ledger.open()[0], web["uid"]
     try:
         async with running(serve([recording], displacing.parts)):
             await until(lambda: held.displaced == {uid: 2}, what="recorded")
             written = await kube.get(PERMIT, Permit.from_server)
-            assert held_from(written, 900).displaced == {uid: 2}  # so a restart knows it too
+            assert load_permit(written, 900).displaced == {uid: 2}  # so a restart knows it too
             await until(lambda: control.displaced == 0, what="nothing of it is pending")
             for number in range(3):
                 await a_pod(kube, f"new-{number}", web)

@@ -70,7 +70,7 @@ async def test_f15_everything_freezes_and_thaws_by_itself(
             for node in names:
                 await cluster.say(node, "Ready", "Unknown")
             while path.frozen is None:  # it looks by itself every 15 s
-                await defender.life_signs.look()
+                await defender.life_signs.check_hosts()
                 await asyncio.sleep(0.2)
             verdict = await defender.ask(an_ask("a0"))
             while verdict.reason is Reason.STALE_DATA:  # a busy machine: informers lag

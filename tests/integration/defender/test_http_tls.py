@@ -132,7 +132,7 @@ async def test_new_authorities_of_clients_hold_and_old_ones_do_not(world: World)
     others = world.authority("renewed")
     new = others.issue("new", "new")
     world.clients.cert_file.write_bytes(others.cert_file.read_bytes())
-    world.keeper.look()
+    world.keeper.refresh()
     async with world.client(new) as client:
         assert (await client.ask(an_ask())).allowed
     async with world.client(old) as client:
@@ -143,11 +143,11 @@ async def test_new_authorities_of_clients_hold_and_old_ones_do_not(world: World)
 async def test_a_renewed_certificate_is_served_and_a_broken_one_is_not(world: World) -> None:
     before = world.context.pair
     world.serving.cert_file.write_bytes(b"no certificate")
-    world.keeper.look()
+    world.keeper.refresh()
     assert world.context.pair == before
     renewed = world.servers.issue("serving", "defender", sans=["127.0.0.1"])
     assert renewed.cert_file == world.serving.cert_file
-    world.keeper.look()
+    world.keeper.refresh()
     assert world.context.pair == Pair(renewed.cert_file.read_bytes(), renewed.key_file.read_bytes())
     async with world.client(world.clients.issue("c", "c")) as client:
         assert (await client.ask(an_ask())).allowed
@@ -170,7 +170,7 @@ def test_files_that_cannot_be_used_are_told_at_the_start(tmp_path: Path) -> None
 async def test_a_client_whose_certificate_was_renewed_shows_the_new_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(connection, "FILE_CHECK_SECONDS", 0.0)
     who = world.clients.issue("me", "first")
     async with world.client(who) as client:
         await client.ask(an_ask())

@@ -215,7 +215,7 @@ async def test_no_fate_of_a_write_makes_anybody_count_less_than_the_record(
         assert len(stores.on_record()) <= 1
         for defender in stores.defenders:
             with contextlib.suppress(Exception):
-                await defender.charge.look()
+                await defender.charge.sync_ledger()
             assert stores.on_record() <= {held.name for held in defender.ledger.open()}
     stores.world.api.land()
     stores.world.api.fates.clear()

@@ -17,7 +17,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Unreachable
 from remedy.hostdoctor import app, desk, limits
 from remedy.hostdoctor.gate import DeliveryAuthenticatorSettings
-from remedy.hostdoctor.lifecycle import KEPT
+from remedy.hostdoctor.lifecycle import RETENTION
 from remedy.hostdoctor.server import HostDoctorSettings
 
 pytestmark = pytest.mark.integration
@@ -165,7 +165,7 @@ async def test_a_closed_event_is_removed_a_day_later(kube: Kube, tmp_path: Path)
     async with doctoring(kube, tmp_path, leader=False) as doctor:
         await doctor.post(AM, group(alert(ends=60), alert(fingerprint="open")))
         await until(lambda: len(doctor.events.cache) == 2, 60)
-        doctor.sweep.clock = LaterClock(KEPT + timedelta(minutes=1))
+        doctor.sweep.clock = LaterClock(RETENTION + timedelta(minutes=1))
         for name in list(doctor.events.cache):
             await doctor.sweep.reconcile(name)
         (left,) = await stored(kube)

@@ -51,7 +51,7 @@ async def test_the_certificate_is_renewed_in_time_and_no_watch_is_dropped(
     async with machine_world(cluster, tmp_path) as world, a_host(world, "turns") as host:
         await joined(world, host)
         first, before = host.validity, host.store.read_current()
-        assert await host.keeper.look() > 1
+        assert await host.keeper.renew_if_due() > 1
         assert host.store.read_current() == before, "renewed too early"
         jobs: Informer[Any] = Informer(
             host.kube, custom("remedyoperationjobs"), _decode, watch_seconds=300.0
@@ -60,10 +60,10 @@ async def test_the_certificate_is_renewed_in_time_and_no_watch_is_dropped(
             watching = tasks.create_task(jobs.run())
             await jobs.synced.wait()
             host.clock.by = first.life
-            await host.keeper.look()
+            await host.keeper.renew_if_due()
             renewed = host.store.read_current()
             assert renewed != before
-            assert await host.keeper.look() > 1
+            assert await host.keeper.renew_if_due() > 1
             assert host.store.read_current() == renewed, "of a clock that is ahead: again and again"
             host.clock.by = timedelta(0)
             assert pem.key_of(host.store.read_current()) != pem.key_of(before)
@@ -91,11 +91,11 @@ async def test_f25_expired_while_off_is_shown_with_the_way_back_and_reissue_is_o
         await world.kube.patch(path, {"status": over})
         shown = await world.condition("slept", "CertificateExpired")
         assert "kubenode machine reissue slept" in shown
-        assert await host.keeper.look() > 0
+        assert await host.keeper.renew_if_due() > 0
         assert "kubenode machine reissue slept" in host.keeper.trouble
         await world.annotate("slept", reissue="1")
         host.token_file.write_text((await world.token("slept")).text)
-        await host.keeper.look()
+        await host.keeper.renew_if_due()
         assert host.keeper.trouble == ""
         assert await host.user() == agent_user("slept")
 
@@ -115,7 +115,7 @@ async def test_two_keys_of_one_host_that_died_on_the_way_end_as_one_certificate(
         await world.make("dies")
         host.token_file.write_text((await world.token("dies")).text)
         async with asyncio.TaskGroup() as tasks:
-            looking = tasks.create_task(host.keeper.look())
+            looking = tasks.create_task(host.keeper.renew_if_due())
 
             async def asked() -> bool:
                 listed = await world.kube.get(REQUESTS)
@@ -125,7 +125,7 @@ async def test_two_keys_of_one_host_that_died_on_the_way_end_as_one_certificate(
             looking.cancel()
         assert host.store.read_key() or host.store.read_current()
         async with a_host(world, "dies") as again:
-            await again.keeper.look()
+            await again.keeper.renew_if_due()
             assert await again.user() == agent_user("dies")
         listed = await world.kube.get(REQUESTS)
         ours = [r for r in listed["items"] if "-dies-" in r["metadata"]["name"]]
@@ -146,13 +146,13 @@ async def test_invariant_14_certificates_outlive_pause_observation_and_another_a
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         host.ca_file.write_bytes(Authority(elsewhere).cert_file.read_bytes())
-        await host.keeper.look()
+        await host.keeper.renew_if_due()
         assert host.keeper.trouble == ""
         host.clock.by = host.validity.due_at(1.0) - SystemClock().now() + timedelta(seconds=1)
-        assert await host.keeper.look() > 0
+        assert await host.keeper.renew_if_due() > 0
         assert host.keeper.trouble, "an authority that did not sign the server is not believed"
         host.ca_file.write_bytes(good)
-        await host.keeper.look()
+        await host.keeper.renew_if_due()
         assert host.store.read_current() != first
 
 
@@ -201,9 +201,9 @@ async def test_killed_at_any_write_a_host_still_joins_with_one_request(
                 host.token_file.write_text(token)
                 host.use(Dying(host.folder, number, applied=applied))
                 with pytest.raises(Killed):
-                    await host.keeper.look()
+                    await host.keeper.renew_if_due()
             async with a_host(world, name) as again:
-                await again.keeper.look()
+                await again.keeper.renew_if_due()
                 assert again.keeper.trouble == ""
                 assert await again.user() == agent_user(name)
                 assert not again.store.read_next()

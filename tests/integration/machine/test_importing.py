@@ -25,7 +25,7 @@ from kubenode.cli.machine_export import Exporter
 from kubenode.cli.machine_import_cluster import Cluster, cluster_findings
 from kubenode.cli.machine_import_rows import ImportRow, row_of
 from kubenode.cli.machine_importer import Importer, ImportOutcome, ImportResult, import_all
-from kubenode.cli.machine_ssh import over_ssh
+from kubenode.cli.machine_ssh import connect_ssh
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
@@ -75,7 +75,7 @@ class Site:
 
     def importer(self, seconds: float = PATIENCE) -> Importer:
         cluster = Cluster(self.world.cp.server, CA)
-        return Importer(self.kube, cluster, over_ssh, self.told.append, seconds=seconds)
+        return Importer(self.kube, cluster, connect_ssh, self.told.append, seconds=seconds)
 
     async def run(self, name: str, seconds: float = PATIENCE, **more: object) -> ImportOutcome:
         return await self.importer(seconds).run(self.row(name, **more))
@@ -100,7 +100,7 @@ class Site:
     async def _agent(self, name: str, token: str) -> None:
         async with a_host(self.world, name) as host:
             host.token_file.write_text(f"{token}\n")
-            await host.keeper.look()
+            await host.keeper.renew_if_due()
             await Heartbeat(host.kube, SystemdHost(), name, host.clock, every=0.5).run()
 
 
@@ -286,7 +286,7 @@ async def test_a_host_is_let_go_and_what_stays_is_told(
         await site.world.make("leaves")
         lease = {"metadata": {"name": "leaves"}, "spec": {"holderIdentity": "leaves"}}
         await site.world.kube.create(leases(LEASES), lease)
-        exporter = Exporter(site.kube, over_ssh, site.told.append, PATIENCE)
+        exporter = Exporter(site.kube, connect_ssh, site.told.append, PATIENCE)
         other = site.hosts.add("other-host", says={"agent": "somebody"})
         slip = site.row("leaves", ssh=f"other-host@127.0.0.1:{site.hosts.port}")
         with pytest.raises(Refusal, match="it is the host of Machine somebody"):

@@ -61,7 +61,7 @@ async def renews(host: Host) -> None:
     async with asyncio.timeout(PATIENCE):
         while host.store.read_current() == before:
             host.clock.by = host.validity.due_at(1.0) - SystemClock().now() + timedelta(seconds=1)
-            await host.keeper.look()
+            await host.keeper.renew_if_due()
             await asyncio.sleep(0.1)
     host.clock.by = timedelta(0)
 

@@ -138,7 +138,7 @@ class TestAwsInstances(InstanceContract):
             await world.instances.find(CLUSTER, order.token)
         assert told.value.code is ErrorCode.FAILED_PRECONDITION
         for one in (first, second):
-            assert one.provider_id.rpartition("/")[2] in told.value.told
+            assert one.provider_id.rpartition("/")[2] in told.value.message
 
     @pytest.mark.parametrize("field", ["imageID", "subnetID"])
     async def test_what_the_class_names_and_is_not_there_is_final(

@@ -55,7 +55,7 @@ def parsed(listing: EventListing) -> ReportedEvents:
 
 async def looked(source: EventList) -> list[EventListing]:
     try:
-        return list(await source.look())
+        return list(await source.list_events())
     finally:
         await source.close()
 

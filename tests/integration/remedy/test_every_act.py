@@ -45,7 +45,7 @@ async def life(cluster: Cluster, story: Story, fate: Once) -> AsyncIterator[None
     kube.fate = cluster.permits.fate = story.provider.fate = fate
     operator = Cluster(kube, cluster.permits).operator(
         a_diagnoser(),
-        settings=RemedySettings(one_engine_is_enough=True),
+        settings=RemedySettings(accept_single_engine=True),
         providers=Providers([story.provider]),
     )
     try:

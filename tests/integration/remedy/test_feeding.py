@@ -131,7 +131,7 @@ async def test_an_alert_makes_a_job_only_while_its_source_is_heard(cluster: Clus
         await host_event(cluster, operator, "disk-a1", **alert)
         facts = operator.facts.facts("a1")
         assert facts is not None and [a.name for a in facts.alerts] == ["NodeDiskIOError"]
-        assert facts.alerts_heard is None
+        assert facts.alerts_alive_at is None
         assert await cluster.jobs() == [], "whether its source lives is not known"
         silent = stamp(now() - timedelta(hours=2))
         dog = {"attributes": {"alertname": "Watchdog"}}

@@ -29,7 +29,7 @@ from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH
 from kubenode.runtime.kube.errors import NotFound
-from remedy.notify.teller import TOLD
+from remedy.notify.teller import NOTIFIED
 from remedy.operator import RemedyOperator
 from remedy.outside import Outside
 
@@ -205,7 +205,7 @@ async def test_people_are_told_once_that_a_job_needs_them(cluster: Cluster) -> N
         await cluster.rule("sick", **a_rule(when=SICK, ladder=[rung], notify=["tool"]))
         async with operating(operator(cluster, outside=outside)):
             await cluster.say("w1", "Sick", "True")
-            job = await cluster.wait(lambda j: TOLD in j.metadata.annotations)
+            job = await cluster.wait(lambda j: NOTIFIED in j.metadata.annotations)
             assert job.status.phase is JobPhase.NEEDS_HUMAN
         step, human = server.taken
         assert (step["kind"], step["happened"]) == ("Step", "look at it")

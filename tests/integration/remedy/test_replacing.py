@@ -24,7 +24,7 @@ from kubenode.runtime.kube.objects import Node, structs
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.karpenter import Karpenter
 from remedy.power.methods import ReplacementRequest, ReplacementTarget
-from remedy.power.observation import ReplaceSeen, RequestOutcome
+from remedy.power.observation import ReplacementObservation, RequestOutcome
 from remedy.power.replacer import Replacing
 
 pytestmark = pytest.mark.integration
@@ -252,7 +252,7 @@ async def test_why_nobody_can_replace_a_machine_is_said_for_every_way(
         levers.guard,
         levers,  # type: ignore[arg-type]
     )
-    far: ReplaceSeen = await ways.seen(job, None)
+    far: ReplacementObservation = await ways.observe(job, None)
     assert far.path == "" and far.outcome is RequestOutcome.REFUSED
     for way in ("Machine:", "ClusterAPI:", "Karpenter:", "InstanceGroup:"):
         assert way in far.why

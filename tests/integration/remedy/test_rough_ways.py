@@ -48,7 +48,7 @@ async def operated(
     kube.fate = story.provider.fate = fate
     operator = Cluster(kube, cluster.permits).operator(
         a_diagnoser(),
-        settings=RemedySettings(one_engine_is_enough=True),
+        settings=RemedySettings(accept_single_engine=True),
         providers=Providers([story.provider]),
         clock=clock,
     )

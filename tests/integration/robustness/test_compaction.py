@@ -32,7 +32,7 @@ async def behind(
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(plane.kubeconfig.read_text().replace(plane.server, through))
         kube = Kube(connect(str(kubeconfig)), timeout=3.0)
-        settings = RemedySettings(one_engine_is_enough=True)
+        settings = RemedySettings(accept_single_engine=True)
         operator = Cluster(kube, cluster.permits).operator(a_diagnoser(), settings=settings)
         try:
             async with operating(operator):

@@ -28,7 +28,7 @@ class Reigning:
             raise LeaseLost("the lease is gone")
         return 1
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         return 0.0 if self.over else 0.3
 
 

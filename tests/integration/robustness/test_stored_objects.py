@@ -43,7 +43,7 @@ async def test_what_an_older_version_stored_is_read_and_acted_on(
     assert raw["spec"][GONE] == "1h", "as it is kept in etcd"
     rule = NodeRemedier.from_server(json.dumps(raw).encode())
     assert not hasattr(rule.spec, GONE)
-    settings = RemedySettings(one_engine_is_enough=True)
+    settings = RemedySettings(accept_single_engine=True)
     async with operating(cluster.operator(a_diagnoser(), settings=settings)):
         await cluster.say(NODE, FAULT, "True")
         await cluster.wait(lambda job: job.status.phase is JobPhase.VERIFYING)

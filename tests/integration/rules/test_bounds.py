@@ -85,7 +85,7 @@ def test_ten_thousand_rules_are_bounded_and_those_left_out_are_told(diagnoser: D
     assert diagnoser.check.trouble == ""
     assert diagnoser.check.durable is not None
     diagnoser.diagnose([a_node(a_condition("T0"), labels={"k0": ""})], T0)
-    assert diagnoser.check.durable.held < 400_000_000
+    assert diagnoser.check.durable.memory_bytes < 400_000_000
 
 
 def test_rules_that_were_loaded_keep_their_place_when_too_many_come() -> None:

@@ -11,7 +11,7 @@ from support.rules_builders import a_condition, a_node, a_rule
 
 from kubenode.runtime.child import ChildProcess
 from rules.diagnose import Agreement, Diagnoser
-from rules.engines.talk import HEAD, MOST_ASKED
+from rules.engines.talk import HEAD, MOST_FRAME_QUERIES
 
 pytestmark = pytest.mark.integration
 
@@ -90,7 +90,7 @@ def test_canary_covers_the_last_rule_of_many_and_frames_are_small() -> None:
         assert sum(map(len, frames)) >= 60 * (1 + 4 * 2 + 4 * 2)
         diagnoser.diagnose([a_node(a_condition(f"A{n}0")) for n in range(60)] * 3, T0)
         frames = [request["asked"] for request in asked if request["op"] == "eval"]
-        assert max(map(len, frames)) <= MOST_ASKED
+        assert max(map(len, frames)) <= MOST_FRAME_QUERIES
     finally:
         diagnoser.close()
 

@@ -43,7 +43,7 @@ async def counted(watch: RestoreWatch, times: int) -> None:
     """Let the record be counted up, without waiting for the minutes between."""
     for _ in range(times):
         watch._moved_at = float("-inf")
-        await watch.look()
+        await watch.check_lineage()
         assert watch.frozen() == ""
 
 
@@ -63,16 +63,16 @@ async def test_a_restored_etcd_freezes_who_ran_and_who_was_restarted_until_it_is
         await asyncio.to_thread(shutil.copytree, ended(plane), backup)
         started(plane)  # daemons die with the thread that starts them
         await counted(stopped, 2)
-        await ran.look()
+        await ran.check_lineage()
         assert ran.frozen() == ""
         data = ended(plane)
         await asyncio.to_thread(shutil.rmtree, data)
         await asyncio.to_thread(shutil.copytree, backup, data)
         started(plane)  # daemons die with the thread that starts them
         restarted = watch(kube, file)
-        await restarted.look()
+        await restarted.check_lineage()
         assert "went back" in restarted.restored
-        await ran.look()
+        await ran.check_lineage()
         assert "restored from a backup" in ran.frozen()
         admin = ("--kubeconfig", str(plane.kubeconfig))
         shown = await asyncio.to_thread(kubenode, "freeze", "show", "-o", "json", *admin)
@@ -82,5 +82,5 @@ async def test_a_restored_etcd_freezes_who_ran_and_who_was_restarted_until_it_is
         )
         assert lifted.returncode == 0 and "lifted by admin" in lifted.stdout
         for one in (ran, restarted):
-            await one.look()
+            await one.check_lineage()
             assert one.frozen() == ""

@@ -79,8 +79,8 @@ def test_the_transition_is_that_of_the_status_and_not_of_the_reason(board: Condi
 
 def test_a_new_message_alone_is_no_news(board: ConditionBoard) -> None:
     put(board, report(Status.TRUE, message="80 %"))
-    board.told(board.untold())
-    assert put(board, report(Status.TRUE, message="81 %")) is ReportNews.WORDS
+    board.mark_published(board.untold())
+    assert put(board, report(Status.TRUE, message="81 %")) is ReportNews.MESSAGE
     assert board.untold() == []
     board.started("kernel-monitor")
     assert [k.message for k in board.renewable()] == ["81 %"]
@@ -109,7 +109,7 @@ def test_a_detector_says_nothing_of_what_is_not_its_own(
 def test_f03_what_no_running_detector_stands_for_is_not_renewed(board: ConditionBoard) -> None:
     put(board, report(Status.TRUE))
     put(board, report(Status.FALSE, type="Pressure", detector="psi"))
-    board.told(board.untold())
+    board.mark_published(board.untold())
     for detector in ("kernel-monitor", "psi"):
         board.started(detector)
     assert [k.type for k in board.renewable()] == ["KernelDeadlock", "Pressure"]
@@ -121,7 +121,7 @@ def test_what_changes_while_it_is_told_stays_untold(board: ConditionBoard) -> No
     put(board, report(Status.TRUE))
     sent = board.untold()
     put(board, report(Status.FALSE, at=T0 + LATER))
-    board.told(sent)
+    board.mark_published(sent)
     assert [(k.type, k.status) for k in board.untold()] == [("KernelDeadlock", Status.FALSE)]
 
 
@@ -135,7 +135,7 @@ def test_a_condition_that_nobody_watches_any_more_is_said_to_be_so_once() -> Non
     assert {(k.type, k.status, k.reason) for k in told} == {
         (name, Status.UNKNOWN, NOBODY) for name in OWNERS
     }
-    again.told(told)
+    again.mark_published(told)
     assert again.all() == []
 
 

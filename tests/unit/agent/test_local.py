@@ -57,7 +57,7 @@ class Site:
     async def looks(self, healer: LocalHealer, minutes: float) -> None:
         """As it looks while time passes, twice a minute."""
         for _ in range(int(minutes * 2)):
-            looking = asyncio.ensure_future(healer.look())
+            looking = asyncio.ensure_future(healer.check_units())
             await settle()
             if not looking.done():  # it waits for the unit to settle
                 await self.clock.advance(timedelta(seconds=11))
@@ -184,12 +184,12 @@ def test_complaints_name_setting_value_and_remedy(name: str, unit: LocalUnit, sa
 def test_a_job_is_open_until_it_is_closed_or_gone(site: Site) -> None:
     worker = Worker(site.host.core(), site.clock)
     assert worker.busy() == ""
-    worker.seen("n1-0123", a_job())
+    worker.observe_job("n1-0123", a_job())
     assert worker.busy() == "job n1-0123 is open"
-    worker.seen("n1-0123", with_status(a_job(), phase="Succeeded"))
+    worker.observe_job("n1-0123", with_status(a_job(), phase="Succeeded"))
     assert worker.busy() == ""
-    worker.seen("n1-0123", a_job(phase="NeedsHuman"))
-    worker.seen("n1-0123", None)
+    worker.observe_job("n1-0123", a_job(phase="NeedsHuman"))
+    worker.observe_job("n1-0123", None)
     assert worker.busy() == ""
 
 

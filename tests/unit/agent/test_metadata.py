@@ -41,7 +41,7 @@ class Source:
         self.broken = False
         self.looks = 0
 
-    async def look(self) -> Any:
+    async def read(self) -> Any:
         self.looks += 1
         if self.broken:
             raise Unreadable("no answer")
@@ -176,7 +176,7 @@ class Operator:
         self.sent.append((method, path, json.loads(body or b"null")))
         return Answer(self.status)
 
-    async def reload(self, seen: int) -> None:
+    async def reload(self, generation: int) -> None:
         self.reloads += 1
 
     async def close(self) -> None:

@@ -46,7 +46,7 @@ class Core:
 async def run_worker(core: Core, clock: FakeClock, seen: dict[str, Job | None]) -> None:
     worker = Worker(cast(AgentCore, core), clock)
     for name, job in seen.items():
-        worker.seen(name, job)
+        worker.observe_job(name, job)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(worker.run())
         for _ in range(20):

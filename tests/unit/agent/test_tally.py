@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.clock import T0
 
 from agent.detectors import EventReport, Severity
-from agent.nodestatus.tally import COMBINED, LEFT_OUT, SIMILAR, EventEntry, EventTally
+from agent.nodestatus.tally import COMBINED, EVENTS_DROPPED, SIMILAR, EventEntry, EventTally
 
 SECOND = timedelta(seconds=1)
 
@@ -32,11 +32,11 @@ def test_the_same_again_is_a_count_with_the_first_and_the_last_time() -> None:
 def test_what_was_told_is_counted_on_and_forgotten_after_an_hour() -> None:
     tally = EventTally()
     first = put(tally, report())
-    tally.told(first, 1)
+    tally.mark_published(first, 1)
     assert tally.waiting() == []
     assert put(tally, report(after=60)) is first
     assert (first.count, first.told) == (2, 1)
-    tally.told(first, 2)
+    tally.mark_published(first, 2)
     later = put(tally, report(after=3600))
     assert later is not first and later.name != first.name and later.count == 1
 
@@ -45,7 +45,7 @@ def test_what_is_counted_while_it_is_told_still_waits() -> None:
     tally = EventTally()
     entry = put(tally, report())
     put(tally, report(after=1))
-    tally.told(entry, 1)
+    tally.mark_published(entry, 1)
     assert tally.waiting() == [entry]
 
 
@@ -65,10 +65,10 @@ def test_what_is_too_much_is_left_out_counted_and_told() -> None:
     assert [e.reason for e in tally.waiting()] == ["R2", "R3", "R4"]
     tally.own_up("kubenode-agent")
     first, *others = tally.waiting()
-    assert first.reason == LEFT_OUT
+    assert first.reason == EVENTS_DROPPED
     assert first.message.startswith("2 events of this node between 2026-01-01T12:00:00Z and ")
     assert [e.reason for e in others] == ["R3", "R4"]
-    assert tally.left_out.count == 1
+    assert tally.dropped.count == 1
 
 
 def test_no_event_is_in_the_future() -> None:
@@ -97,7 +97,7 @@ def test_nothing_is_lost_without_being_counted(
         waiting = tally.waiting()
         if waiting and number < len(told) and told[number]:
             heard += waiting[0].count - waiting[0].told
-            tally.told(waiting[0], waiting[0].count)
+            tally.mark_published(waiting[0], waiting[0].count)
         assert len(tally.waiting()) <= 4
     waits = sum(entry.count - entry.told for entry in tally.waiting())
-    assert heard + waits + tally.left_out.count == len(reports)
+    assert heard + waits + tally.dropped.count == len(reports)

@@ -33,7 +33,7 @@ class Ear:
         self.closed = False
 
     def offer(self, event: Event) -> None:
-        kind = event.seen_by(self.selection)
+        kind = event.classify_for(self.selection)
         self.heard.append((kind, event.record.key[1], event.rv))
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from simulation.apiserver.errors import ApiError
-from simulation.apiserver.forms import Form, asked_form
+from simulation.apiserver.forms import Form, choose_form
 from simulation.apiserver.tables import age, duration, json_path
 
 
@@ -70,10 +70,10 @@ def test_json_path_of_printer_columns(path: str, value: Any) -> None:
     ],
 )
 def test_first_form_that_can_be_given_is_given(accept: str, form: Form) -> None:
-    assert asked_form(accept, "") is form
+    assert choose_form(accept, "") is form
 
 
 def test_what_cannot_be_given_is_refused() -> None:
     with pytest.raises(ApiError) as caught:
-        asked_form("application/vnd.kubernetes.protobuf", "")
+        choose_form("application/vnd.kubernetes.protobuf", "")
     assert caught.value.code == 406

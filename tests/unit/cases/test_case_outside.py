@@ -58,7 +58,7 @@ def test_an_open_event_of_the_same_cloud_was_announced_and_began() -> None:
     known = [{"provider": "azure", "event_id": "e1", "type": "Reboot", "phase": "started"}]
     empty = event("azure_imds", {"DocumentIncarnation": 9, "Events": []}, "azure")
     found = announced(case(empty, open_host_events=known))
-    assert [str(told.told.events[0].phase) for told in found] == ["Scheduled", "Active"]
+    assert [str(told.reports.events[0].phase) for told in found] == ["Scheduled", "Active"]
     assert not announced(case(event("aws_sqs", {}), open_host_events=known))
 
 

@@ -45,7 +45,7 @@ def test_precision_recall_and_false_actions() -> None:
     assert (found.want_act, found.want_act_hit, found.recall) == (3, 2, 2 / 3)
     assert (found.want_quiet, found.false_actions) == (3, 1)
     assert (found.want_word, found.silent_misses) == (4, 2), "missed and silent"
-    assert (found.over, found.under) == (1, 1)
+    assert (found.excessive_count, found.under) == (1, 1)
     assert [j.case.id for j in found.wrong] == ["missed", "false", "silent"]
     assert "false: want none_observe, got restart_service" in "\n".join(lines(found))
 

@@ -154,16 +154,16 @@ def test_case_answers_only_what_a_program_of_production_answers(
 def test_nodes_of_the_same_fault_are_there_in_the_same_state() -> None:
     signal = {**CASE["signals"][0], "held_s": 600}
     made = setting(case(signals=[signal], facts={"nodes_same_fault": 12}))
-    sick = [look for look in made.looks.values() if look.conditions]
+    sick = [look for look in made.snapshots.values() if look.conditions]
     assert len(sick) == 12
-    assert len(made.looks) == 24
+    assert len(made.snapshots) == 24
 
 
 def test_a_condition_that_began_within_the_story_begins_there() -> None:
     history = {**CASE["signals"][0], "at_s": -900, "status": "True"}
     now = {**CASE["signals"][0], "held_s": 300}
     made = setting(case(signals=[history, now]))
-    assert [c.status for c in made.looks["a"].conditions] == ["True"]
+    assert [c.status for c in made.snapshots["a"].conditions] == ["True"]
     assert [entry.at for entry in made.entries if entry.condition] == [
         made.start.replace(minute=55, second=30)
     ]

@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1 import default_policy
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.configmaps import NAMESPACE
 from kubenode.runtime.kube.plain import PlainTransport
-from kubenode.runtime.restore import LOOK_SECONDS, NAME
+from kubenode.runtime.restore import CHECK_SECONDS, NAME
 from simulation.apiserver.store import Store
 from simulation.demo.books import PermitView
 from simulation.demo.fleet import places
@@ -63,10 +63,10 @@ def backups(clock: FakeClock, store: Store, kube: Kube) -> EtcdBackups:
 @pytest.mark.parametrize(
     ("act", "after", "judged"),
     [
-        ("reset", LOOK_SECONDS + 1, 1),
-        ("off", LOOK_SECONDS + 1, 1),
-        ("on", LOOK_SECONDS + 1, 0),
-        ("off", LOOK_SECONDS - 1, 0),
+        ("reset", CHECK_SECONDS + 1, 1),
+        ("off", CHECK_SECONDS + 1, 1),
+        ("on", CHECK_SECONDS + 1, 0),
+        ("off", CHECK_SECONDS - 1, 0),
     ],
 )
 async def test_stop_of_a_machine_while_it_is_frozen_is_judged_once_every_operator_has_looked(

@@ -19,7 +19,7 @@ async def test_an_outage_that_is_over_for_the_lease_is_over_for_all(tmp_path: Pa
     main, lease = clients(settings, RuntimeMetrics(CollectorRegistry()), FakeClock())
     try:
         main.outage.failed()
-        over = main.outage.over
+        over = main.outage.ended
         lease.outage.succeeded()
         assert over.is_set()
         assert not main.outage.down

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.clock import T0, FakeClock
 
-from kubenode.cli.live import OneLease
+from kubenode.cli.live import NodeLeaseAge
 from kubenode.runtime.kube.errors import Forbidden, KubeError, NotFound
 
 
@@ -28,7 +28,7 @@ AT = (T0 - timedelta(seconds=42)).isoformat().encode()
 
 
 async def test_the_age_is_that_of_the_lease_and_only_of_this_node() -> None:
-    lease = OneLease("a", FakeClock())
+    lease = NodeLeaseAge("a", FakeClock())
     assert lease.age("a") is None
     await lease.read(Kube())  # type: ignore[arg-type]
     assert lease.age("a") == 42.0
@@ -39,6 +39,6 @@ async def test_the_age_is_that_of_the_lease_and_only_of_this_node() -> None:
     "error", [NotFound(404, "NotFound", "a"), Forbidden(403, "Forbidden", "a")]
 )
 async def test_what_may_not_be_read_is_unknown(error: KubeError) -> None:
-    lease = OneLease("a", FakeClock())
+    lease = NodeLeaseAge("a", FakeClock())
     await lease.read(Kube(error))  # type: ignore[arg-type]
     assert lease.age("a") is None

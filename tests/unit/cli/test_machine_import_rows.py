@@ -32,7 +32,7 @@ def written(folder: Path, text: str) -> Path:
     ],
 )
 def test_each_part_of_the_way_may_be_left_out(ssh: str, way: tuple[str, str, int]) -> None:
-    assert ImportRow(host="h1", ssh=ssh).way == way
+    assert ImportRow(host="h1", ssh=ssh).ssh_target == way
 
 
 @pytest.mark.parametrize("ssh", ["a b@h", "u@h:port", "-oProxyCommand=x@h:1:2", "u@h/x"])

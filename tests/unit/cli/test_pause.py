@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.pause import end_from, read_instant, said, scope_from, shown
+from kubenode.cli.pause import describe_pause, end_from, read_instant, scope_from, shown
 
 NOW = datetime(2026, 11, 22, 14, 30, tzinfo=UTC)
 
@@ -58,4 +58,6 @@ def test_a_scope_that_is_none_names_its_flag() -> None:
 
 def test_a_pause_in_a_line() -> None:
     pause = scope_from("rack=r1").pause(until=NOW, by="ann", why="cables")
-    assert said(pause) == "kubenode.io/rack=r1 until 2026-11-22 14:30:00 UTC by ann: cables"
+    assert (
+        describe_pause(pause) == "kubenode.io/rack=r1 until 2026-11-22 14:30:00 UTC by ann: cables"
+    )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kubenode.cli.uninstall_nodes import NodeCleanup, left_on
+from kubenode.cli.uninstall_nodes import NodeCleanup, plan_cleanup
 
 OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
 GPU = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
@@ -16,11 +16,11 @@ def a_node(*, spec: dict[str, Any] | None = None, **annotations: str) -> dict[st
 
 def test_a_node_without_a_mark_of_ours_is_left_alone() -> None:
     person = {"unschedulable": True, "taints": [GPU, OUT_OF_SERVICE]}
-    assert left_on(a_node(spec=person, hands_off="true")) == NodeCleanup()
+    assert plan_cleanup(a_node(spec=person, hands_off="true")) == NodeCleanup()
 
 
 def test_a_cordon_of_ours_is_taken_off_with_its_mark() -> None:
-    left = left_on(a_node(spec={"unschedulable": True}, cordoned_by="job-1"))
+    left = plan_cleanup(a_node(spec={"unschedulable": True}, cordoned_by="job-1"))
     assert left.node == {
         "metadata": {"annotations": {"kubenode.io/cordoned-by": None}},
         "spec": {"unschedulable": None},
@@ -28,19 +28,19 @@ def test_a_cordon_of_ours_is_taken_off_with_its_mark() -> None:
 
 
 def test_a_mark_on_a_node_that_somebody_uncordoned_is_all_that_goes() -> None:
-    left = left_on(a_node(cordoned_by="Machine/m/uid"))
+    left = plan_cleanup(a_node(cordoned_by="Machine/m/uid"))
     assert left.node == {"metadata": {"annotations": {"kubenode.io/cordoned-by": None}}}
 
 
 def test_of_the_taints_the_fence_goes_and_the_others_stay() -> None:
-    left = left_on(a_node(spec={"taints": [GPU, OUT_OF_SERVICE]}, fenced_by="job-1"))
+    left = plan_cleanup(a_node(spec={"taints": [GPU, OUT_OF_SERVICE]}, fenced_by="job-1"))
     assert left.node["spec"] == {"taints": [GPU]}
 
 
 def test_autoscaler_marks_go_where_we_set_them() -> None:
     node = a_node(protected_by=f"job-1 {SAFE}")
     node["metadata"]["annotations"] |= {SAFE: "true", "karpenter.sh/do-not-disrupt": "true"}
-    gone = left_on(node).node["metadata"]["annotations"]
+    gone = plan_cleanup(node).node["metadata"]["annotations"]
     assert gone == {SAFE: None, "kubenode.io/protected-by": None}
 
 
@@ -52,7 +52,7 @@ def test_labels_and_taints_of_a_machine_go_with_its_name() -> None:
     }
     node = a_node(spec={"taints": [GPU, {"key": "gpu", "effect": "NoExecute"}]}, **notes)
     node["metadata"]["labels"] = {"pool": "a", "mine": "b"}
-    left = left_on(node).node
+    left = plan_cleanup(node).node
     assert left["metadata"]["labels"] == {"pool": None}
     assert set(left["metadata"]["annotations"].values()) == {None}
     assert len(left["metadata"]["annotations"]) == 3
@@ -67,7 +67,7 @@ def test_conditions_go_that_the_agent_wrote_and_nobody_else() -> None:
         _wrote("kubelet", "Ready"),
         _wrote("node-problem-detector", "Theirs"),
     ]
-    left = left_on(node)
+    left = plan_cleanup(node)
     assert left.status == {"status": {"conditions": [{"$patch": "delete", "type": "DiskSlow"}]}}
     assert left.node == {}
 

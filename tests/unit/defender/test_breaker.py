@@ -209,7 +209,9 @@ def test_a_restart_changes_no_answer_whatever_is_heard_first() -> None:
         both = [next(iter(each.control.breakers.watches())) for each in (fleet, again)]
         for scope in (f"{ZONE}=a", f"{ZONE}=b", "cluster"):
             state = both[0].state(scope)
-            assert both[0].seen(scope, state, fleet.now) == both[1].seen(scope, state, fleet.now)
+            assert both[0].observe(scope, state, fleet.now) == both[1].observe(
+                scope, state, fleet.now
+            )
         fleet.step(minutes=5)
         again.step(minutes=5)
 

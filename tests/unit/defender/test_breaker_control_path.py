@@ -39,7 +39,7 @@ def test_f15_heartbeats_that_stop_while_agents_go_on_freeze_everything() -> None
     breakers = fleet.control.breakers
     assert set(breakers.suspicious()) == {f"n{number}" for number in range(60)}
     assert fleet.judge(an_ask("n1")).allowed  # nobody has looked yet: the breaker's own affair
-    breakers.heard(alive(fleet, 20), fleet.now)
+    breakers.evaluate_signs(alive(fleet, 20), fleet.now)
     for ask in (
         an_ask("n1"),
         an_ask("n80", operation=Operation.SCALE_IN),
@@ -59,9 +59,9 @@ def test_it_thaws_on_fresh_heartbeats_and_not_by_time() -> None:
     fleet = fleet_of(100)
     silent(fleet, 60)
     breakers = fleet.control.breakers
-    breakers.heard(alive(fleet, 20), fleet.now)
+    breakers.evaluate_signs(alive(fleet, 20), fleet.now)
     fleet.step(hours=24)
-    breakers.heard({}, fleet.now)
+    breakers.evaluate_signs({}, fleet.now)
     assert fleet.judge(an_ask("n1")).reason is Reason.BREAKER_OPEN
     fleet.up("n", 34)
     assert fleet.judge(an_ask("n99")).reason is Reason.BREAKER_OPEN  # 26 still silent
@@ -74,12 +74,12 @@ def test_it_thaws_on_fresh_heartbeats_and_not_by_time() -> None:
 def test_nodes_that_died_are_no_outage_of_the_control_path() -> None:
     fleet = fleet_of(100)
     silent(fleet, 60)
-    fleet.control.breakers.heard(alive(fleet, 60, ago=40 * SECOND), fleet.now)
+    fleet.control.breakers.evaluate_signs(alive(fleet, 60, ago=40 * SECOND), fleet.now)
     assert fleet.judge(an_ask("n1")).allowed
     half_alive = alive(fleet, 29) | {f"n{n}": fleet.now - 40 * SECOND for n in range(29, 60)}
-    fleet.control.breakers.heard(half_alive, fleet.now)
+    fleet.control.breakers.evaluate_signs(half_alive, fleet.now)
     assert fleet.judge(an_ask("n1")).allowed
-    fleet.control.breakers.heard(alive(fleet, 2), fleet.now)  # too few witnesses
+    fleet.control.breakers.evaluate_signs(alive(fleet, 2), fleet.now)  # too few witnesses
     assert fleet.judge(an_ask("n1")).allowed
 
 
@@ -92,7 +92,7 @@ def test_only_half_of_all_nodes_at_once_is_suspicious() -> None:
         slowly.step(seconds=10)
         silent(slowly, 1, first=number)
     assert not slowly.control.breakers.suspicious()
-    slowly.control.breakers.heard(alive(slowly, 100), slowly.now)
+    slowly.control.breakers.evaluate_signs(alive(slowly, 100), slowly.now)
     assert slowly.judge(an_ask("n1")).allowed
     not_ready = fleet_of(100)
     not_ready.down("n", 100)  # kubelets say so themselves: their heartbeats go on
@@ -102,7 +102,7 @@ def test_only_half_of_all_nodes_at_once_is_suspicious() -> None:
 def test_when_the_control_path_is_back_the_breaker_resumes_gradually() -> None:
     fleet = fleet_of(100, trip={"minNodes": 3})
     silent(fleet, 100)
-    fleet.control.breakers.heard(alive(fleet, 100), fleet.now)
+    fleet.control.breakers.evaluate_signs(alive(fleet, 100), fleet.now)
     assert fleet.states() == {"control-path": BreakerState.OPEN, "cluster": BreakerState.OPEN}
     fleet.step(minutes=20)
     fleet.up("n", 100)
@@ -114,7 +114,7 @@ def test_when_the_control_path_is_back_the_breaker_resumes_gradually() -> None:
 def test_a_restart_stays_frozen_until_heartbeats_are_back() -> None:
     fleet = fleet_of(100)
     silent(fleet, 60)
-    fleet.control.breakers.heard(alive(fleet, 20), fleet.now)
+    fleet.control.breakers.evaluate_signs(alive(fleet, 20), fleet.now)
     policy = fleet.policies[0]
     status = policy.status.model_copy(update={"breaker": fleet.control.breakers.status("default")})
     again = fleet.restarted(type(policy)(policy.metadata, policy.spec, status))
@@ -128,7 +128,7 @@ def test_jobs_of_the_outage_change_nothing() -> None:
     silent(fleet, 60)
     for number in range(60):
         fleet.job(a_job(f"n{number}", created=T0))
-    fleet.control.breakers.heard(alive(fleet, 60), fleet.now)
+    fleet.control.breakers.evaluate_signs(alive(fleet, 60), fleet.now)
     assert fleet.judge(an_ask("n99")).reason is Reason.BREAKER_OPEN
 
 
@@ -146,7 +146,7 @@ def frozen_zones(each: int = 30) -> Fleet:
     for zone in "abc":
         fleet.down(zone, each, ready="Unknown")
     names = list(fleet.objects)
-    fleet.control.breakers.heard(dict.fromkeys(names, fleet.now + SECOND), fleet.now)
+    fleet.control.breakers.evaluate_signs(dict.fromkeys(names, fleet.now + SECOND), fleet.now)
     assert frozen(fleet)
     return fleet
 
@@ -191,7 +191,7 @@ def test_it_stays_frozen_when_only_zones_that_never_fell_silent_are_heard() -> N
     for zone in "ab":
         healthy.down(zone, 10, ready="Unknown")
     signs = dict.fromkeys(list(healthy.objects), healthy.now + SECOND)
-    healthy.control.breakers.heard(signs, healthy.now)
+    healthy.control.breakers.evaluate_signs(signs, healthy.now)
     calm(healthy)
     assert frozen(healthy)
 
@@ -199,7 +199,7 @@ def test_it_stays_frozen_when_only_zones_that_never_fell_silent_are_heard() -> N
 def test_it_thaws_when_those_that_stay_away_are_gone() -> None:
     fleet = fleet_of(100)
     silent(fleet, 100)
-    fleet.control.breakers.heard(alive(fleet, 100), fleet.now)
+    fleet.control.breakers.evaluate_signs(alive(fleet, 100), fleet.now)
     fleet.up("n", 60)
     assert frozen(fleet)
     for number in range(60, 100):
@@ -210,7 +210,7 @@ def test_it_thaws_when_those_that_stay_away_are_gone() -> None:
 def test_it_thaws_when_the_provider_says_that_those_that_stay_away_are_off() -> None:
     fleet = fleet_of(100)
     silent(fleet, 100)
-    fleet.control.breakers.heard(alive(fleet, 100), fleet.now)
+    fleet.control.breakers.evaluate_signs(alive(fleet, 100), fleet.now)
     fleet.up("n", 60)
     assert frozen(fleet)
     for number in range(60, 100):
@@ -238,14 +238,14 @@ def test_a_person_thaws_it_and_the_same_silence_does_not_freeze_it_again() -> No
     fleet = fleet_of(100)
     silent(fleet, 100)
     breakers = fleet.control.breakers
-    breakers.heard(alive(fleet, 100), fleet.now)
+    breakers.evaluate_signs(alive(fleet, 100), fleet.now)
     path = breakers.control_path
     assert path.frozen is not None
     thaw = Thaw(path.frozen.since, "ada", "the rack was sold")
     assert breakers.lift(thaw)
     assert not frozen(fleet)
     fleet.step(minutes=5)
-    breakers.heard(alive(fleet, 100), fleet.now)
+    breakers.evaluate_signs(alive(fleet, 100), fleet.now)
     assert not frozen(fleet)
     assert not breakers.lift(thaw)
 
@@ -254,7 +254,7 @@ def test_a_later_outage_freezes_again_whatever_a_person_thawed_before() -> None:
     fleet = fleet_of(100)
     silent(fleet, 100)
     breakers = fleet.control.breakers
-    breakers.heard(alive(fleet, 100), fleet.now)
+    breakers.evaluate_signs(alive(fleet, 100), fleet.now)
     path = breakers.control_path
     assert path.frozen is not None
     thaw = Thaw(path.frozen.since, "ada", "known")
@@ -263,6 +263,6 @@ def test_a_later_outage_freezes_again_whatever_a_person_thawed_before() -> None:
     fleet.up("n", 100)
     fleet.step(minutes=10)
     silent(fleet, 100)
-    breakers.heard(alive(fleet, 100), fleet.now)
+    breakers.evaluate_signs(alive(fleet, 100), fleet.now)
     breakers.lift(thaw)  # an old word that is read again
     assert frozen(fleet)

@@ -127,7 +127,7 @@ async def silence() -> World:
 
 async def test_leases_of_agents_are_listed_in_pages_and_a_broken_one_is_left_out() -> None:
     world = await silence()
-    look = world.defender.life_signs.look
+    look = world.defender.life_signs.check_hosts
     world.api.put(LEASES, {"metadata": {"name": "n0"}, "spec": {"renewTime": "yesterday"}})
     for moved in range(2):
         for agent in range(1, 700):
@@ -140,7 +140,7 @@ async def test_leases_of_agents_are_listed_in_pages_and_a_broken_one_is_left_out
 
 async def test_f15_agents_leases_that_go_on_freeze_and_heartbeats_thaw() -> None:
     world = await silence()
-    look = world.defender.life_signs.look
+    look = world.defender.life_signs.check_hosts
     for agent in range(8):
         lease(world, f"n{agent}", ago=timedelta(hours=2))  # hosts' clocks may be wrong
     await look()
@@ -168,7 +168,7 @@ async def test_leases_that_stand_still_are_hosts_that_are_gone() -> None:
         lease(world, f"n{agent}")
     for _ in range(3):
         world.step(seconds=15)
-        await world.defender.life_signs.look()
+        await world.defender.life_signs.check_hosts()
     assert world.defender.control.breakers.control_path.frozen is None
 
 
@@ -185,17 +185,17 @@ async def test_answers_of_probes_are_signs_of_life_too() -> None:
                 "status": {"answeredAt": at, "answer": {"cloud_state": "running"}},
             },
         )
-    await world.defender.life_signs.look()
+    await world.defender.life_signs.check_hosts()
     assert world.defender.control.breakers.control_path.frozen is not None
 
 
 async def test_nothing_is_listed_without_suspicion_and_trouble_is_no_sign() -> None:
     world = await a_storm(3)
     world.api.down = True
-    await world.defender.life_signs.look()
+    await world.defender.life_signs.check_hosts()
     world = await silence()
     world.api.down = True
-    await world.defender.life_signs.look()
+    await world.defender.life_signs.check_hosts()
     assert world.defender.control.breakers.control_path.frozen is None
     assert NODES in world.api.objects
 
@@ -208,7 +208,7 @@ async def frozen_world() -> World:
     for _ in range(2):
         for agent in range(8):
             lease(world, f"n{agent}")
-        await world.defender.life_signs.look()
+        await world.defender.life_signs.check_hosts()
         world.step(seconds=15)
     await world.defender._tick()
     assert status(world)["breaker"][0]["scope"] == "control-path"
@@ -227,7 +227,7 @@ async def test_a_thaw_is_told_written_down_and_holds_after_a_restart() -> None:
     for _ in range(2):
         for agent in range(8):
             lease(world, f"n{agent}")
-        await defender.life_signs.look()
+        await defender.life_signs.check_hosts()
         world.step(seconds=15)
     assert defender.control.breakers.control_path.frozen is None
     with pytest.raises(NotFrozen):

@@ -156,7 +156,11 @@ def test_a_clock_set_back_neither_shortens_nor_extends_more_than_once() -> None:
 
 def test_times_that_no_policy_sets_go_with_the_pace() -> None:
     fast = PACE.faster(10)
-    assert (fast.calm, fast.new, fast.look) == (MINUTE / 2, MINUTE, PACE.look / 10)
+    assert (fast.calm, fast.new, fast.check_interval) == (
+        MINUTE / 2,
+        MINUTE,
+        PACE.check_interval / 10,
+    )
     breaker = Breaker(open=MINUTE)
     state = step(CLOSED, seen(unhealthy=40), breaker, fast)
     state = step(state, seen(T0 + timedelta(seconds=30)), breaker, fast)

@@ -25,7 +25,7 @@ def asked_by(user: str | None, node: str) -> Ask:
 def room(monkeypatch: pytest.MonkeyPatch) -> WaitingRoom:
     """Five nodes and one slot, which is held; six places in the queue, three for one client."""
     monkeypatch.setattr(line, "MOST_WAITING", 6)
-    monkeypatch.setattr(line, "MOST_OF_ONE_CLIENT", 3)
+    monkeypatch.setattr(line, "MOST_PER_CLIENT", 3)
     room = WaitingRoom(cluster(1))
     room.zone("a", 8)
     room.hold("a0")

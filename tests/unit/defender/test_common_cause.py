@@ -10,7 +10,7 @@ from support.breaker_core import Fleet, a_job
 from support.clock import T0
 from support.defender_core import a_policy, an_ask
 
-from defender.breaker.cause import FailureShare, in_words, lift, shared
+from defender.breaker.cause import FailureShare, describe_cause, lift, shared
 from defender.conditions import COMMON_CAUSE, conditions
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import Operation, Reason
@@ -63,7 +63,7 @@ def test_more_faults_make_it_likelier_and_more_among_others_less(
 
 
 def test_the_words_name_value_and_numbers() -> None:
-    said = in_words("kernel", "6.9", FailureShare(5, 30), FailureShare(1, 170), RULE)
+    said = describe_cause("kernel", "6.9", FailureShare(5, 30), FailureShare(1, 170), RULE)
     assert said == "kernel 6.9: 5 of 30 nodes with it failed within 1h, 1 of 170 without it"
 
 

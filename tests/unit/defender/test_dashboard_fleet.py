@@ -37,10 +37,10 @@ HELD = ("ConcurrencyLimit", "cluster", "cluster: 4 of 4 permits are held")
     ("jobs", "state"),
     [
         ([], NodeDisplayState.HEALTHY),
-        ([job("AwaitingPermit", hold=HELD)], NodeDisplayState.HELD),
-        ([job("AwaitingPermit")], NodeDisplayState.HELD),
+        ([job("AwaitingPermit", hold=HELD)], NodeDisplayState.ON_HOLD),
+        ([job("AwaitingPermit")], NodeDisplayState.ON_HOLD),
         ([job("Running")], NodeDisplayState.REPAIRING),
-        ([job("Running", hold=("PDBBlocked", "", "no"))], NodeDisplayState.HELD),
+        ([job("Running", hold=("PDBBlocked", "", "no"))], NodeDisplayState.ON_HOLD),
         ([job("Verifying")], NodeDisplayState.REPAIRING),
         ([job("AwaitingApproval")], NodeDisplayState.PERSON),
         ([job("NeedsHuman")], NodeDisplayState.PERSON),
@@ -151,7 +151,7 @@ def test_a_tile_draws_each_node_once_in_its_place() -> None:
         fleet.put(
             cell(
                 f"n{number}",
-                state=NodeDisplayState.HELD if number == 11 else NodeDisplayState.HEALTHY,
+                state=NodeDisplayState.ON_HOLD if number == 11 else NodeDisplayState.HEALTHY,
             )
         )
     tile = fleet.tile(("a", "r1"))

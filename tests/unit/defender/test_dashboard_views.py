@@ -194,7 +194,7 @@ def test_jobs_are_narrowed_down(params: dict[str, str], names: set[str]) -> None
 
 
 def test_a_job_that_waits_for_approval_may_be_approved_and_denied() -> None:
-    view = job.one(busy(), "n00062-0a1b2c3d4e")
+    view = job.view_job(busy(), "n00062-0a1b2c3d4e")
     assert view is not None
     (card,) = view["decide"]
     assert isinstance(card, job.DecideCard)
@@ -203,8 +203,8 @@ def test_a_job_that_waits_for_approval_may_be_approved_and_denied() -> None:
 
 
 def test_one_that_waits_for_a_permit_may_still_be_denied_and_one_that_acts_may_not() -> None:
-    waiting = job.one(busy(), "n00004-0a1b2c3d4e")
-    acting = job.one(busy(), "n00010-0a1b2c3d4e")
+    waiting = job.view_job(busy(), "n00004-0a1b2c3d4e")
+    acting = job.view_job(busy(), "n00010-0a1b2c3d4e")
     assert waiting is not None and acting is not None
     (card,) = waiting["decide"]
     assert isinstance(card, job.DecideCard)
@@ -355,15 +355,15 @@ def test_a_rule_that_infers_is_one_of_the_rules() -> None:
 
 
 def test_a_node_is_told_what_it_would_be_answered() -> None:
-    view = nodes.one(busy(), "n00004")
+    view = nodes.view_node(busy(), "n00004")
     assert view is not None
     answers = {a.key: a for a in view["answers"] if isinstance(a, nodes.AnswerRow)}
     assert answers.keys() == {"Host", "Pods", "Node"}
-    assert nodes.one(busy(), "nobody") is None
+    assert nodes.view_node(busy(), "nobody") is None
 
 
 def test_a_paused_node_says_so_to_whoever_would_ask() -> None:
-    view = nodes.one(a_scene([a_node("n1")], pauses_=[Pause(by="ada", why="x")]), "n1")
+    view = nodes.view_node(a_scene([a_node("n1")], pauses_=[Pause(by="ada", why="x")]), "n1")
     assert view is not None
     answer = view["answers"][0]
     assert isinstance(answer, nodes.AnswerRow)

@@ -23,7 +23,7 @@ def outage() -> Zones:
 
 
 def hear(zones: Zones, names: list[str]) -> None:
-    zones.control.breakers.heard(dict.fromkeys(names, zones.now), zones.now)
+    zones.control.breakers.evaluate_signs(dict.fromkeys(names, zones.now), zones.now)
     zones.step(seconds=0)
 
 

@@ -12,7 +12,7 @@ from defender.ledger import LedgerPermit
 from defender.policies import read_policy
 from defender.webhook.acts import OUT_OF_SERVICE, SHUT_DOWN, USER, holder_of
 from defender.webhook.callers import AUTOSCALERS, CLOUD_CONTROLLERS, callers
-from defender.webhook.lifetimes import over
+from defender.webhook.lifetimes import explain_release
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason, Verdict
 from kubenode.runtime.admission.app import CannotJudge
 from kubenode.runtime.admission.review import BadReview
@@ -82,8 +82,8 @@ async def test_cloud_controller_autoscalers_and_exempt_users_are_left_alone(user
 
 def test_a_listed_autoscaler_is_held_to_the_budget() -> None:
     known = callers("kubenode-system", listed=[AUTOSCALERS[0]])
-    assert not known.left_alone(AUTOSCALERS[0])
-    assert known.left_alone(AUTOSCALERS[1])
+    assert not known.is_exempt(AUTOSCALERS[0])
+    assert known.is_exempt(AUTOSCALERS[1])
 
 
 @pytest.mark.parametrize("taint", [OUT_OF_SERVICE, SHUT_DOWN])
@@ -306,13 +306,13 @@ def test_a_permit_of_others_lasts_as_long_as_its_act(
     held = drawn(class_, **change)
     end = T0 + timedelta(minutes=lasts)
     if lasts:
-        assert over(held, node, end - timedelta(seconds=1)) == ""
-    assert over(held, node, end) != ""
+        assert explain_release(held, node, end - timedelta(seconds=1)) == ""
+    assert explain_release(held, node, end) != ""
 
 
 def test_permits_of_our_own_are_not_ended_here() -> None:
     job = an_ask("n0").holder
-    assert over(drawn(Disruption.NODE, holder=job), None, T0 + timedelta(days=9)) == ""
+    assert explain_release(drawn(Disruption.NODE, holder=job), None, T0 + timedelta(days=9)) == ""
 
 
 def test_a_user_is_one_holder_whatever_the_name_is_made_of() -> None:

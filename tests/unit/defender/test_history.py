@@ -111,7 +111,7 @@ def test_remembered_requests_come_first_and_are_not_counted_twice() -> None:
     first, second = found.wishes
     assert (first.at, first.was, first.lasts) == (at(1), at(10), 15 * MINUTE)
     assert (second.ask.node, second.until) == ("n2", at(1))  # it never came back
-    assert found.doubt.asked_since == T0
+    assert found.doubt.remembered_since == T0
 
 
 def test_permits_of_before_are_there_as_they_were_at_the_start() -> None:

@@ -24,7 +24,7 @@ from support.defender_core import (
     an_ask,
 )
 
-from defender.ledger import LedgerPermit, grants_of, held_from
+from defender.ledger import LedgerPermit, grants_of, load_permit
 from kubenode.api.v1alpha1 import Ask, Disruption, ObjectMeta, Permit, Reason
 from kubenode.api.v1alpha1.permit import PermitSpec, PermitStatus
 
@@ -227,7 +227,7 @@ class NeverAboveALimit(RuleBasedStateMachine):
         for plain in self.model.nodes.values():
             again.nodes(a_node(plain.name, plain.labels, schedulable=plain.healthy))
         for held in self.core.ledger:
-            again.ledger.enter(held_from(read_back(held), 3600))
+            again.ledger.enter(load_permit(read_back(held), 3600))
         self.core = again
 
     @rule()

@@ -14,7 +14,7 @@ from defender.auth.holders import users_of
 from defender.auth.identity import LOOPBACK, Identity, Proof
 from defender.http.app import create_app
 from defender.http.owners import Owners
-from defender.ledger import LedgerPermit, held_from
+from defender.ledger import LedgerPermit, load_permit
 from defender.redis import entry
 from defender.store import _body
 from kubenode.api.v1alpha1 import Ask, Permit, Reason, Verdict
@@ -196,7 +196,7 @@ async def test_the_caller_outlives_a_restart_and_reaches_other_replicas() -> Non
     assert held is not None
     stored = _body(held) | {"status": {}}
     stored["metadata"] = {"name": permit, "uid": "u", "resourceVersion": "1"}
-    read = held_from(Permit.model_validate(stored), 900)
+    read = load_permit(Permit.model_validate(stored), 900)
     assert read.holder.user == SOME
     assert entry.read(permit, 1, entry.written(held)).holder.user == SOME
     assert held_of_an_older_entry(held).holder.user is None

@@ -353,7 +353,7 @@ def test_who_stops_asking_is_forgotten() -> None:
     room = a_room()
     room.hold("n0")
     room.wait("n1")
-    last = room.place("n1").look_again_at
+    last = room.place("n1").requeue_at
     room.step(seconds=(last - room.now).total_seconds())
     assert len(room.queue) == 1
     room.step(seconds=LOST.total_seconds() + 1)

@@ -8,7 +8,7 @@ import pytest
 from support.clock import T0
 from support.remedy_builders import RESTART, an_object
 
-from defender.breaker.faults import told_by
+from defender.breaker.faults import report_job
 from defender.jobs import ObservedJob
 
 GROUP, STARTUP = "GroupWait", "StartupGrace"
@@ -38,4 +38,4 @@ def a_job(reason: str | None, status: dict[str, Any]) -> ObservedJob:
 def test_node_that_comes_up_and_fault_that_went_before_its_job_began_are_no_faults(
     reason: str | None, status: dict[str, Any], counts: bool
 ) -> None:
-    assert (told_by(a_job(reason, status), T0 + timedelta(minutes=1)) is not None) is counts
+    assert (report_job(a_job(reason, status), T0 + timedelta(minutes=1)) is not None) is counts

@@ -9,7 +9,7 @@ from support.clock import T0
 from support.defender_objects import instant, permit_object
 from support.defender_world import PERMITS, World, a_policy, an_ask
 
-from defender.ledger import LedgerPermit, held_from
+from defender.ledger import LedgerPermit, load_permit
 from defender.permit_reader import UNREADABLE, UnreadablePermit, read_permit
 from defender.redis.entry import read, written
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
@@ -33,7 +33,7 @@ def unreadable(obj: dict[str, Any]) -> LedgerPermit:
     permit = read_permit(json.dumps(obj).encode())
     assert isinstance(permit, UnreadablePermit)
     assert permit.why
-    return held_from(permit, 900)
+    return load_permit(permit, 900)
 
 
 async def test_defender_starts_when_a_released_permit_cannot_be_read() -> None:
@@ -175,7 +175,7 @@ def test_an_unreadable_permit_passes_between_replicas_as_one() -> None:
 
 def test_an_entry_of_a_later_replica_counts_as_everything() -> None:
     known = read_permit(json.dumps(permit_object("p", "n1", T0)).encode())
-    text = written(held_from(known, 900)).replace('"Repair"', '"Rebalance"')
+    text = written(load_permit(known, 900)).replace('"Repair"', '"Rebalance"')
     told = read("p", 1, text)
     assert told.unreadable
     assert told.state is PermitState.GRANTED

@@ -69,10 +69,10 @@ def test_found(host: ReportedHost, name: str) -> None:
         (ReportedHost(names=(":9100",)), ResolutionReason.NO_HOST, "never a node's fault"),
         (
             ReportedHost(names=("worker",)),
-            ResolutionReason.NOT_FOUND,
+            ResolutionReason.NO_NODE,
             "no node goes by name worker",
         ),
-        (ReportedHost(names=("10.0.0.99:80",)), ResolutionReason.NOT_FOUND, "address 10.0.0.99"),
+        (ReportedHost(names=("10.0.0.99:80",)), ResolutionReason.NO_NODE, "address 10.0.0.99"),
         (
             ReportedHost(addresses=("192.0.2.1",)),
             ResolutionReason.AMBIGUOUS,
@@ -114,7 +114,7 @@ def test_an_agent_is_of_the_one_node_that_names_it() -> None:
     nodes = index(node("a", annotations=machine), node("b"))
     assert nodes.of_agent("m1").name == "a"
     assert nodes.of_agent("b").name == "b"
-    assert nodes.of_agent("a").why is ResolutionReason.NOT_FOUND
+    assert nodes.of_agent("a").why is ResolutionReason.NO_NODE
     nodes.changed(None, node("thief", annotations=machine))
     assert nodes.of_agent("m1").why is ResolutionReason.AMBIGUOUS, (
         "who claims another's agent silences it"

@@ -49,7 +49,7 @@ class Status:
         self.whole = True
         self.payload: Any = None
 
-    async def look(self) -> Sequence[EventListing]:
+    async def list_events(self) -> Sequence[EventListing]:
         if self.broken is not None:
             raise self.broken
         payload = self.payload or {

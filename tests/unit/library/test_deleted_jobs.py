@@ -27,7 +27,7 @@ class ForgetfulWorld(World):
 
     def _settle(self) -> None:
         super()._settle()
-        closed = [kept.job for kept in self._jobs._kept.values() if kept.job.phase.closed]
+        closed = [kept.job for kept in self._jobs._entries.values() if kept.job.phase.closed]
         for job in closed:
             if self.chance.random() < 0.5:
                 finished(self._jobs.delete(job))

@@ -99,8 +99,8 @@ def of_owner(case: CertificateCase, **changes: object) -> CertificateCase:
 
 
 def asking(case: CertificateCase, **changes: object) -> CertificateCase:
-    assert case.asked is not None
-    return replace(case, asked=replace(case.asked, **changes))  # type: ignore[arg-type]
+    assert case.requested is not None
+    return replace(case, requested=replace(case.requested, **changes))  # type: ignore[arg-type]
 
 
 def owned(**changes: object) -> CertificateCase:
@@ -156,7 +156,7 @@ FAILING: dict[str, tuple[DenialReason, CertificateCase]] = {
         DenialReason.REQUESTER,
         a_case(username=agent_user(M), groups=[]),
     ),
-    "no PEM": (DenialReason.REQUEST, replace(a_case(), asked=None)),
+    "no PEM": (DenialReason.REQUEST, replace(a_case(), requested=None)),
     "not signed by its key": (DenialReason.SIGNATURE, asking(a_case(), signed=False)),
     "weak key": (DenialReason.KEY, asking(a_case(), key="RSA of 1024 bits")),
     "no name": (DenialReason.COMMON_NAME, asking(a_case(), common_names=())),
@@ -364,7 +364,7 @@ def test_each_kind_has_a_signer_of_its_own() -> None:
 
 
 def test_the_machine_is_who_the_one_common_name_says() -> None:
-    assert machine_of(a_case().asked) == M
+    assert machine_of(a_case().requested) == M
     assert machine_of(None) == ""
 
 

@@ -53,7 +53,7 @@ class Fleet:
             if not self.deaf:
                 self.cache.proven = self.clock.monotonic()
                 self._renew()
-            self.meltdown.look()
+            self.meltdown.check_causes()
 
     def _renew(self) -> None:
         self._beat += 1
@@ -184,26 +184,26 @@ def test_a_provider_that_lists_nothing_freezes_until_it_does() -> None:
 def test_invariant_13_after_a_thaw_one_is_replaced_before_others() -> None:
     fleet = a_fleet()
     fleet.meltdown.listed("ecs-a", 0, 4)
-    assert fleet.meltdown.held_back("uid-m0")
+    assert fleet.meltdown.claim_replacement("uid-m0")
     fleet.meltdown.listed("ecs-a", 4, 4)
     fleet.live(330)
-    assert fleet.meltdown.held_back("uid-m1") == ""
-    assert "one machine is replaced before others" in fleet.meltdown.held_back("uid-m2")
-    assert fleet.meltdown.held_back("uid-m1") == ""
-    assert fleet.meltdown.look_again <= 300
+    assert fleet.meltdown.claim_replacement("uid-m1") == ""
+    assert "one machine is replaced before others" in fleet.meltdown.claim_replacement("uid-m2")
+    assert fleet.meltdown.claim_replacement("uid-m1") == ""
+    assert fleet.meltdown.requeue_after <= 300
     fleet.live(300)
-    assert fleet.meltdown.held_back("uid-m2") == ""
+    assert fleet.meltdown.claim_replacement("uid-m2") == ""
 
 
 def test_without_a_freeze_nothing_is_held_back() -> None:
     fleet = a_fleet()
-    assert {fleet.meltdown.held_back(f"uid-m{i}") for i in range(5)} == {""}
+    assert {fleet.meltdown.claim_replacement(f"uid-m{i}") for i in range(5)} == {""}
 
 
 def test_a_restore_freezes_until_it_is_lifted() -> None:
     clock, restored = FakeClock(), ["the cluster's data were restored from a backup"]
     meltdown = Meltdown(clock, [], {}, restored=lambda: restored[0])
     clock.step(timedelta(days=30))
-    assert meltdown.frozen() == meltdown.held_back("uid") == restored[0]
+    assert meltdown.frozen() == meltdown.claim_replacement("uid") == restored[0]
     restored[0] = ""
-    assert meltdown.frozen() == meltdown.held_back("uid") == ""
+    assert meltdown.frozen() == meltdown.claim_replacement("uid") == ""

@@ -191,7 +191,7 @@ class Term:
             raise LeaseLost("taken by another")
         return 1
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         return 0.0 if self.over else 10.0
 
 

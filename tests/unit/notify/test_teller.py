@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.model import Job
 from remedy.notify.notice import level
 from remedy.notify.settings import Receiver
-from remedy.notify.teller import hearers, told_of
+from remedy.notify.teller import hearers, read_notified
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "oncall": {},
@@ -72,6 +72,6 @@ def test_history_is_not_told() -> None:
 
 def test_what_was_told_of_another_level_does_not_count() -> None:
     now_at = level(job("NeedsHuman"))
-    assert told_of(f"{now_at} ledger,oncall", now_at) == {"ledger", "oncall"}
+    assert read_notified(f"{now_at} ledger,oncall", now_at) == {"ledger", "oncall"}
     for annotation in ("", now_at, "NeedsHuman.0.7 oncall", "Failed.0.0 oncall", "nonsense"):
-        assert told_of(annotation, now_at) == frozenset()
+        assert read_notified(annotation, now_at) == frozenset()

@@ -19,7 +19,7 @@ WORDS = {"by": "ann", "decision": "Next"}
 
 
 def test_our_text_says_where_what_why_and_what_to_type() -> None:
-    notice = a_notice(held="PDB shop/cart allows no disruption", deadline=T0)
+    notice = a_notice(hold_message="PDB shop/cart allows no disruption", deadline=T0)
     title, body = texts().of(notice, "prod-1")
     assert title == "[Critical] prod-1 node n1: NeedsHuman"
     for part in (

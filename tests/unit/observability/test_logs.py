@@ -74,7 +74,7 @@ def test_what_a_reconcile_logs_says_of_whom(out: io.StringIO) -> None:
     controller = Controller(
         "remedier", reconcile, queue=WorkQueue(clock), clock=clock, key_is="node"
     )
-    asyncio.run(controller._one("n1"))
+    asyncio.run(controller._reconcile_key("n1"))
     (line,) = lines(out)
     assert (line["controller"], line["node"], line["event"]) == ("remedier", "n1", "looked")
     assert ids() == {}

@@ -134,7 +134,7 @@ def test_an_act_is_part_of_its_step_and_calls_of_others_belong_to_it() -> None:
     with collected() as spans, traces.acting(job, JobAct.ASK_PERMIT, clock) as doing:
         header = tracing.headers()[TRACEPARENT]
         clock.step(timedelta(seconds=2))
-        traces.heard(doing, JobActResult(JobAct.ASK_PERMIT, refused()))
+        traces.add_result(doing, JobActResult(JobAct.ASK_PERMIT, refused()))
     (span,) = spans
     assert span.place == read(header)
     assert span.end - span.start == timedelta(seconds=2)

@@ -25,13 +25,13 @@ def test_what_passes_is_tried_after_5_s_doubling_to_300_s(code: ErrorCode) -> No
     seconds = [5, 10, 20, 40, 80, 160, 300, 300, 300]
     assert waits == [timedelta(seconds=each) for each in seconds]
     assert next_try(code, 10_000).after == LONGEST_WAIT
-    assert not next_try(code, 1).look
+    assert not next_try(code, 1).find_first
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN, ErrorCode.DEADLINE_EXCEEDED])
 def test_what_may_have_taken_effect_is_looked_for_before_it_is_asked_again(code: ErrorCode) -> None:
     after = next_try(code, 1)
-    assert (after.on, after.after, after.look) == (On.TIME, FIRST_WAIT, True)
+    assert (after.on, after.after, after.find_first) == (On.TIME, FIRST_WAIT, True)
 
 
 def test_a_quota_is_asked_again_after_600_s_however_often() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.clock import FakeClock
 from support.running import until
 
-from kubenode.providers.commands import MOST_UNDER_WAY
+from kubenode.providers.commands import MAX_IN_FLIGHT
 from kubenode.providers.errors import (
     Busy,
     Denied,
@@ -171,7 +171,7 @@ async def test_more_output_than_is_kept_does_not_hold_up_the_command(tmp_path: P
 
 async def test_too_many_calls_at_once_are_throttled(tmp_path: Path) -> None:
     local = script(tmp_path, "sleep 60")
-    calls = [asyncio.ensure_future(local.power(N1)) for _ in range(MOST_UNDER_WAY)]
+    calls = [asyncio.ensure_future(local.power(N1)) for _ in range(MAX_IN_FLIGHT)]
     await asyncio.sleep(0)
     with pytest.raises(Throttled) as raised:
         await local.power(N1)

@@ -22,7 +22,7 @@ from kubenode.providers.errors import (
 )
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.request_metrics import OPERATIONS, RESULTS, Metered, ProviderMetrics
-from kubenode.providers.threads import MOST_UNDER_WAY, Once, Threaded, still_wanted
+from kubenode.providers.threads import MAX_IN_FLIGHT, Once, Threaded, still_wanted
 
 MACHINE = ProviderMachine("x://1", "n1")
 
@@ -136,7 +136,7 @@ async def unreachable(provider: Threaded) -> None:
 async def test_no_more_than_a_bounded_number_waits() -> None:
     free = threading.Event()
     provider = Threaded(Sdk(lambda: check(free.wait(30))), FakeClock(), threads=1)
-    waiting = [asyncio.ensure_future(provider.off(MACHINE, str(n))) for n in range(MOST_UNDER_WAY)]
+    waiting = [asyncio.ensure_future(provider.off(MACHINE, str(n))) for n in range(MAX_IN_FLIGHT)]
     await asyncio.sleep(0)
     with pytest.raises(Throttled) as told:
         await provider.off(MACHINE, "one more")

@@ -12,7 +12,7 @@ from support.revisions_world import Operator, RevisionApi
 from support.running import running
 from support.size_limit import bounded
 
-from remedy.registry.registry import HELD_SECONDS
+from remedy.registry.registry import RECOUNT_SECONDS
 
 SINCE = T0 - timedelta(minutes=5)
 LABEL = [{"name": "mark", "steps": [{"label": {"key": "kubenode.io/suspect"}}]}]
@@ -175,7 +175,7 @@ async def test_a_held_rule_is_counted_again_and_loaded_once_fewer_nodes_match(
 ) -> None:
     fleet(hands, sick=30)
     await hands.rule()
-    held = timedelta(seconds=HELD_SECONDS)
+    held = timedelta(seconds=RECOUNT_SECONDS)
     loads: list[datetime] = []
     hands.operator.rules.on_load.append(lambda: loads.append(hands.clock.now()))
     async with running(hands.operator.rules.run()), asyncio.timeout(60):

@@ -165,7 +165,7 @@ async def disputed() -> Hands:
     hands = Hands()
     await hands.rule()
     hands.dispute("runtime@1", WHY)
-    await hands.operator.rules.look_for_disputes()
+    await hands.operator.rules.refresh_disputes()
     await status(hands)
     assert hands.events_told() == ["EngineDisagreement"]
     return hands
@@ -181,12 +181,12 @@ async def test_a_person_clears_a_quarantine_and_a_later_dispute_stands() -> None
     hands = await disputed()
     hands.clock.step(MINUTE)
     annotate(hands, hands.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
-    await hands.operator.rules.look_for_disputes()
+    await hands.operator.rules.refresh_disputes()
     assert (await status(hands)).phase == "Active"
     assert hands.diagnoser.check.quarantined == {}
     hands.clock.step(MINUTE)
     hands.dispute("runtime@1", WHY)
-    await hands.operator.rules.look_for_disputes()
+    await hands.operator.rules.refresh_disputes()
     assert (await status(hands)).phase == "Quarantined"
 
 
@@ -194,7 +194,7 @@ async def test_a_person_clears_a_quarantine_and_a_later_dispute_stands() -> None
 async def test_words_that_are_no_instant_since_the_dispute_clear_nothing(at: str) -> None:
     hands = await disputed()
     annotate(hands, at)
-    await hands.operator.rules.look_for_disputes()
+    await hands.operator.rules.refresh_disputes()
     assert (await status(hands)).phase == "Quarantined"
 
 
@@ -217,12 +217,12 @@ async def test_the_event_of_a_dispute_names_the_fact_by_its_hash() -> None:
     check = hands.diagnoser.check
     check.quarantined["runtime@1"], check.disputes["runtime@1"] = record.summary, record
     hands.clock.step(MINUTE)
-    await hands.operator.rules.look_for_disputes()
+    await hands.operator.rules.refresh_disputes()
     pending = hands.operator.recorder._pending
     event = pending.get_nowait()
     assert event["reason"] == "EngineDisagreement" and "fact 0123abcd" in event["message"]
     annotate(hands, T0.isoformat())  # a person saw it when it began
-    await hands.operator.rules.look_for_disputes()
+    await hands.operator.rules.refresh_disputes()
     assert (await status(hands)).phase == "Active"
 
 

@@ -13,7 +13,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, NotFound
 from kubenode.runtime.kube.objects import Node, structs
-from remedy.assignments.leases import LEFT_AFTER, LOOK_AGAIN, OWNED_AT_ONCE, AgentLeases
+from remedy.assignments.leases import OWNED_AT_ONCE, REMOVE_AFTER, REQUEUE_AFTER, AgentLeases
 from remedy.assignments.writer import NODES_OF_AGENT
 from remedy.remedier.build import agent_of
 from remedy.remedier.leases import AGENT_LEASES, LeaseAges, Renewal, decode_renewal
@@ -116,9 +116,9 @@ async def test_a_lease_with_an_owner_is_left_alone() -> None:
 async def test_a_lease_is_removed_and_audited_when_its_node_is_gone_and_nobody_renews_it() -> None:
     site = Site()
     site.lease("n1")
-    assert await site.look() == Result(LEFT_AFTER)
+    assert await site.look() == Result(REMOVE_AFTER)
     assert site.api.deleted == []
-    site.after(LEFT_AFTER)
+    site.after(REMOVE_AFTER)
     assert await site.look() == DONE
     assert site.api.deleted == [LEASE]
     (line,) = site.audit.lines
@@ -128,12 +128,12 @@ async def test_a_lease_is_removed_and_audited_when_its_node_is_gone_and_nobody_r
 async def test_a_lease_stays_when_its_agent_lives_before_its_node_does() -> None:
     site = Site()
     site.lease("n1")
-    site.after(LEFT_AFTER)
+    site.after(REMOVE_AFTER)
     site.lease("n1", renewed="2")
-    assert await site.look() == Result(LEFT_AFTER)
+    assert await site.look() == Result(REMOVE_AFTER)
     site.api.renewed = True
-    site.after(LEFT_AFTER)
-    assert await site.look() == Result(LOOK_AGAIN)
+    site.after(REMOVE_AFTER)
+    assert await site.look() == Result(REQUEUE_AFTER)
     assert (site.api.deleted, site.audit.lines) == ([], [])
 
 
@@ -141,7 +141,7 @@ async def test_a_lease_stays_when_a_machine_without_a_node_has_its_name() -> Non
     site = Site()
     site.api.machines.add("n1")
     site.lease("n1")
-    site.after(LEFT_AFTER)
+    site.after(REMOVE_AFTER)
     await site.look()
     assert site.api.deleted == []
 
@@ -149,9 +149,9 @@ async def test_a_lease_stays_when_a_machine_without_a_node_has_its_name() -> Non
 async def test_no_lease_is_removed_when_the_cache_of_nodes_is_old() -> None:
     site = Site()
     site.lease("n1")
-    site.after(LEFT_AFTER)
+    site.after(REMOVE_AFTER)
     site.nodes.current(False)
-    assert await site.look() == Result(LOOK_AGAIN)
+    assert await site.look() == Result(REQUEUE_AFTER)
     assert site.api.deleted == []
 
 
@@ -161,7 +161,7 @@ async def test_leases_are_owned_and_removed_at_a_bounded_rate() -> None:
         site.node(f"n{i}")
         site.lease(f"n{i}")
         site.lease(f"left{i}")
-    site.after(LEFT_AFTER)
+    site.after(REMOVE_AFTER)
     for i in range(200):
         await site.look(f"n{i}")
         await site.look(f"left{i}")

@@ -63,7 +63,7 @@ def test_the_agent_is_asked_by_the_record_alone_and_no_provider_is() -> None:
     assert act is JobAct.NONE and record is not None
     assert (record.by, record.boot_id) == (StepBy.AGENT, OURS.boot_id)
     assert record.output == {"e1": "Asked", "event": "ext-e1"}
-    assert after.asked_agent
+    assert after.awaits_agent
     _, act = step(after, at("Scheduled", "Scheduled"))
     assert act is JobAct.NONE, "nobody else is told"
 

@@ -13,7 +13,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
 from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, binding
 from remedy.job.records import FIRST_CHECK
 from remedy.job.step import step
-from remedy.job.wake import look_again_at
+from remedy.job.wake import requeue_at
 
 MINUTE = timedelta(minutes=1)
 
@@ -103,7 +103,7 @@ def test_one_that_fails_or_says_nothing_proves_nothing_and_all_are_asked_again(
     asked = after(after(verifying(), T0), T0 + MINUTE)
     failed = after(answered(asked, disk=0, net=code), T0 + MINUTE)
     assert failed.close_reason is None and words in record(failed, 1).message
-    again_at = look_again_at(failed, seen(now=T0 + MINUTE, node=OURS))
+    again_at = requeue_at(failed, seen(now=T0 + MINUTE, node=OURS))
     assert again_at is not None
     soon = after(failed, T0 + 2 * MINUTE)
     assert record(soon, 0).state is StepState.DONE, "not asked yet"

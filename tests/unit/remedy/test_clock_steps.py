@@ -33,9 +33,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.term import LONGEST_AGAIN, LONGEST_OFF, NEXT_REPORT
 from remedy.job.clockterm import ClockTerm
 from remedy.job.model import CloseReason, JobAct
-from remedy.job.silence import over
+from remedy.job.silence import has_passed
 from remedy.job.step import step
-from remedy.job.wake import look_again_at
+from remedy.job.wake import requeue_at
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 REAL = T0 + 10 * SECOND
@@ -65,7 +65,7 @@ def test_a_wait_goes_on_when_the_clock_was_set_in_its_middle(name: str, jump: ti
         assert record is not None and record.state is StepState.RUNNING
         assert set(record.output) == set(wait.job.record.output if wait.job.record else ())
         assert act is JobAct.NONE or act is JobAct.POWER_ON, "a state is wished for again"
-        again = look_again_at(after, world)
+        again = requeue_at(after, world)
         assert again is not None and again <= now + MINUTE
 
 
@@ -80,7 +80,7 @@ def test_who_stays_silent_has_failed_after_its_whole_time_by_the_new_clock(
         end = max(end, wait.deadline)  # by then the old instant is no longer in the future
     assert has_failed(wait, end, **by(end, since))
     world = seen(now=end - SECOND, **{**wait.sees, **by(end - SECOND, since)})
-    again = look_again_at(wait.job, world)
+    again = requeue_at(wait.job, world)
     assert again is not None and again <= end + SECOND * 60
 
 
@@ -156,8 +156,8 @@ def over_at(pause: timedelta, jump: timedelta = timedelta(0)) -> timedelta:
     while now < T0 + timedelta(days=30):
         world = seen(now=now + skew, clock_since=now + skew, hearing_since=T0 - HOUR)
         late = seen(now=now + pause + skew, clock_since=now + skew, hearing_since=T0 - HOUR)
-        assert not over(world, T0, T0 + length), "no term ends a wait as it begins"
-        if over(late, T0, T0 + length):
+        assert not has_passed(world, T0, T0 + length), "no term ends a wait as it begins"
+        if has_passed(late, T0, T0 + length):
             return now + pause - T0
         now, skew = now + pause, timedelta(0) if skew else jump
     raise AssertionError("the wait never ends")

@@ -63,12 +63,12 @@ def test_daemons_mirrors_and_ended_pods_stay() -> None:
         a_pod("job", phase="Succeeded"),
         a_pod("crashed", phase="Failed"),
     ]
-    assert planned(pods).left == 0
+    assert planned(pods).remaining == 0
 
 
 def test_pods_that_nobody_would_make_anew_stay_and_are_named() -> None:
     found = planned([a_pod("bare", owner=""), a_pod("web")])
-    assert (found.left, found.due, found.stay) == (1, ("shop/web",), ("shop/bare",))
+    assert (found.remaining, found.due, found.stay) == (1, ("shop/web",), ("shop/bare",))
 
 
 def test_a_policy_can_say_otherwise_of_pods_without_a_controller() -> None:
@@ -108,7 +108,7 @@ def test_a_label_of_kubenode_gives_a_pod_of_another_namespace_no_protection() ->
 def test_f18_nothing_protected_goes_while_ordinary_pods_still_end() -> None:
     going = a_pod("cart", deletionTimestamp=T0.isoformat())
     found = planned([going, a_pod("dns", "kube-system")])
-    assert (found.left, found.due) == (2, ())
+    assert (found.remaining, found.due) == (2, ())
 
 
 def test_f18_a_policy_for_all_pods_does_not_reach_protected_namespaces() -> None:
@@ -122,8 +122,8 @@ def test_f18_a_policy_for_all_pods_does_not_reach_protected_namespaces() -> None
 def test_a_refused_pod_holds_up_no_other() -> None:
     pods = [a_pod("refused"), a_pod("web"), a_pod("db-0", owner="StatefulSet")]
     asked = {"uid-refused": T0 + timedelta(seconds=5)}
-    assert planned(pods, asked=asked).due == ("shop/web",)
-    found = planned([pods[0], pods[2]], asked=asked)
+    assert planned(pods, pending=asked).due == ("shop/web",)
+    found = planned([pods[0], pods[2]], pending=asked)
     assert found.due == ("shop/db-0",), "nor those of the next rank"
     assert found.at == T0 + timedelta(seconds=5)
 
@@ -131,7 +131,7 @@ def test_a_refused_pod_holds_up_no_other() -> None:
 def test_a_terminating_pod_is_waited_for_and_not_evicted_again() -> None:
     going = a_pod("going", deletionTimestamp=T0.isoformat())
     found = planned([going, a_pod("next")])
-    assert (found.left, found.due) == (2, ("shop/next",))
+    assert (found.remaining, found.due) == (2, ("shop/next",))
     assert [(g.pod, g.ends) for g in found.going] == [("shop/going", T0)]
 
 
@@ -152,7 +152,7 @@ def test_policies_are_asked_in_their_order() -> None:
     ]
     pods = [a_pod("db", labels={"app": "db"}), a_pod("batch", owner="Job"), a_pod("web")]
     found = planned(pods, migrate(podPolicies=policies))
-    assert (found.left, found.due, found.patient) == (2, ("shop/web",), 1)
+    assert (found.remaining, found.due, found.patient) == (2, ("shop/web",), 1)
     assert found.waiting == "pods run to completion"
 
 
@@ -160,10 +160,10 @@ def test_pods_are_deleted_after_their_time_and_not_before() -> None:
     step = migrate(podPolicies=[{"ownerKinds": ["Job"], "mode": "DeleteAfter", "after": "5m"}])
     pods, until = [a_pod("batch", owner="Job")], T0 + timedelta(minutes=5)
     early = planned(pods, step)
-    assert (early.left, early.delete, early.due, early.at) == (1, (), (), until)
+    assert (early.remaining, early.delete, early.due, early.at) == (1, (), (), until)
     late = planned(pods, step, now=until)
-    assert (late.left, late.delete) == (1, ("shop/batch",))
-    assert planned(pods, step, now=until, asked={"uid-batch": until}).delete == ()
+    assert (late.remaining, late.delete) == (1, ("shop/batch",))
+    assert planned(pods, step, now=until, pending={"uid-batch": until}).delete == ()
 
 
 def test_data_on_the_node_can_have_a_policy() -> None:
@@ -195,7 +195,7 @@ def test_pods_of_a_stateful_set_leave_one_by_one_from_the_highest() -> None:
 def test_the_next_of_a_stateful_set_waits_for_the_one_before() -> None:
     why = "pods of StatefulSet shop/db wait until all of it is ready"
     found = planned([a_pod("db-0", owner="StatefulSet")], sets={"uid-StatefulSet": why})
-    assert (found.left, found.due, found.waiting) == (1, (), why)
+    assert (found.remaining, found.due, found.waiting) == (1, (), why)
 
 
 def test_what_is_not_ready_leaves_first() -> None:
@@ -226,7 +226,7 @@ def test_a_gang_leaves_together_once_its_work_is_saved() -> None:
     step = migrate(podPolicies=[GANG])
     first = planned(ranks(), step)
     assert (first.due, first.checkpoint, first.patient) == ((), ("shop/a",), 3)
-    asked = {"shop/a": GangState(CheckpointAnswer.ASKED, T0)}
+    asked = {"shop/a": GangState(CheckpointAnswer.REQUESTED, T0)}
     assert planned(ranks(), step, gangs=asked).checkpoint == (), "it was asked a moment ago"
     again = planned(ranks(), step, gangs=asked, asking=frozenset({"shop/a"}))
     assert again.checkpoint == ("shop/a",)
@@ -235,7 +235,7 @@ def test_a_gang_leaves_together_once_its_work_is_saved() -> None:
 
 
 def test_a_checkpoint_that_takes_too_long_holds_nothing_for_ever() -> None:
-    asked = {"shop/a": GangState(CheckpointAnswer.ASKED, T0)}
+    asked = {"shop/a": GangState(CheckpointAnswer.REQUESTED, T0)}
     step, now = migrate(podPolicies=[GANG]), T0 + timedelta(minutes=5)
     assert planned(ranks(), step, gangs=asked, now=now).overdue == ("shop/a",)
     assert (
@@ -247,7 +247,7 @@ def test_a_checkpoint_that_takes_too_long_holds_nothing_for_ever() -> None:
 def test_a_gang_can_be_left_to_end() -> None:
     policy = {**GANG, "gang": {"groupBy": "job", "afterGangEnds": True}}
     found = planned(ranks(), migrate(podPolicies=[policy]))
-    assert (found.left, found.patient, found.due) == (3, 3, ())
+    assert (found.remaining, found.patient, found.due) == (3, 3, ())
     assert found.waiting == "pods run until their gang has ended"
 
 
@@ -262,7 +262,7 @@ def test_pods_without_the_label_are_in_no_gang() -> None:
 def test_with_surge_as_many_leave_as_replacements_are_ready() -> None:
     pods = [a_pod(f"web-{i}") for i in range(3)]
     none = planned(pods, surging={"uid-ReplicaSet": 0})
-    assert (none.due, none.left) == ((), 3)
+    assert (none.due, none.remaining) == ((), 3)
     assert none.waiting == "pods wait for replacements that are started first"
     assert planned(pods, surging={"uid-ReplicaSet": 2}).due == ("shop/web-0", "shop/web-1")
 

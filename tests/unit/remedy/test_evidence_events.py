@@ -20,8 +20,8 @@ def a_fact(name: str, **changes: Any) -> HostEventFact:
         "phase": "Scheduled",
         "severity": "Warning",
         "message": "",
-        "first_seen": T0 - HOUR,
-        "last_seen": T0,
+        "first_observed_at": T0 - HOUR,
+        "last_observed_at": T0,
         "not_before": T0 + HOUR,
     }
     return HostEventFact(**{**given, **changes})

@@ -6,18 +6,20 @@ from support.remedy_builders import RESTART, an_object
 from support.remedy_world import FakeWorld
 
 from kubenode.api.v1alpha1 import JobPhase
-from remedy.job.controller import GIVE_WAY, LONGEST_WAY
+from remedy.job.controller import LONGEST_WAIT, WAIT_FOR_OTHERS
 
 
 async def test_a_new_job_writes_nothing_while_others_wait_to_be_made() -> None:
     world = FakeWorld(an_object(RESTART))
-    assert await world.controller(lambda: True).reconcile(world.obj.metadata.name) == GIVE_WAY
+    assert (
+        await world.controller(lambda: True).reconcile(world.obj.metadata.name) == WAIT_FOR_OTHERS
+    )
     assert world.writes == []
 
 
 async def test_a_new_job_gives_way_for_a_bounded_time() -> None:
     world = FakeWorld(an_object(RESTART))
-    world.clock.step(LONGEST_WAY + timedelta(seconds=1))
+    world.clock.step(LONGEST_WAIT + timedelta(seconds=1))
     await world.controller(lambda: True).reconcile(world.obj.metadata.name)
     assert world.obj.status.phase is not JobPhase.PENDING
 

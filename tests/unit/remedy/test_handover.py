@@ -10,10 +10,10 @@ from support.remedy_world import FakeWorld, closed
 
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.handover.access import state_of
-from remedy.handover.observation import Handed, HandedSeen
+from remedy.handover.observation import Handed, HandoverObservation
 from remedy.handover.render import JOB_LABEL, UID, render, values
 from remedy.handover.settings import ObjectTemplate
-from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
 from remedy.job.step import step
 from remedy.notify.texts import BadTemplate
 from remedy.power.observation import RequestOutcome
@@ -112,7 +112,7 @@ def creating(output: dict[str, str] | None = None, **status: Any) -> Job:
 
 
 def test_an_object_is_written_down_and_guarded_before_it_is_made() -> None:
-    there = HandedSeen(Handed.ABSENT, PATH)
+    there = HandoverObservation(Handed.ABSENT, PATH)
     job = creating()
     assert step(job, seen(handed=there))[1] is JobAct.ADD_FINALIZER
     guarded = Job(**{**_fields(job), "finalizer": True})
@@ -120,7 +120,7 @@ def test_an_object_is_written_down_and_guarded_before_it_is_made() -> None:
     assert (
         act is JobAct.NONE and after.record is not None and after.record.output == {"object": PATH}
     )
-    assert step(after, seen(handed=there))[1] is JobAct.HAND_OVER
+    assert step(after, seen(handed=there))[1] is JobAct.START_HANDOVER
 
 
 def _fields(job: Job) -> dict[str, Any]:
@@ -128,14 +128,14 @@ def _fields(job: Job) -> dict[str, Any]:
 
 
 def test_settings_that_name_no_such_template_fail_the_step_at_once() -> None:
-    there = HandedSeen(Handed.UNKNOWN, why="template repair is not there", final=True)
+    there = HandoverObservation(Handed.UNKNOWN, why="template repair is not there", final=True)
     after, _ = step(creating(), seen(handed=there))
     assert after.phase is JobPhase.NEEDS_HUMAN and "not there" in after.status.message
 
 
 def test_without_the_permit_nothing_is_handed_over() -> None:
     job = Job(**{**_fields(creating({"object": PATH})), "finalizer": True})
-    _, act = step(job, seen(handed=HandedSeen(Handed.ABSENT, PATH), permit=None))
+    _, act = step(job, seen(handed=HandoverObservation(Handed.ABSENT, PATH), permit=None))
     assert act is JobAct.RENEW_PERMIT
 
 
@@ -169,8 +169,10 @@ async def test_a_receiver_that_never_takes_it_fails_the_step_and_is_named(
 
 def test_a_receiver_that_is_away_is_not_asked_all_the_time() -> None:
     job = a_job(rung(CALL), status=running(0, a_record(0, "webhook")))
-    said = JobActResult(JobAct.HAND_OVER, outcome=RequestOutcome.LATER, error="it answered 503")
-    held, _ = step(job, seen(heard=said))
+    said = JobActResult(
+        JobAct.START_HANDOVER, outcome=RequestOutcome.LATER, error="it answered 503"
+    )
+    held, _ = step(job, seen(act_result=said))
     assert held.status.hold is not None and held.status.hold.reason == "ReceiverUnreachable"
     assert step(held, seen())[1] is JobAct.NONE
 
@@ -193,7 +195,7 @@ def a_template(**changes: Any) -> ObjectTemplate:
 
 
 def known(**node: Any) -> dict[str, Any]:
-    return values(creating(), NodeSeen(provider_id="aws:///eu-1a/i-0abc", **node))
+    return values(creating(), NodeObservation(provider_id="aws:///eu-1a/i-0abc", **node))
 
 
 def test_an_object_carries_our_mark_and_the_fields_of_the_node() -> None:

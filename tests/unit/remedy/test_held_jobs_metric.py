@@ -7,7 +7,7 @@ from support.clock import T0, FakeClock
 from support.remedy_builders import an_object
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
-from remedy.job.metrics import OTHER, REASONS, HeldJobsCollector
+from remedy.job.metrics import OTHER, REASONS, HoldCollector
 
 NAME = "kubenode_job_held_oldest_seconds"
 
@@ -27,7 +27,7 @@ def held_job(
 
 def page_of(*jobs: RemedyOperationJob) -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(HeldJobsCollector(lambda: jobs, FakeClock()))
+    registry.register(HoldCollector(lambda: jobs, FakeClock()))
     return registry
 
 

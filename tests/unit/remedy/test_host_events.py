@@ -186,16 +186,16 @@ def test_of_two_sources_of_alerts_the_silent_one_is_believed() -> None:
     one, other = T0 - HOUR, T0
     watch = {"source": "Alertmanager", "attributes": {"alertname": "Watchdog"}}
     world.host_event("dog-2", "Alert", node="", lastSeen=one.isoformat(), **watch)
-    assert world.facts().alerts_heard == one
+    assert world.facts().alerts_alive_at == one
     world.host_event("dog-2", "Alert", node="", lastSeen=(T0 - 25 * HOUR).isoformat(), **watch)
-    assert world.facts().alerts_heard == other, "that one was taken down"
+    assert world.facts().alerts_alive_at == other, "that one was taken down"
 
 
 def test_a_watchdog_is_no_alert_of_the_node_it_was_resolved_to() -> None:
     world = a_world()
     world.alert("Watchdog", node="a")
     assert world.facts().alerts == []
-    assert world.facts().alerts_heard == T0
+    assert world.facts().alerts_alive_at == T0
 
 
 def test_a_source_was_alive_when_it_last_reported_anything() -> None:
@@ -203,7 +203,7 @@ def test_a_source_was_alive_when_it_last_reported_anything() -> None:
     world.host_event("e1", "Reboot", node="b")
     world.clock.step(HOUR)
     world.alert("Watchdog", node="")
-    assert world.facts().sources_heard == {"AWS": T0, "Alertmanager": T0 + HOUR}
+    assert world.facts().sources_alive_at == {"AWS": T0, "Alertmanager": T0 + HOUR}
 
 
 def test_a_node_has_room_for_so_many_events_and_open_ones_come_first() -> None:

@@ -16,7 +16,7 @@ from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.objects import Node
 from remedy.hostprobes import witnesses
-from remedy.hostprobes.desk import LAST_WORDS, ProbeResult, ProbeService
+from remedy.hostprobes.desk import WITNESS_TIMEOUT, ProbeResult, ProbeService
 from remedy.hostprobes.schedule import unanswered
 from remedy.hostprobes.witnesses import Witness, WitnessAddress, choose, order, verdict
 
@@ -146,7 +146,7 @@ async def test_two_are_enough_when_the_third_says_nothing_in_time() -> None:
     cluster.says(0, reached=False, control=True)
     cluster.says(1, reached=False, control=True)
     assert await cluster.find("peers") == SECOND
-    cluster.clock.step(LAST_WORDS)
+    cluster.clock.step(WITNESS_TIMEOUT)
     assert await cluster.find("peers") == ProbeResult({"reachable": False})
 
 

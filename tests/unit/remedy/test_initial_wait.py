@@ -29,7 +29,7 @@ from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, JobObser
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
 from remedy.job.supersession import may_be_superseded
-from remedy.job.wake import look_again_at
+from remedy.job.wake import requeue_at
 from remedy.remedier.past import Past
 from rules.truth import Truth
 
@@ -40,7 +40,7 @@ GUARDED = replace(FAULTY, guards=Truth.TRUE)
 DISPUTED = replace(FAULTY, agreed=False)
 FAULTS = [FAULTY, HEALED, UNKNOWN, GUARDED, DISPUTED]
 DEFAULTS: dict[str, Any] = {"groupWait": "10s", "startupGrace": "5m"}
-HARMLESS = {JobAct.NONE, JobAct.ADD_FINALIZER, JobAct.TAKE_OVER}
+HARMLESS = {JobAct.NONE, JobAct.ADD_FINALIZER, JobAct.ADOPT_CORDON}
 
 
 def a_wait(seconds: float = 10, reason: str = "GroupWait", **changes: Any) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def test_wait_tells_its_rung_and_the_rules_that_lost() -> None:
     after = settled(job, seen())[0]
     assert (after.status.rung, after.status.timeline.job_created) == (1, None)
     assert (waits_for(after), waits_until(after)) == (HoldReason.GROUP_WAIT, T0 + 10 * SECOND)
-    assert look_again_at(after, seen()) == T0 + 10 * SECOND
+    assert requeue_at(after, seen()) == T0 + 10 * SECOND
 
 
 # -- a fault that goes and comes back --------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_fault_that_stays_away_ends_the_job_which_counts_for_nothing() -> None:
     job = settled(a_job(initialWait=a_wait(300, "StartupGrace")), seen())[0]
     away = settled(job, seen(now=T0 + MINUTE, fault=HEALED))[0]
     assert away.phase is JobPhase.PENDING, "a detector that restarts takes nothing away"
-    assert look_again_at(away, seen(now=T0 + MINUTE)) == T0 + MINUTE + SETTLES
+    assert requeue_at(away, seen(now=T0 + MINUTE)) == T0 + MINUTE + SETTLES
     over = settled(away, seen(now=T0 + MINUTE + SETTLES, fault=HEALED))[0]
     assert (over.phase, over.close_reason) == (JobPhase.CANCELLED, CloseReason.FAULT_GONE)
     obj = an_object(initialWait=a_wait(300, "StartupGrace"))

@@ -101,7 +101,7 @@ async def test_who_started_and_who_cancelled_is_told_from_the_stored_job() -> No
 
 async def test_what_a_host_printed_is_in_no_line() -> None:
     world = AuditedWorld(an_object(RESTART))
-    await world.run(lambda w: w.job.asked_agent)
+    await world.run(lambda w: w.job.awaits_agent)
     record = world.job.record
     assert record is not None
     answer = {"state": "Failed", "code": 1, "output": SECRET, "finishedAt": "2026-01-01T12:00:00Z"}
@@ -133,5 +133,5 @@ def test_what_could_not_be_done_is_told_with_why() -> None:
     kept, job = Kept(), Job.of(an_object(DRAIN))
     audit = JobAudit(kept)
     with audit.acting(job, JobAct.NOTIFY) as acting:
-        acting.heard = JobActResult(JobAct.NOTIFY, error="nobody listens")
+        acting.result = JobActResult(JobAct.NOTIFY, error="nobody listens")
     assert [(line.outcome, line.why) for line in kept.lines] == [("Failed", "nobody listens")]

@@ -44,7 +44,7 @@ async def test_plain_evidence_is_told_plainly() -> None:
 
 async def test_one_engine_alone_is_not_agreement_unless_the_operator_says_so() -> None:
     hands = await a_cluster()
-    hands.operator.rules.one_engine_is_enough = False
+    hands.operator.rules.accept_single_engine = False
     fault = await judged(hands, the_job())
     assert not fault.agreed
     assert fault.why == "only one rule engine could be asked: there is no second engine"

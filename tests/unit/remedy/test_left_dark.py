@@ -15,7 +15,7 @@ from support.remedy_builders import JOB, a_job, granted, seen
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import JobAct, JobActResult, NodeSeen
+from remedy.job.model import JobAct, JobActResult, NodeObservation
 from remedy.job.request_notes import to_note
 from remedy.job.step import step
 from remedy.job.steps.provider_request import asks_power, asks_replacing
@@ -23,7 +23,7 @@ from remedy.job.supersession import may_be_superseded
 from remedy.job.unsent_requests import Unasked
 from remedy.power.access import machine_of
 from remedy.power.leave import request_of
-from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
 
 VERIFY = {"for": "1m", "timeout": "5m"}
 RUNGS: dict[str, dict[str, Any]] = {
@@ -61,7 +61,7 @@ class DarkWorld:
         self.now, self.boot = T0, 1
         self.state = PowerState.ON
         self.off_at: datetime | None = None
-        self.node: NodeSeen | None = NodeSeen(
+        self.node: NodeObservation | None = NodeObservation(
             boot_id="boot-1", provider_id="fake:///n1", ready="Unknown", annotations=dict(MARKS)
         )
         self.provider = "well"
@@ -76,7 +76,7 @@ class DarkWorld:
             now=self.now,
             node=self.node,
             permit=granted(),
-            heard=self.heard,
+            act_result=self.heard,
             power=self._power() if asks_power(self.job, self.node) else None,
             unasked=self.unasked.holds(self.job),
             replacing=self._far() if asks_replacing(self.job) else None,
@@ -93,15 +93,17 @@ class DarkWorld:
             self.unasked.acting(self.job, act)
             self._do(act)
 
-    def _power(self) -> PowerSeen:
+    def _power(self) -> PowerObservation:
         if self.provider == "unreachable":
-            return PowerSeen("fake", CAN, outcome=RequestOutcome.UNCLEAR, why="no answer")
+            return PowerObservation("fake", CAN, outcome=RequestOutcome.UNCLEAR, why="no answer")
         if self.off_at is not None and self.now >= self.off_at:
             self.state, self.off_at = PowerState.OFF, None
-        return PowerSeen("fake", CAN, Power(self.state, self.state.lower(), T0))
+        return PowerObservation("fake", CAN, Power(self.state, self.state.lower(), T0))
 
-    def _far(self) -> ReplaceSeen:
-        return ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a", why="nobody makes another")
+    def _far(self) -> ReplacementObservation:
+        return ReplacementObservation(
+            "InstanceGroup", "fake:///n1", "pool-a", why="nobody makes another"
+        )
 
     def _do(self, act: JobAct) -> None:
         self.acts.append(act)

@@ -35,16 +35,18 @@ def marked(hands: Hands, annotations: dict[str, str]) -> list[Any]:
 
 async def waited(hands: Hands) -> None:
     """The operator looks, and once more when it wants to."""
-    again = await hands.operator.left_marks.reconcile("n1")
+    again = await hands.operator.abandoned_marks.reconcile("n1")
     if again.requeue_after is not None:
         hands.clock.step(again.requeue_after)
         hands.current()
-        assert await hands.operator.left_marks.reconcile("n1") == DONE
+        assert await hands.operator.abandoned_marks.reconcile("n1") == DONE
 
 
 async def test_marks_and_cordon_of_a_job_that_is_gone_are_taken_off(hands: Hands) -> None:
     patches = marked(hands, {**MARKS, **CORDON})
-    assert (await hands.operator.left_marks.reconcile("n1")).requeue_after == timedelta(minutes=1)
+    assert (await hands.operator.abandoned_marks.reconcile("n1")).requeue_after == timedelta(
+        minutes=1
+    )
     assert patches == [], "the job may only not be seen yet"
     await waited(hands)
     (body,) = patches
@@ -62,9 +64,9 @@ async def test_a_cordon_stays_with_the_fence_of_a_job_that_is_gone(hands: Hands)
 async def test_marks_stay_while_it_is_not_known_whether_their_job_is_there(hands: Hands) -> None:
     patches = marked(hands, {**MARKS, **CORDON})
     hands.current(False)
-    assert await hands.operator.left_marks.reconcile("n1") == DONE
+    assert await hands.operator.abandoned_marks.reconcile("n1") == DONE
     hands.clock.step(timedelta(hours=1))
-    assert await hands.operator.left_marks.reconcile("n1") == DONE
+    assert await hands.operator.abandoned_marks.reconcile("n1") == DONE
     assert patches == []
 
 

@@ -7,11 +7,11 @@ from support.remedy_builders import JOB, OURS, a_job, seen
 
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.marks import MARKS, added
-from remedy.job.model import JobAct, NodeSeen
+from remedy.job.model import JobAct, NodeObservation
 from remedy.job.step import step
 
 VERIFY = {"for": "1m", "timeout": "5m"}
-MARKED = NodeSeen(
+MARKED = NodeObservation(
     unschedulable=True,
     cordoned_by=JOB,
     fenced_by=JOB,
@@ -26,7 +26,7 @@ MARKED = NodeSeen(
     ids=["cordon", "cordon, fence and marks"],
 )
 def test_marks_of_a_job_whose_status_was_removed_are_taken_off_when_it_ends(
-    node: NodeSeen, acts: set[JobAct]
+    node: NodeObservation, acts: set[JobAct]
 ) -> None:
     rung = {"name": "empty", "steps": [{"cordon": {}}], "verify": VERIFY}
     job = a_job(rung, cancel=True)
@@ -42,11 +42,11 @@ def test_marks_of_a_job_whose_status_was_removed_are_taken_off_when_it_ends(
     assert acts <= done
 
 
-def without(node: NodeSeen, act: JobAct) -> NodeSeen:
+def without(node: NodeObservation, act: JobAct) -> NodeObservation:
     changes: Mapping[JobAct, dict[str, object]] = {
         JobAct.UNCORDON: {"unschedulable": False, "cordoned_by": ""},
         JobAct.UNFENCE: {"fenced_by": ""},
         JobAct.UNPROTECT: {"annotations": dict(MARKS)},
     }
     given = {name: getattr(node, name) for name in node.__slots__}
-    return NodeSeen(**{**given, **changes.get(act, {})})
+    return NodeObservation(**{**given, **changes.get(act, {})})

@@ -31,17 +31,17 @@ from remedy.job.marks import MARKS, PROTECTED_BY, added, removed
 from remedy.job.migration import surge_replicas
 from remedy.job.migration.force import deletion
 from remedy.job.migration.surge_replicas import SurgeDeployment, lowered, places, refusal
-from remedy.job.model import Job, JobAct, JobActResult, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
-from remedy.power.observation import PowerSeen
+from remedy.power.observation import PowerObservation
 
 MINUTE = timedelta(minutes=1)
 RESTART = {"agent": {"action": "RestartUnit", "unit": "kubelet.service", "timeout": "2m"}}
-SILENT = NodeSeen(
+SILENT = NodeObservation(
     unschedulable=True, cordoned_by=JOB, boot_id="boot-1", ready="Unknown", annotations=MARKS
 )
-READY = NodeSeen(
+READY = NodeObservation(
     unschedulable=True, cordoned_by=JOB, boot_id="boot-1", ready="True", annotations=MARKS
 )
 
@@ -66,17 +66,17 @@ def record(job: Job, index: int = 1) -> StepStatus:
 
 def hanging(*names: str, ends: Any = T0 - timedelta(minutes=3), **more: Any) -> Pods:
     going = tuple(Going(name, ends) for name in names)
-    return Pods(**{"left": len(names), "every": names, "going": going, **more})
+    return Pods(**{"remaining": len(names), "every": names, "going": going, **more})
 
 
-DARK = PowerSeen("fake", Can(), Power(PowerState.OFF, "stopped", T0))
+DARK = PowerObservation("fake", Can(), Power(PowerState.OFF, "stopped", T0))
 
 
 # -- F16 -------------------------------------------------------------------------------------------
 
 
 def test_f16_a_drain_that_only_waits_is_cancelled_too_when_the_fault_goes() -> None:
-    waits = Pods(left=1, patient=1, waiting="pods run to completion")
+    waits = Pods(remaining=1, patient=1, waiting="pods run to completion")
     gone = draining(RESTART).having(evidence_false_since=T0 - SETTLES)
     after, act = moved(gone, pods=waits, fault=HEALED)
     assert act is JobAct.NONE and str(after.close_reason) == "FaultGone"
@@ -89,7 +89,7 @@ def test_f16_a_drain_that_only_waits_is_cancelled_too_when_the_fault_goes() -> N
 def test_f17_the_hold_names_the_pod_and_every_budget_that_refuses_it() -> None:
     until = T0 + timedelta(seconds=7)
     no = Blocked("shop/cart-1", "pdb=shop/a, shop/b", "PDB shop/a, shop/b: two select it", until)
-    after, _ = moved(draining(), pods=Pods(left=3, blocked=no))
+    after, _ = moved(draining(), pods=Pods(remaining=3, blocked=no))
     hold = after.status.hold
     assert hold is not None and hold.reason == "PDBBlocked"
     assert "shop/cart-1" in hold.message and "shop/a, shop/b" in hold.message
@@ -98,7 +98,7 @@ def test_f17_the_hold_names_the_pod_and_every_budget_that_refuses_it() -> None:
 
 def test_f17_while_one_pod_is_refused_the_others_go() -> None:
     no = Blocked("shop/cart", "pdb=shop/cart", "no", T0 + timedelta(seconds=7))
-    _, act = moved(draining(), pods=Pods(left=3, due=("shop/web",), blocked=no))
+    _, act = moved(draining(), pods=Pods(remaining=3, due=("shop/web",), blocked=no))
     assert act is JobAct.EVICT
 
 
@@ -113,7 +113,7 @@ def test_f17_the_hold_ends_with_the_refusal() -> None:
 
 
 def test_f18_nobody_leaves_while_other_jobs_have_not_cordoned_their_nodes() -> None:
-    pods = Pods(left=1, due=("shop/web",), cordoning=3)
+    pods = Pods(remaining=1, due=("shop/web",), cordoning=3)
     _, act = moved(draining(), pods=pods)
     assert act is JobAct.NONE
     _, act = moved(draining(), pods=pods, now=T0 + timedelta(seconds=10))
@@ -129,7 +129,7 @@ def test_f18_nobody_leaves_while_other_jobs_have_not_cordoned_their_nodes() -> N
 def test_f20_a_host_that_ends_nothing_is_seen_before_the_time_is_over(
     state: str, margin: int
 ) -> None:
-    node = NodeSeen(unschedulable=True, cordoned_by=JOB, ready=state, annotations=MARKS)
+    node = NodeObservation(unschedulable=True, cordoned_by=JOB, ready=state, annotations=MARKS)
     pods = hanging("shop/a", "shop/b", ends=T0)
     after, _ = moved(draining(RESTART), node=node, pods=pods, now=T0 + timedelta(seconds=margin))
     assert (record(after).state, after.status.step, after.phase) == ("Failed", 2, JobPhase.RUNNING)
@@ -161,10 +161,10 @@ def test_f20_the_rule_says_what_follows(
 @pytest.mark.parametrize(
     "more",
     [
-        {"due": ("shop/b",), "left": 2},
-        {"delete": ("shop/b",), "left": 2},
-        {"patient": 1, "left": 2},
-        {"left": 2},
+        {"due": ("shop/b",), "remaining": 2},
+        {"delete": ("shop/b",), "remaining": 2},
+        {"patient": 1, "remaining": 2},
+        {"remaining": 2},
     ],
 )
 def test_f20_while_something_may_still_leave_the_drain_goes_on(more: dict[str, Any]) -> None:
@@ -174,17 +174,17 @@ def test_f20_while_something_may_still_leave_the_drain_goes_on(more: dict[str, A
 
 def test_f20_a_budget_keeps_nothing_on_a_silent_host() -> None:
     no = Blocked("shop/b", "pdb=shop/b", "no", T0 + MINUTE)
-    pods = hanging("shop/a", left=2, blocked=no)
+    pods = hanging("shop/a", remaining=2, blocked=no)
     assert moved(draining(RESTART), node=SILENT, pods=pods)[0].status.step == 2
     assert moved(draining(RESTART), node=READY, pods=pods)[0].status.step == 1
 
 
 def test_f20_force_needs_the_providers_proof() -> None:
-    pods = hanging("shop/a", due=("shop/b",), left=2, every=("shop/a", "shop/b"))
+    pods = hanging("shop/a", due=("shop/b",), remaining=2, every=("shop/a", "shop/b"))
     assert moved(draining(), node=SILENT, pods=pods)[1] is JobAct.EVICT
     assert moved(draining(), node=SILENT, pods=pods, power=DARK)[1] is JobAct.DELETE_PODS
     assert deletion(seen(pods=pods, power=DARK)) == (("shop/a", "shop/b"), True)
-    running_host = PowerSeen("fake", Can(), Power(PowerState.ON, "running", T0))
+    running_host = PowerObservation("fake", Can(), Power(PowerState.ON, "running", T0))
     assert deletion(seen(pods=pods, power=running_host)) == (("shop/b",), False)
 
 
@@ -203,7 +203,7 @@ APPROVED = [{"decision": "Approve", "by": "ada", "at": T0.isoformat()}]
 
 
 def test_the_rest_is_deleted_only_with_a_persons_approval() -> None:
-    pods = Pods(left=1, every=("shop/a",), blocked=Blocked("shop/a", "pdb=shop/a", "no"))
+    pods = Pods(remaining=1, every=("shop/a",), blocked=Blocked("shop/a", "pdb=shop/a", "no"))
     refused, act = moved(draining(onTimeout="Delete"), pods=pods, now=LATE)
     assert (refused.phase, act) == (JobPhase.AWAITING_PERMIT, JobAct.NONE)
     assert "needs a person's approval" in refused.status.message
@@ -225,7 +225,7 @@ def test_after_deletion_the_grace_is_waited_for_and_then_the_host_is_given_up() 
 
 
 def test_pods_whose_policy_says_so_are_deleted_in_time() -> None:
-    _, act = moved(draining(), pods=Pods(left=1, every=("shop/a",), delete=("shop/a",)))
+    _, act = moved(draining(), pods=Pods(remaining=1, every=("shop/a",), delete=("shop/a",)))
     assert act is JobAct.DELETE_PODS
 
 
@@ -234,17 +234,17 @@ def test_pods_whose_policy_says_so_are_deleted_in_time() -> None:
 
 def test_progress_and_what_stays_are_told() -> None:
     heard = JobActResult(JobAct.EVICT, evicted=("shop/a", "shop/b"))
-    after, _ = moved(draining(), pods=Pods(left=5), heard=heard)
+    after, _ = moved(draining(), pods=Pods(remaining=5), act_result=heard)
     assert record(after).output == {"evicted": "2", "left": "5"}
-    again, _ = moved(after, pods=Pods(left=3), heard=heard)
+    again, _ = moved(after, pods=Pods(remaining=3), act_result=heard)
     assert record(again).output == {"evicted": "4", "left": "3"}
-    done, _ = moved(again, pods=Pods(left=0, stay=("shop/x", "shop/y")))
+    done, _ = moved(again, pods=Pods(remaining=0, stay=("shop/x", "shop/y")))
     assert record(done).message.endswith("2 stay: shop/x, shop/y")
     assert (record(done).state, record(done).output["left"]) == ("Done", "0")
 
 
 def test_the_reason_for_waiting_is_written_once() -> None:
-    pods = Pods(left=2, patient=2, waiting="pods run to completion")
+    pods = Pods(remaining=2, patient=2, waiting="pods run to completion")
     told, _ = moved(draining(), pods=pods)
     assert record(told).message == "pods run to completion"
     again, act = moved(told, pods=pods)
@@ -295,13 +295,13 @@ def test_two_jobs_surge_one_deployment_and_each_takes_off_its_own() -> None:
 
 def test_surge_is_written_down_before_it_is_done() -> None:
     job = draining(surge="First")
-    new = Pods(left=1, surges=Surges(new=(SURGE,)))
+    new = Pods(remaining=1, surges=Surges(new=(SURGE,)))
     assert moved(job, pods=new)[1] is JobAct.ADD_FINALIZER
     status = running(1, CORDONED, a_record(1, "migrate"))
     job = _with_finalizer(a_job(rung(surge="First"), status=status))
     written, act = moved(job, pods=new)
     assert act is JobAct.NONE and surge_replicas.owned(written) == [SURGE]
-    assert moved(written, pods=Pods(left=1, surges=Surges(up=(SURGE,))))[1] is JobAct.SURGE
+    assert moved(written, pods=Pods(remaining=1, surges=Surges(up=(SURGE,))))[1] is JobAct.SURGE
 
 
 def _with_finalizer(job: Job) -> Job:
@@ -310,7 +310,9 @@ def _with_finalizer(job: Job) -> Job:
 
 def test_a_reason_against_surge_is_written_and_the_pods_move_without() -> None:
     job = draining(surge="First")
-    pods = Pods(left=1, due=("shop/web",), surges=Surges(plain={"rs": "its rollout is paused"}))
+    pods = Pods(
+        remaining=1, due=("shop/web",), surges=Surges(plain={"rs": "its rollout is paused"})
+    )
     after, _ = moved(job, pods=pods)
     assert surge_replicas.plain(record(after).output) == {"rs": "its rollout is paused"}
     assert moved(after, pods=pods)[1] is JobAct.EVICT
@@ -400,12 +402,12 @@ async def test_a_receiver_that_fails_is_told_and_the_gang_leaves() -> None:
     world = FakeWorld(an_object(rung(RESTART)), moving=pods)
     await world.run(lambda w: len(w.evictions) == 2)
     found = gangs.read(record(world.job).output)
-    assert found["shop/a"].told is CheckpointAnswer.LATE
+    assert found["shop/a"].answer is CheckpointAnswer.LATE
 
 
 def test_more_gangs_than_have_room_are_told_one_after_the_other() -> None:
     names = [f"shop/{'g' * 60}{i}" for i in range(9)]
-    told = gangs.told({}, names, T0)
+    told = gangs.add_requests({}, names, T0)
     output = gangs.write({}, told)
     assert len(told) == gangs.AT_ONCE and len(output["gangs"]) <= 1024
     assert gangs.read(output) == told
@@ -446,5 +448,5 @@ async def test_the_node_is_kept_from_autoscalers_as_long_as_the_job_is_open() ->
 
 def test_a_rung_below_pods_protects_nothing() -> None:
     mild = {"name": "restart", "steps": [RESTART]}
-    after, act = step(a_job(mild, status=running(0)), seen(node=NodeSeen(), fault=FAULTY))
+    after, act = step(a_job(mild, status=running(0)), seen(node=NodeObservation(), fault=FAULTY))
     assert act is not JobAct.PROTECT and not after.status.owned.scale_down_disabled

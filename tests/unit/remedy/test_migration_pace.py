@@ -12,7 +12,7 @@ from support.remedy_builders import an_object, running
 from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.runtime.drain.budgets import of_budget, selects
 from kubenode.runtime.drain.gate import AT_ONCE, AT_ONCE_OF_NODE, DrainGate
-from kubenode.runtime.drain.memory import SEEN_SOON, DrainMemory
+from kubenode.runtime.drain.memory import CACHE_DELAY, DrainMemory
 from kubenode.runtime.drain.observation import Blocked
 from kubenode.runtime.kube.errors import KubeError, Throttled
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget
@@ -88,19 +88,19 @@ def test_a_refused_pod_is_tried_less_and_less_often_and_at_least_once_a_minute()
     memory.listed("job", [a_pod("a")])
     for _ in range(30):
         told = memory.refused("job", "a", Blocked("shop/a", "pdb=shop/a", "no"), now)
-        assert told.until is not None and memory.asked("job", now) == {"a": told.until}
+        assert told.until is not None and memory.list_pending("job", now) == {"a": told.until}
         pauses.append(told.until - now)
         now = told.until
     assert (pauses[0], pauses[-1]) == (5 * SECOND, 60 * SECOND)
-    assert pauses == sorted(pauses) and memory.asked("job", now) == {}
+    assert pauses == sorted(pauses) and memory.list_pending("job", now) == {}
 
 
 def test_a_pod_that_was_told_to_go_is_not_told_again_at_once() -> None:
     memory = DrainMemory()
     memory.listed("job", [a_pod("a"), a_pod("b")])
     memory.gone("job", "a", T0)
-    assert set(memory.asked("job", T0)) == {"a"} and memory.blocked("job") is None
-    assert memory.asked("job", T0 + SEEN_SOON) == {}
+    assert set(memory.list_pending("job", T0)) == {"a"} and memory.blocked("job") is None
+    assert memory.list_pending("job", T0 + CACHE_DELAY) == {}
 
 
 def test_whoever_is_gone_and_whatever_is_over_is_forgotten() -> None:

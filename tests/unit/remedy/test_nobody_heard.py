@@ -30,23 +30,23 @@ from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
 from kubenode.runtime.term import NEXT_REPORT
-from remedy.handover.observation import Handed, HandedSeen
+from remedy.handover.observation import Handed, HandoverObservation
 from remedy.job.continuity import Hearing
 from remedy.job.marks import MARKS
-from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeSeen, Pods
+from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeObservation, Pods
 from remedy.job.records import FIRST_CHECK
 from remedy.job.step import step
-from remedy.job.wake import look_again_at
-from remedy.plannedevents.observation import EventSeen
-from remedy.power.observation import PowerSeen, ReplaceSeen
-from remedy.rollback.observation import Back, RollbackSeen
+from remedy.job.wake import requeue_at
+from remedy.plannedevents.observation import EventObservation
+from remedy.power.observation import PowerObservation, ReplacementObservation
+from remedy.rollback.observation import Back, RollbackObservation
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 GRACE = 5 * SECOND
-NODE = NodeSeen(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)
-ON = PowerSeen("fake", Can(off=True, reset=True), Power(PowerState.ON, "on", T0))
+NODE = NodeObservation(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)
+ON = PowerObservation("fake", Can(off=True, reset=True), Power(PowerState.ON, "on", T0))
 TEN: dict[str, Any] = {"timeout": "10m"}
-EVENT = EventSeen("e1", HostEventPhase.SCHEDULED, external_id="x")
+EVENT = EventObservation("e1", HostEventPhase.SCHEDULED, external_id="x")
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,13 @@ WAITS: dict[str, Wait] = {
         {"replace": TEN},
         by_provider("replace"),
         T0 + 10 * MINUTE,
-        replacing=ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a"),
+        replacing=ReplacementObservation("InstanceGroup", "fake:///n1", "pool-a"),
     ),
     "not rolled back": a_wait(
         {"rollbackComponent": {"component": "containerd", **TEN}},
         by_provider("rollback"),
         T0 + 10 * MINUTE,
-        rollback=RollbackSeen(Back.GOING),
+        rollback=RollbackObservation(Back.GOING),
     ),
     "event is not over": a_wait(
         {"waitForEvent": {"until": ["NewBootID"], **TEN}},
@@ -143,7 +143,7 @@ WAITS: dict[str, Wait] = {
         {"createObject": {"template": "t", **TEN}},
         {"output": {"made": "yes"}},
         T0 + 10 * MINUTE,
-        handed=HandedSeen(Handed.GOING, "/a/b"),
+        handed=HandoverObservation(Handed.GOING, "/a/b"),
     ),
     "pods do not leave": a_wait({"migrate": THEN_STOP}, {}, T0 + 10 * MINUTE, pods=Pods(1)),
 }
@@ -175,7 +175,7 @@ def goes_on(wait: Wait, at: datetime, **heard: Any) -> None:
     assert record is not None and record.state is StepState.RUNNING
     assert set(record.output) == set(wait.job.record.output if wait.job.record else ())
     assert act is JobAct.NONE
-    again = look_again_at(after, world)
+    again = requeue_at(after, world)
     assert again is not None and at < again <= at + MINUTE
 
 
@@ -216,7 +216,7 @@ def test_it_is_looked_at_again_when_the_silence_counts(name: str) -> None:
     wait = WAITS[name]
     now = wait.deadline + NEXT_REPORT - 4 * SECOND
     after, _, world = look(wait, now, hearing_since=wait.deadline)
-    assert look_again_at(after, world) == wait.deadline + NEXT_REPORT or name in POLLED_ANYHOW
+    assert requeue_at(after, world) == wait.deadline + NEXT_REPORT or name in POLLED_ANYHOW
 
 
 POLLED_ANYHOW = {"pods do not leave", "agent began, no boot"}
@@ -269,7 +269,7 @@ def test_a_proof_has_the_time_of_a_report_and_of_verify_for_after_a_gap() -> Non
     assert phase(until + takes - SECOND, until) is JobPhase.VERIFYING
     assert phase(until + takes, until) is JobPhase.NEEDS_HUMAN
     world = seen(now=until + takes - SECOND, node=NODE, fault=FAULTY, hearing_since=until)
-    assert look_again_at(job, world) == until + takes
+    assert requeue_at(job, world) == until + takes
     began = step(job, seen(now=until, node=NODE, fault=HEALED, hearing_since=until))[0]
     well = seen(now=until + 2 * MINUTE, node=NODE, fault=HEALED, hearing_since=until)
     assert step(began, well)[0].close_reason is CloseReason.PROVEN

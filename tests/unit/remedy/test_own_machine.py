@@ -15,7 +15,7 @@ from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, Objec
 from remedy.machines import MACHINES
 from remedy.power.machines import OwnMachine
 from remedy.power.methods import RECENT_SECONDS, ReplacementRequest, ReplacementTarget
-from remedy.power.observation import ReplaceSeen, RequestOutcome
+from remedy.power.observation import ReplacementObservation, RequestOutcome
 
 NODE = Node(ObjectMeta(name="n1", uid="node-uid"))
 SET = meta.ObjectMeta(name="web", uid="s")
@@ -60,7 +60,7 @@ class World:
         made = {"apiVersion": "kubenode.io/v1alpha1", "kind": "Machine", "metadata": metadata}
         self.api.put(MACHINES, {**made, "spec": spec | change, "status": status})
 
-    async def far(self, asked: ReplacementRequest) -> ReplaceSeen:
+    async def far(self, asked: ReplacementRequest) -> ReplacementObservation:
         """A look at the replacement, so long after the last one that Machines are read anew."""
         self.api.clock.step(timedelta(seconds=RECENT_SECONDS))  # type: ignore[attr-defined]
         return await self.way.far(asked)

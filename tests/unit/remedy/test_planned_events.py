@@ -32,8 +32,8 @@ from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, JobActRe
 from remedy.job.observe import observe
 from remedy.job.planned_events import holding
 from remedy.job.step import step
-from remedy.plannedevents.access import event_seen
-from remedy.plannedevents.observation import Ending, EventSeen, due_at, ending, evacuation
+from remedy.plannedevents.access import observe_event
+from remedy.plannedevents.observation import Ending, EventObservation, due_at, ending, evacuation
 from remedy.power.observation import RequestOutcome
 from rules.truth import Truth
 
@@ -61,7 +61,7 @@ def waiting(acted: bool = False, **body: Any) -> Job:
     return a_job(rung, status=status, hostEvents=["reboot-1"], deadline=LATE.isoformat())
 
 
-def at_step(events: tuple[EventSeen, ...], **changes: Any) -> JobObservation:
+def at_step(events: tuple[EventObservation, ...], **changes: Any) -> JobObservation:
     return seen(node=OURS, events=events, **changes)
 
 
@@ -247,7 +247,7 @@ def approving(noted: dict[str, str] | None = None, **changes: Any) -> Job:
     return a_job(evacuate(APPROVE), status=running(2, CORDONED, DRAINED, record), hostEvents=events)
 
 
-def asked_of(*phases: str, **changes: Any) -> tuple[EventSeen, ...]:
+def asked_of(*phases: str, **changes: Any) -> tuple[EventObservation, ...]:
     return tuple(an_event(f"e{n + 1}", phase, **changes) for n, phase in enumerate(phases))
 
 
@@ -282,7 +282,7 @@ def test_what_a_provider_answers(outcome: str, ends: str) -> None:
     said = JobActResult(
         JobAct.APPROVE_EVENT, error="the cloud said so", outcome=RequestOutcome(outcome)
     )
-    after, _ = step(job, at_step(asked_of("AwaitingApproval", "AwaitingApproval"), heard=said))
+    after, _ = step(job, at_step(asked_of("AwaitingApproval", "AwaitingApproval"), act_result=said))
     if ends == "failed":
         assert after.phase is JobPhase.NEEDS_HUMAN
         assert "the cloud said so" in after.status.message
@@ -403,7 +403,7 @@ def test_who_tells_of_an_event_is_read_from_what_host_doctor_noted(
         }
     )
     job = a_job(evacuate(), nodeName="n1", nodeUID="")
-    assert event_seen("e1", event, job, T0).by_agent is by_agent
+    assert observe_event("e1", event, job, T0).by_agent is by_agent
 
 
 # -- an event that is put off ----------------------------------------------------------------------
@@ -411,8 +411,10 @@ def test_who_tells_of_an_event_is_read_from_what_host_doctor_noted(
 NO_EVIDENCE = FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
 
 
-def due_in(hours: float, phase: HostEventPhase = HostEventPhase.SCHEDULED) -> EventSeen:
-    return EventSeen("reboot-1", phase, HostEventClass.REBOOT, due=T0 + timedelta(hours=hours))
+def due_in(hours: float, phase: HostEventPhase = HostEventPhase.SCHEDULED) -> EventObservation:
+    return EventObservation(
+        "reboot-1", phase, HostEventClass.REBOOT, due=T0 + timedelta(hours=hours)
+    )
 
 
 def test_an_event_that_is_put_off_gives_the_node_back_at_once() -> None:

@@ -36,15 +36,15 @@ from kubenode.runtime.kube.objects import (
     NodeStatus,
     ObjectMeta,
 )
-from remedy.job.model import JobAct, NodeSeen
+from remedy.job.model import JobAct, NodeObservation
 from remedy.power.access import PATIENT, PowerAccess
 from remedy.power.instancegroup import InstanceGroup, group_of
-from remedy.power.leave import WORDS
+from remedy.power.leave import REQUEST_VALUES
 from remedy.power.methods import BootOf, ReplacementRequest, ReplacementTarget, outcome_of
 from remedy.power.observation import RequestOutcome
 from remedy.power.replacer import Replacing
 
-NODE = NodeSeen(provider_id="memory:///n1", ready="Unknown")
+NODE = NodeObservation(provider_id="memory:///n1", ready="Unknown")
 
 
 class Sick(MemoryProvider):
@@ -80,10 +80,10 @@ def a_rebooting_job(**changes: Any) -> Any:
 class LiveNode:
     """The Node as the API server has it; None: it is gone."""
 
-    def __init__(self, node: NodeSeen | None = NODE) -> None:
+    def __init__(self, node: NodeObservation | None = NODE) -> None:
         self.node = node
 
-    async def read(self, job: Any, *, live: bool) -> NodeSeen | None:
+    async def read(self, job: Any, *, live: bool) -> NodeObservation | None:
         assert live
         return self.node
 
@@ -98,7 +98,7 @@ def an_access(
     *providers: MemoryProvider,
     clock: FakeClock | None = None,
     levers: GuardLevers | None = None,
-    node: NodeSeen | None = NODE,
+    node: NodeObservation | None = NODE,
 ) -> PowerAccess:
     clock = clock or FakeClock()
     guard = (levers or a_guard(clock)).guard
@@ -309,12 +309,14 @@ def test_a_node_without_a_group_label_is_one_of_its_providers() -> None:
 
 # -- the guard of destructive acts -----------------------------------------------------------------
 
-ELSEWHERE = NodeSeen(provider_id="memory:///n9", boot_id="boot-1")
-REBOOTED = NodeSeen(provider_id="memory:///n1", boot_id="boot-2")
+ELSEWHERE = NodeObservation(provider_id="memory:///n9", boot_id="boot-1")
+REBOOTED = NodeObservation(provider_id="memory:///n1", boot_id="boot-2")
 FREEZES = "the cluster's data were restored from a backup"
 
 
-def replacing_with(levers: GuardLevers, provider: MemoryProvider, node: NodeSeen | None) -> Any:
+def replacing_with(
+    levers: GuardLevers, provider: MemoryProvider, node: NodeObservation | None
+) -> Any:
     return Replacing(
         None,  # type: ignore[arg-type]
         Nothing(),
@@ -325,7 +327,7 @@ def replacing_with(levers: GuardLevers, provider: MemoryProvider, node: NodeSeen
     )
 
 
-def against(case: str, levers: GuardLevers) -> NodeSeen | None:
+def against(case: str, levers: GuardLevers) -> NodeObservation | None:
     """Sets one lever; what the live read of the Node says."""
     match case:
         case "frozen":
@@ -373,7 +375,7 @@ async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_again
     provider, clock = MemoryProvider(), FakeClock()
     levers = a_guard(clock)
     node = against(case, levers)
-    word = "on" if case == "another wish" else WORDS[act]
+    word = "on" if case == "another wish" else REQUEST_VALUES[act]
     output = {"machine": "memory:///n1", "asked": word}
     output |= {"path": "InstanceGroup", "target": "memory:///n1", "group": "g"}
     changes: dict[str, Any] = {"bootID": "boot-1", "output": output}
@@ -390,7 +392,7 @@ async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_again
         assert heard.outcome is RequestOutcome.TAKEN and len(provider.requests) == 1
         assert levers.permits.reads == 1
         return
-    assert heard.outcome is RequestOutcome.HELD and heard.error.startswith(CASES[case])
+    assert heard.outcome is RequestOutcome.PREVENTED and heard.error.startswith(CASES[case])
     assert heard.booted is (case == "booted") and not provider.requests
 
 

@@ -18,10 +18,10 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen, Requested
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation, Requested
 from remedy.job.request_notes import to_note
 from remedy.job.step import step
-from remedy.power.observation import PowerSeen, ReplaceSeen, RequestOutcome
+from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
 from rules.truth import Truth
 
 AGAIN = timedelta(minutes=2)
@@ -53,8 +53,8 @@ BOTH = Can(off=True, reset=True, replace=True)
 KNOWS = Can(off=True, reset=True, replace=True, repeatable=True)
 
 
-def reading(state: PowerState, can: Can = BOTH) -> PowerSeen:
-    return PowerSeen("fake", can, Power(state, state.lower(), T0))
+def reading(state: PowerState, can: Can = BOTH) -> PowerObservation:
+    return PowerObservation("fake", can, Power(state, state.lower(), T0))
 
 
 READINGS = (
@@ -66,13 +66,13 @@ READINGS = (
     reading(PowerState.STOPPING),
     reading(PowerState.GONE),
     reading(PowerState.UNKNOWN),
-    PowerSeen("fake", BOTH, outcome=RequestOutcome.UNCLEAR, why="no answer"),
-    PowerSeen("fake", BOTH, outcome=RequestOutcome.LATER, why="throttled"),
-    PowerSeen("fake", BOTH, outcome=RequestOutcome.REFUSED, why="no right"),
-    PowerSeen("fake", BOTH, outcome=RequestOutcome.GONE, why="unknown machine"),
-    PowerSeen(outcome=RequestOutcome.REFUSED, why="no provider has this machine"),
+    PowerObservation("fake", BOTH, outcome=RequestOutcome.UNCLEAR, why="no answer"),
+    PowerObservation("fake", BOTH, outcome=RequestOutcome.LATER, why="throttled"),
+    PowerObservation("fake", BOTH, outcome=RequestOutcome.REFUSED, why="no right"),
+    PowerObservation("fake", BOTH, outcome=RequestOutcome.GONE, why="unknown machine"),
+    PowerObservation(outcome=RequestOutcome.REFUSED, why="no provider has this machine"),
 )
-NODE = NodeSeen(
+NODE = NodeObservation(
     unschedulable=True,
     cordoned_by=JOB,
     boot_id="boot-1",
@@ -88,12 +88,12 @@ NODES = (
     replace(NODE, out_of_service=True),
 )
 FAR = (
-    ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a"),
-    ReplaceSeen("Karpenter", "c1/uid", "NodePool a", gone=True, enough=True),
-    ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a", gone=True, new="n2"),
-    ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a", renewed=True),
-    ReplaceSeen(outcome=RequestOutcome.REFUSED, why="nobody"),
-    ReplaceSeen(outcome=RequestOutcome.UNCLEAR, why="the API server does not answer"),
+    ReplacementObservation("InstanceGroup", "fake:///n1", "pool-a"),
+    ReplacementObservation("Karpenter", "c1/uid", "NodePool a", gone=True, enough=True),
+    ReplacementObservation("InstanceGroup", "fake:///n1", "pool-a", gone=True, new="n2"),
+    ReplacementObservation("InstanceGroup", "fake:///n1", "pool-a", renewed=True),
+    ReplacementObservation(outcome=RequestOutcome.REFUSED, why="nobody"),
+    ReplacementObservation(outcome=RequestOutcome.UNCLEAR, why="the API server does not answer"),
 )
 WORLDS: tuple[dict[str, Any], ...] = (
     {},
@@ -167,7 +167,7 @@ def every_case(name: str) -> Iterator[tuple[Job, JobObservation]]:
                                 node=node,
                                 power=power,
                                 replacing=far,
-                                heard=heard,
+                                act_result=heard,
                                 unasked=unasked,
                                 **given,
                             ),
@@ -261,7 +261,7 @@ def test_f21_what_is_refused_fails_at_once_and_names_the_reason() -> None:
     now = seen(
         node=NODE,
         power=READINGS[1],
-        heard=JobActResult(
+        act_result=JobActResult(
             JobAct.POWER_OFF, outcome=RequestOutcome.REFUSED, error="fake: no right"
         ),
     )
@@ -383,7 +383,11 @@ def test_an_agent_of_another_boot_that_says_no_is_no_reason_to_reset_its_host_at
 @pytest.mark.parametrize(("name", "word"), [("reboot", "reset"), ("replace", "replace")])
 def test_what_must_not_be_asked_twice_is_noted_before_it_is_asked(name: str, word: str) -> None:
     job = a_case(name, word, "", False, True)
-    far = ReplaceSeen("InstanceGroup", "fake:///n1", "pool-a") if name == "replace" else None
+    far = (
+        ReplacementObservation("InstanceGroup", "fake:///n1", "pool-a")
+        if name == "replace"
+        else None
+    )
     now = seen(
         now=T0, node=NODES[0], power=READINGS[0], replacing=far, unasked=True, permit=granted()
     )

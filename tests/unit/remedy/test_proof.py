@@ -139,7 +139,7 @@ def test_a_detector_that_has_just_started_finds_nothing_whatever_it_reports() ->
     assert gone(WHEN_SICK, None, known, AFTER, since) is Truth.UNKNOWN
     assert not settled(WHEN_SICK, known, AFTER) and settled(WHEN_SICK, known, settles)
     later = AFTER + timedelta(minutes=3)
-    heard = FactSet("n1", "uid", conditions={"Sick": replace(started, heard=later)})
+    heard = FactSet("n1", "uid", conditions={"Sick": replace(started, received_at=later)})
     assert gone(WHEN_SICK, None, heard, later, since) is Truth.TRUE
 
 
@@ -148,7 +148,7 @@ def test_a_rule_may_say_that_its_detector_settles_sooner() -> None:
     since = Since(ACTED, ACTED, settle=timedelta(minutes=1))
     soon, early = AFTER + timedelta(minutes=1), AFTER + timedelta(seconds=59)
     for now, wanted in ((early, Truth.UNKNOWN), (soon, Truth.TRUE)):
-        known = FactSet("n1", "uid", conditions={"Sick": replace(started, heard=now)})
+        known = FactSet("n1", "uid", conditions={"Sick": replace(started, received_at=now)})
         assert gone(WHEN_SICK, None, known, now, since) is wanted
 
 

@@ -80,7 +80,7 @@ async def test_group_wait_lets_a_stronger_rule_match_too() -> None:
     hands.clock.step(5 * SECOND)
     hands.node(Ready=("True", LONG_AGO), Sick=("True", T0 - MINUTE), Dead=("True", T0 + 5 * SECOND))
     await hands.decide()
-    assert hands.operator.decider.stronger.over(weak.metadata.name) == "strong"
+    assert hands.operator.decider.stronger.find_rule(weak.metadata.name) == "strong"
 
 
 async def test_a_host_that_may_have_booted_lately_gets_its_grace() -> None:
@@ -266,7 +266,7 @@ async def test_a_rule_that_is_off_or_gone_matches_nobody() -> None:
 async def test_a_rule_that_the_engines_dispute_is_quarantined_and_says_so() -> None:
     hands = await a_cluster()
     hands.dispute("runtime@1", "the engines disagree about it: observed only")
-    await hands.operator.rules.look_for_disputes()
+    await hands.operator.rules.refresh_disputes()
     await hands.operator.reports.reconcile("runtime")
     status = hands.remediers.cache["runtime"].status
     assert status.phase == "Quarantined"

@@ -17,7 +17,7 @@ from remedy.job.model import Job
 from remedy.power.claims import REPLACES, ReplacementClaims
 from remedy.power.instancegroup import InstanceGroup
 from remedy.power.methods import MOST_UIDS, ReplacementRequest, ReplacementTarget, newest_of
-from remedy.power.observation import ReplaceSeen
+from remedy.power.observation import ReplacementObservation
 from remedy.power.replacer import Replacing
 
 POOL = {"kubenode.io/pool": "online"}
@@ -141,8 +141,8 @@ async def test_two_concurrent_replacements_count_two_new_nodes(others: tuple[str
         for name in there:
             server.nodes.setdefault(name, _meta(name))
         ways = replacing(server, *(a_node(name) for name in there))
-        seen: list[ReplaceSeen] = list(
-            await asyncio.gather(*(ways.seen(job, None) for job in jobs))
+        seen: list[ReplacementObservation] = list(
+            await asyncio.gather(*(ways.observe(job, None) for job in jobs))
         )
         counted = [one.new for one in seen if one.new]
         assert len(counted) == len(set(counted)) == min(len(there), 2)
@@ -156,7 +156,7 @@ async def test_two_concurrent_replacements_count_two_new_nodes(others: tuple[str
 
 async def test_nothing_is_claimed_before_the_old_node_is_gone() -> None:
     server = Server("new-1")
-    seen = await replacing(server, a_node("new-1")).seen(a_replacement("a"), SCHEDULABLE)
+    seen = await replacing(server, a_node("new-1")).observe(a_replacement("a"), SCHEDULABLE)
     assert seen.new == "" and "annotations" not in server.nodes["new-1"]
 
 

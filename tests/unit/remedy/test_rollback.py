@@ -13,17 +13,17 @@ from support.remedy_builders import FAULTY, JOB, PERMIT, a_job, granted, seen
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeSeen
+from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation
 from remedy.job.step import step
 from remedy.machines import MACHINES
 from remedy.power.observation import RequestOutcome
 from remedy.rollback.access import SETS, Rollbacks, far
-from remedy.rollback.observation import Back, RollbackSeen
+from remedy.rollback.observation import Back, RollbackObservation
 from rules.truth import Truth
 
 A, B, C = "1-000000000a", "1-000000000b", "1-000000000c"
 LATE = timedelta(minutes=11)
-FARS = [RollbackSeen(state, "m1", B, A, "so it is") for state in Back]
+FARS = [RollbackObservation(state, "m1", B, A, "so it is") for state in Back]
 WORLDS: tuple[dict[str, Any], ...] = (
     {},
     {"permit": None},
@@ -65,7 +65,13 @@ def every_case() -> Iterator[tuple[Job, JobObservation]]:
             for heard in (None, *(outcomes if asked and not told else ())):
                 for world in WORLDS:
                     given = {"permit": granted(life=timedelta(hours=2)), **world}
-                    look = seen(now=T0 + at, node=NodeSeen(), rollback=far_, heard=heard, **given)
+                    look = seen(
+                        now=T0 + at,
+                        node=NodeObservation(),
+                        rollback=far_,
+                        act_result=heard,
+                        **given,
+                    )
                     yield a_case(asked, told), look
 
 
@@ -90,8 +96,8 @@ def test_every_case_keeps_the_promises() -> None:
 
 
 def test_it_is_written_down_then_asked_for_then_awaited() -> None:
-    ready = RollbackSeen(Back.READY, "m1", B, A)
-    look = seen(node=NodeSeen(), rollback=ready, permit=granted(life=timedelta(hours=2)))
+    ready = RollbackObservation(Back.READY, "m1", B, A)
+    look = seen(node=NodeObservation(), rollback=ready, permit=granted(life=timedelta(hours=2)))
     job, act = step(a_case(), look)
     assert act is JobAct.NONE and job.record is not None
     assert job.record.output == {"asked": "rollback", "of": "m1", "from": B, "to": A}
@@ -100,8 +106,8 @@ def test_it_is_written_down_then_asked_for_then_awaited() -> None:
 
 
 def test_nothing_to_go_back_to_fails_with_the_sentence() -> None:
-    nothing = RollbackSeen(Back.FAILED, "m1", why="set s has no revision before it")
-    after, act = step(a_case(), seen(node=NodeSeen(), rollback=nothing, permit=granted()))
+    nothing = RollbackObservation(Back.FAILED, "m1", why="set s has no revision before it")
+    after, act = step(a_case(), seen(node=NodeObservation(), rollback=nothing, permit=granted()))
     assert act is JobAct.NONE and state_of(after) is StepState.FAILED
     assert "no revision before" in after.status.steps[0].message
 
@@ -218,17 +224,17 @@ async def test_the_wish_is_written_at_the_machine_of_the_node() -> None:
     api.readable |= {MACHINES, SETS}
     job = a_case(asked=True)
     rollbacks = Rollbacks(api)
-    assert "no Machine of kubenode.io" in (await rollbacks.seen(job)).why
+    assert "no Machine of kubenode.io" in (await rollbacks.observe(job)).why
     body = a_machine().model_dump(mode="json", by_alias=True, exclude_none=True)
     body["status"]["nodeRef"]["uid"] = job.spec.node_uid
     body["spec"]["nodeName"] = job.spec.node_name
     api.put(MACHINES, body)
     api.put(SETS, a_set().model_dump(mode="json", by_alias=True, exclude_none=True))
-    assert (await rollbacks.seen(job)).state is Back.READY
+    assert (await rollbacks.observe(job)).state is Back.READY
     heard = await rollbacks.ask(job)
     assert heard.outcome is RequestOutcome.TAKEN, heard
     written = api.objects[MACHINES]["m1"]["metadata"]["annotations"]
     said = rollback_in(written, "kubelet")
     assert said is not None
     assert (said.job, said.up_to, said.from_, said.to) == (job.name, "Restart", B, A)
-    assert (await rollbacks.seen(job)).state is Back.GOING
+    assert (await rollbacks.observe(job)).state is Back.GOING

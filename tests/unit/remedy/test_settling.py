@@ -28,7 +28,7 @@ from kubenode.api.v1alpha1.noderemedier import OnGiveUp
 from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, Pods
 from remedy.job.moves import LONGEST_DOUBT, SETTLES
 from remedy.job.step import step
-from remedy.job.wake import look_again_at
+from remedy.job.wake import requeue_at
 from rules.truth import Truth
 
 SECOND = timedelta(seconds=1)
@@ -66,7 +66,7 @@ def looked(job: Job, seconds: float, fault: FaultAssessment, **more: Any) -> tup
     for _ in range(9):
         after, act = step(job, world)
         if after == job:
-            again = look_again_at(job, world)
+            again = requeue_at(job, world)
             assert again is not None
             if job.status.evidence_false_since is not None and job.close_reason is None:
                 assert again <= job.status.evidence_false_since + SETTLES

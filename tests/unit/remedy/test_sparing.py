@@ -29,12 +29,12 @@ from kubenode.api.v1alpha1.ladder import AgentAction
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.early_end import SPARED, WHOLE_ACTIONS
 from remedy.job.marks import MARKS
-from remedy.job.model import SUPPORTED, FaultAssessment, Job, JobAct, NodeSeen
+from remedy.job.model import SUPPORTED, FaultAssessment, Job, JobAct, NodeObservation
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
 from rules.truth import Truth
 
-NODE = NodeSeen(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)
+NODE = NodeObservation(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)
 GONE = FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
 
 NEEDED: dict[str, dict[str, Any]] = {
@@ -225,7 +225,7 @@ class Reporting(FakeWorld):
     def others(self) -> None:
         before = len(self.restarts)
         record = self.job.record
-        if self.job.asked_agent and self.reported and not self.faulty:
+        if self.job.awaits_agent and self.reported and not self.faulty:
             asked = record.asked_at if record is not None else None
             healthy = asked is not None and self.report_at is not None and asked >= self.report_at
             assert not healthy, "an act on a node that is known to be well"

@@ -38,7 +38,7 @@ class World(Facts):
             lambda node: (),
             self.clock,
             sources=(self.events_cache, self.host_events_cache),
-            one_engine_is_enough=True,
+            accept_single_engine=True,
         )
         self.load(
             **{

@@ -42,11 +42,11 @@ from remedy.job.model import (
     JobAct,
     JobActResult,
     JobObservation,
-    NodeSeen,
+    NodeObservation,
     Pods,
 )
 from remedy.job.step import EDGES, step
-from remedy.job.wake import look_again_at
+from remedy.job.wake import requeue_at
 from rules.truth import Truth
 
 P = JobPhase
@@ -159,9 +159,9 @@ NODES = (
             SCHEDULABLE,
             OURS,
             THEIRS,
-            NodeSeen(cordoned_by=JOB, boot_id="boot-1"),
-            NodeSeen(unschedulable=True, cordoned_by=BEFORE, boot_id="boot-1"),
-            NodeSeen(cordoned_by=BEFORE, boot_id="boot-1"),
+            NodeObservation(cordoned_by=JOB, boot_id="boot-1"),
+            NodeObservation(unschedulable=True, cordoned_by=BEFORE, boot_id="boot-1"),
+            NodeObservation(cordoned_by=BEFORE, boot_id="boot-1"),
         )
     ),
 )
@@ -214,7 +214,7 @@ def worlds() -> Iterator[JobObservation]:
                             node=node,
                             fault=fault,
                             fresh=fresh,
-                            heard=heard,
+                            act_result=heard,
                             permit=granted(),
                             pods=Pods(1, ("a/b",)),
                             unavailable=timedelta(),
@@ -320,7 +320,7 @@ def pending(case: Case, job: Job, see: JobObservation, word: dict[str, Any] | No
         return {P.PENDING}
     led = job.status.timeline.job_created is not None
     if job.spec.mode == "DryRun":
-        asked_for = see.heard is not None
+        asked_for = see.act_result is not None
         return {P.SHADOWED} if asked_for or not disrupts(job) else {P.PENDING}
     if job.spec.mode == "Approve" and not led:
         return {P.AWAITING_APPROVAL}
@@ -354,7 +354,11 @@ def awaiting_permit(
         return {P.AWAITING_PERMIT}
     if not disrupts(job):
         return {P.RUNNING}
-    yes = see.heard is not None and see.heard.verdict is not None and see.heard.verdict.allowed
+    yes = (
+        see.act_result is not None
+        and see.act_result.verdict is not None
+        and see.act_result.verdict.allowed
+    )
     return {P.RUNNING if yes and plain(see) else P.AWAITING_PERMIT}
 
 
@@ -450,7 +454,7 @@ def test_every_phase_moves_as_the_table_says_and_nowhere_else() -> None:
     every = list(worlds())
     for case in cases():
         asks = case.job.phase in (P.PENDING, P.AWAITING_PERMIT)
-        situations = every if asks else [world for world in every if world.heard is None]
+        situations = every if asks else [world for world in every if world.act_result is None]
         for word in WORDS:
             for end in ENDS if word is None else ENDS[:1]:
                 job = said(case.job, word, end)
@@ -476,7 +480,7 @@ def kept_promises(
         assert after.status.owned == job.status.owned, "nothing of ours is let go"
         assert act in (JobAct.NONE, JobAct.RELEASE_PERMIT), "and nothing is done to the node"
     if not job.phase.closed and after == job and act is JobAct.NONE:
-        at = look_again_at(job, see)
+        at = requeue_at(job, see)
         assert at is not None and at > see.now, "it is looked at again"
     heard_all = after.status.words_heard == len(after.spec.approvals)
     quiet = after == job and act is JobAct.NONE and not job.phase.closed
@@ -499,6 +503,6 @@ def test_what_ends_undoes_what_is_its_own_and_then_closes_as_its_reason_says(
     for node in (SCHEDULABLE, THEIRS, None):
         assert step(job, seen(node=node, now=at)) == (job, JobAct.RELEASE_PERMIT)
         told = JobActResult(JobAct.RELEASE_PERMIT)
-        over, _ = step(job, seen(node=node, now=at, heard=told))
+        over, _ = step(job, seen(node=node, now=at, act_result=told))
         assert over.phase is reason.phase
         assert (over.status.permit, over.status.owned.cordon) == (None, False)

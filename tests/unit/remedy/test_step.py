@@ -43,13 +43,13 @@ from remedy.job.model import (
     JobAct,
     JobActResult,
     JobObservation,
-    NodeSeen,
+    NodeObservation,
     Pods,
     binding,
 )
 from remedy.job.moves import SETTLES
 from remedy.job.step import EDGES, step
-from remedy.job.wake import look_again_at
+from remedy.job.wake import requeue_at
 from rules.truth import Truth
 
 LATER = T0 + timedelta(minutes=30)
@@ -189,7 +189,7 @@ HEARD = (
     JobActResult(JobAct.EVICT, blocked=Blocked("a/b", "pdb=a/c", "no")),
     JobActResult(JobAct.NOTIFY),
 )
-NODES = (None, SCHEDULABLE, OURS, THEIRS, NodeSeen(cordoned_by=JOB, annotations=MARKS))
+NODES = (None, SCHEDULABLE, OURS, THEIRS, NodeObservation(cordoned_by=JOB, annotations=MARKS))
 PODS = (None, Pods(), Pods(2, ("a/b", "a/c")), Pods(1))
 
 
@@ -221,10 +221,10 @@ def late(job: Job, now: datetime) -> bool:
 
 
 def said_yes(job: Job, seen: JobObservation) -> bool:
-    verdict = seen.heard.verdict if seen.heard else None
+    verdict = seen.act_result.verdict if seen.act_result else None
     return (
-        seen.heard is not None
-        and seen.heard.act is JobAct.ASK_PERMIT
+        seen.act_result is not None
+        and seen.act_result.act is JobAct.ASK_PERMIT
         and bool(verdict and verdict.allowed)
     )
 
@@ -283,10 +283,12 @@ PROOF: dict[JobPhase, Callable[[Job, JobObservation], bool]] = {
 
 EFFECT: dict[str, Callable[[Job, JobObservation], bool]] = {
     "cordon": lambda job, seen: seen.node is not None and seen.node.unschedulable,
-    "migrate": lambda job, seen: seen.pods is not None and seen.pods.left == 0,
+    "migrate": lambda job, seen: seen.pods is not None and seen.pods.remaining == 0,
     "agent": lambda job, seen: job.answer is not None and job.answer.state == "Done",
     "wait": lambda job, seen: seen.now == LATER,
-    "notify": lambda job, seen: seen.heard is not None and seen.heard.act is JobAct.NOTIFY,
+    "notify": lambda job, seen: (
+        seen.act_result is not None and seen.act_result.act is JobAct.NOTIFY
+    ),
 }
 """What must be seen when a step becomes Done."""
 
@@ -353,7 +355,7 @@ def harmless(job: Job, seen: JobObservation) -> bool:
 
 def says_why_it_waits(job: Job, seen: JobObservation) -> bool:
     """A hold, a person, a host, pods, time: each with a moment to look again that lies ahead."""
-    at = look_again_at(job, seen)
+    at = requeue_at(job, seen)
     if at is None or at <= seen.now:
         return False
     step, status = job.step, job.status
@@ -372,7 +374,7 @@ def moved(job: Job, **what: Any) -> tuple[Job, JobAct]:
 def test_asks_before_it_disrupts_and_takes_the_permit_into_its_status() -> None:
     job = a_job(status={"phase": "AwaitingPermit"})
     assert moved(job) == (job, JobAct.ASK_PERMIT)
-    after, _ = moved(job, heard=JobActResult(JobAct.ASK_PERMIT, granted()))
+    after, _ = moved(job, act_result=JobActResult(JobAct.ASK_PERMIT, granted()))
     assert after.phase is JobPhase.RUNNING
     assert after.status.permit is not None and after.status.permit.name == "permit-1"
     assert after.status.timeline.permit_granted == T0
@@ -380,7 +382,7 @@ def test_asks_before_it_disrupts_and_takes_the_permit_into_its_status() -> None:
 
 def test_a_refusal_is_a_hold_with_reason_scope_and_time() -> None:
     job = a_job(status={"phase": "AwaitingPermit"})
-    after, _ = moved(job, heard=JobActResult(JobAct.ASK_PERMIT, refused()))
+    after, _ = moved(job, act_result=JobActResult(JobAct.ASK_PERMIT, refused()))
     hold = after.status.hold
     assert hold is not None
     assert (hold.reason, hold.scope) == ("ConcurrencyLimit", "zone=b")
@@ -390,7 +392,7 @@ def test_a_refusal_is_a_hold_with_reason_scope_and_time() -> None:
 
 def test_an_unreachable_defender_means_no() -> None:
     job = a_job(status={"phase": "AwaitingPermit"})
-    after, _ = moved(job, heard=JobActResult(JobAct.ASK_PERMIT, error="connection refused"))
+    after, _ = moved(job, act_result=JobActResult(JobAct.ASK_PERMIT, error="connection refused"))
     assert after.phase is JobPhase.AWAITING_PERMIT
     assert after.status.hold is not None
     assert after.status.hold.reason == "DefenderUnreachable"
@@ -422,7 +424,7 @@ def test_a_lost_permit_stops_what_is_new_and_is_asked_for_again() -> None:
     lost = seen(node=OURS, permit=refused())
     assert step(job, lost) == (job, JobAct.RENEW_PERMIT)
     heard = JobActResult(JobAct.RENEW_PERMIT, refused())
-    held, _ = step(job, seen(node=OURS, permit=refused(), heard=heard))
+    held, _ = step(job, seen(node=OURS, permit=refused(), act_result=heard))
     assert held.status.hold is not None and held.status.hold.reason == "PermitLost"
     assert held.phase is JobPhase.RUNNING
     due = seen(node=OURS, permit=refused(), now=T0 + timedelta(seconds=30))
@@ -438,7 +440,7 @@ def test_f16_a_drain_is_cancelled_not_succeeded_when_the_fault_goes() -> None:
     assert step(ending, seen(node=OURS)) == (ending, JobAct.UNCORDON)
     disowned, _ = step(ending, seen())
     assert step(disowned, seen()) == (disowned, JobAct.RELEASE_PERMIT)
-    over, _ = step(disowned, seen(heard=JobActResult(JobAct.RELEASE_PERMIT)))
+    over, _ = step(disowned, seen(act_result=JobActResult(JobAct.RELEASE_PERMIT)))
     assert over.phase is JobPhase.CANCELLED
     assert (over.status.permit, over.status.owned.cordon) == (None, False)
 
@@ -447,7 +449,9 @@ def test_f17_a_budget_of_nothing_gives_the_slot_back_and_names_budget_and_pod() 
     job = a_job(status=running(1, CORDONED, a_record(1, "migrate")))
     blocked = Blocked("shop/cart-1", "pdb=shop/cart", "PDB shop/cart: would violate the budget")
     pods = Pods(1, ("shop/cart-1",))
-    held, _ = moved(job, node=OURS, pods=pods, heard=JobActResult(JobAct.EVICT, blocked=blocked))
+    held, _ = moved(
+        job, node=OURS, pods=pods, act_result=JobActResult(JobAct.EVICT, blocked=blocked)
+    )
     hold = held.status.hold
     assert hold is not None and hold.reason == "PDBBlocked" and hold.scope == "pdb=shop/cart"
     assert "shop/cart-1" in hold.message and "shop/cart" in hold.message
@@ -458,7 +462,7 @@ def test_f17_a_budget_of_nothing_gives_the_slot_back_and_names_budget_and_pod() 
     assert yielded.status.owned.cordon, "the cordon stays"
     at = seen(node=OURS, now=T0 + timedelta(minutes=10))
     assert step(yielded, at) == (yielded, JobAct.RELEASE_PERMIT)
-    at = seen(node=OURS, now=at.now, heard=JobActResult(JobAct.RELEASE_PERMIT))
+    at = seen(node=OURS, now=at.now, act_result=JobActResult(JobAct.RELEASE_PERMIT))
     freed, _ = step(yielded, at)
     assert freed.status.permit is None
     assert step(freed, seen(node=OURS, now=at.now)) == (freed, JobAct.NONE)
@@ -487,8 +491,8 @@ def test_f19_a_persons_cordon_is_not_taken_over_and_not_taken_off() -> None:
 
 
 @pytest.mark.parametrize("cordon", [CORDONED, a_record(0, "cordon")])
-@pytest.mark.parametrize("node", [SCHEDULABLE, NodeSeen(cordoned_by=JOB, annotations=MARKS)])
-def test_f08_a_persons_uncordon_ends_the_job(node: NodeSeen, cordon: dict[str, Any]) -> None:
+@pytest.mark.parametrize("node", [SCHEDULABLE, NodeObservation(cordoned_by=JOB, annotations=MARKS)])
+def test_f08_a_persons_uncordon_ends_the_job(node: NodeObservation, cordon: dict[str, Any]) -> None:
     """Seen by our mark on a schedulable node, or because we had seen the cordon before."""
     if node is SCHEDULABLE and cordon is not CORDONED:
         return  # not cordoned yet
@@ -618,7 +622,7 @@ def test_mode_decides_the_way(mode: str) -> None:
     after, act = moved(a_job(mode=mode))
     if mode == "DryRun":
         assert act is JobAct.ASK_PERMIT
-        after, _ = moved(a_job(mode=mode), heard=JobActResult(JobAct.ASK_PERMIT, refused()))
+        after, _ = moved(a_job(mode=mode), act_result=JobActResult(JobAct.ASK_PERMIT, refused()))
         assert "would have refused (ConcurrencyLimit)" in after.status.message
     wanted = {"Enforce": "AwaitingPermit", "Approve": "AwaitingApproval", "DryRun": "Shadowed"}
     assert after.phase == wanted[mode]
@@ -652,7 +656,7 @@ def test_deleting_what_a_budget_keeps_is_approved_by_a_word_of_its_own(
 @pytest.mark.parametrize("status", [{"phase": "AwaitingPermit"}, running(0)])
 def test_f47_nothing_is_begun_on_caches_that_hear_nothing(status: dict[str, Any]) -> None:
     after, act = moved(
-        a_job(status=status), fresh=False, heard=JobActResult(JobAct.ASK_PERMIT, granted())
+        a_job(status=status), fresh=False, act_result=JobActResult(JobAct.ASK_PERMIT, granted())
     )
     assert act is JobAct.NONE and after.record is None
     assert after.status.hold is not None and after.status.hold.reason == "StaleData"
@@ -666,6 +670,6 @@ def test_the_time_that_a_job_is_held_is_summed() -> None:
     guarded, _ = moved(held, fault=FAULTS[2], now=at)
     assert guarded.status.hold is not None and guarded.status.hold.since == T0, "another reason"
     at += timedelta(minutes=1)
-    runs, _ = moved(guarded, now=at, heard=JobActResult(JobAct.ASK_PERMIT, granted()))
+    runs, _ = moved(guarded, now=at, act_result=JobActResult(JobAct.ASK_PERMIT, granted()))
     assert runs.phase is JobPhase.RUNNING
     assert runs.status.timeline.held == timedelta(minutes=4)

@@ -26,7 +26,7 @@ from support.remedy_world import Crash, FakeWorld, closed
 from kubenode.api.v1alpha1 import JobPhase, NodeRemedier, RemedyOperationJob
 from remedy.job.model import CORDONED_BY, CloseReason, Job
 from remedy.job.step import step
-from remedy.job.supersession import HAND_OVER, may_be_superseded
+from remedy.job.supersession import SUCCESSION_TIMEOUT, may_be_superseded
 from remedy.remedier.decide import Candidate, Decision, Subject, WaitReason, decide
 from remedy.remedier.past import Past
 from rules.truth import Truth
@@ -226,7 +226,7 @@ async def test_a_successor_that_never_comes_costs_the_job_no_more_than_the_hand_
     await pair.run()
     assert pair.first.obj.status.phase is JobPhase.CANCELLED
     assert not pair.first.unschedulable and pair.first.permits == {}
-    assert pair.first.clock.now() - began < HAND_OVER + MINUTE
+    assert pair.first.clock.now() - began < SUCCESSION_TIMEOUT + MINUTE
 
 
 async def test_the_permit_passes_over_without_a_moment_in_which_nobody_holds_one() -> None:

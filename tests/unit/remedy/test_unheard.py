@@ -103,7 +103,7 @@ def test_time_in_which_nobody_was_heard_is_no_time_held(
     assert found.truth is truth
     if known_after is not None:
         assert found.flips_at == T0 + seconds(known_after)
-        assert found.found == "is True (Because), not for 1m in which its reporter could be heard"
+        assert found.finding == "is True (Because), not for 1m in which its reporter could be heard"
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_facts_of_one_node_that_fail_are_unknown_and_the_others_are_known() -> N
         return ()
 
     world = Facts()
-    world.store = FactStore(world.nodes, past, world.clock, one_engine_is_enough=True)
+    world.store = FactStore(world.nodes, past, world.clock, accept_single_engine=True)
     world.load(deadlock=DEADLOCK)
     for name in ("a", "b"):
         world.node(name, KernelDeadlock="True")

@@ -54,10 +54,14 @@ def test_a_hold_is_not_written_again_for_another_count() -> None:
         message="cluster: 6 of 6 permits are held",
         look_again_at=T0 + 20 * MINUTE,
     )
-    after, what = step(job, seen(woken=True, heard=JobActResult(JobAct.ASK_PERMIT, verdict=said)))
+    after, what = step(
+        job, seen(woken=True, act_result=JobActResult(JobAct.ASK_PERMIT, verdict=said))
+    )
     assert (after, what) == (job, JobAct.NONE)
     elsewhere = said.model_copy(update={"scope": "zone=b"})
-    after, _ = step(job, seen(woken=True, heard=JobActResult(JobAct.ASK_PERMIT, verdict=elsewhere)))
+    after, _ = step(
+        job, seen(woken=True, act_result=JobActResult(JobAct.ASK_PERMIT, verdict=elsewhere))
+    )
     assert after.status.hold is not None and after.status.hold.scope == "zone=b"
 
 
@@ -70,7 +74,7 @@ def test_a_hold_says_what_kube_defender_said() -> None:
         message="too much is wrong in zone b",
         look_again_at=T0 + 7 * MINUTE,
     )
-    after, _ = step(job, seen(heard=JobActResult(JobAct.ASK_PERMIT, verdict=said)))
+    after, _ = step(job, seen(act_result=JobActResult(JobAct.ASK_PERMIT, verdict=said)))
     hold = after.status.hold
     assert hold is not None
     assert (hold.reason, hold.scope, hold.message) == (said.reason, said.scope, said.message)
@@ -138,6 +142,6 @@ async def test_a_permit_is_prolonged_for_as_long_as_the_step_needs() -> None:
     leave, effects = Renewing(), FakeWorld(an_object())
     _, heard = await act(job, JobAct.RENEW_PERMIT, seen(), effects, leave)
     assert leave.seconds == [1800.0]
-    after, _ = step(job, seen(permit=too_short, heard=heard))
+    after, _ = step(job, seen(permit=too_short, act_result=heard))
     assert after.status.hold is None and after.status.permit is not None
     assert after.status.permit.expires_at == T0 + 30 * MINUTE

@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1 import HoldReason
 from kubenode.api.waits import WAITS, sentence
 from kubenode.cli.job_means import holds_until, means
 from remedy.remedier.decide import RuleWait, WaitReason
-from remedy.remedier.messages import TIMED, WORDS
+from remedy.remedier.messages import SENTENCES, TIMED
 from remedy.remedier.messages import sentence as waits_for
 
 SAME = {
@@ -28,14 +28,14 @@ def test_every_reason_of_a_rule_has_a_sentence_and_a_time_where_time_ends_it(
 ) -> None:
     until = T0 + timedelta(minutes=1)
     text = waits_for(RuleWait("runtime", why, until))
-    assert text.startswith(str(why)) and WORDS[why] in text and len(WORDS[why]) > 20
+    assert text.startswith(str(why)) and SENTENCES[why] in text and len(SENTENCES[why]) > 20
     assert ("until 2026-01-01T12:01:00" in text) is (why in TIMED)
     assert "until" not in waits_for(RuleWait("runtime", why))
 
 
 @pytest.mark.parametrize(("why", "reason"), list(SAME.items()))
 def test_rule_and_job_say_the_same(why: WaitReason, reason: HoldReason) -> None:
-    assert WORDS[why] == WAITS[str(reason)]
+    assert SENTENCES[why] == WAITS[str(reason)]
     assert HOLDS[str(reason)] == sentence(str(reason)) == means(str(reason))
 
 

@@ -139,7 +139,7 @@ class TestWords:
         job = a_job()
         job["spec"]["approvals"] = broken
         try:
-            assert signed(job, a_job(), ALICE, T0).words == ()
+            assert signed(job, a_job(), ALICE, T0).decisions == ()
         except ValueError as error:
             assert str(error)
 
@@ -228,4 +228,4 @@ def test_two_replicas_sign_alike_but_for_the_time() -> None:
     new = a_job({"decision": "Approve"})
     first = signed(new, a_job(), ALICE, T0)
     second = signed(new, a_job(), ALICE, T0 + timedelta(seconds=1))
-    assert [w.by for w in first.words] == [w.by for w in second.words]
+    assert [w.by for w in first.decisions] == [w.by for w in second.decisions]

@@ -120,7 +120,7 @@ def test_an_event_of_others_is_passed_over() -> None:
     listed(world, 5, event("vm_8", "vm_9"))
     at(world, HOUR)
     assert ages(world) == []
-    assert len(world.deliveries.told) == 1
+    assert len(world.deliveries.reports) == 1
 
 
 def test_a_list_that_lacks_the_event_ends_it_and_gives_the_node_back() -> None:

@@ -12,7 +12,7 @@ from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
 from remedy.job.model import CORDONED_BY
-from simulation.replay.recorder import THIN, Recorder, look
+from simulation.replay.recorder import THIN, Recorder, take_snapshot
 from simulation.replay.timeline import Entry, read_lines
 from simulation.replay.world import World
 
@@ -138,7 +138,7 @@ def test_our_own_deeds_are_no_signals() -> None:
     ours = a_node(cordoned=True, annotations={CORDONED_BY: "job-1"})
     assert list(recorder.node("a", old, ours, T0)) == []
     assert list(recorder.node("a", ours, old, T0)) == []
-    assert look(ours).cordoned is False and look(ours).annotations == {}
+    assert take_snapshot(ours).cordoned is False and take_snapshot(ours).annotations == {}
     theirs = a_node(cordoned=True)
     assert kinds(list(recorder.node("a", old, theirs, T0))) == ["cordon"]
 

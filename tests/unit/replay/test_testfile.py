@@ -8,7 +8,7 @@ import pytest
 from kubenode.cli.exits import Refusal
 from simulation.replay.junit import Result, junit_xml
 from simulation.replay.testfile import RACK, ZONE, Case, cases
-from simulation.replay.testing import LoadedOnce, collected, run, told
+from simulation.replay.testing import LoadedOnce, collected, format_result, run
 from simulation.replay.timeline import Wrong
 
 RULE = """\
@@ -105,7 +105,7 @@ def test_nodes_are_made_alike_or_in_turn(folder: Path) -> None:
         "    timeline:",
     )
     (case,) = written(folder, text)
-    looks = {n: look for nodes in case.test.nodes for n, look in nodes.looks(case.start)}
+    looks = {n: look for nodes in case.test.nodes for n, look in nodes.list_snapshots(case.start)}
     assert list(looks) == ["a", "b1", "b2", "b3", "b4"]
     assert (
         looks["a"].labels.items() >= {ZONE: "z1", RACK: "r1", "kubernetes.io/os": "linux"}.items()
@@ -176,7 +176,7 @@ def test_a_failure_says_why_no_job_was_made(folder: Path) -> None:
     assert failure.place.endswith("sick.test.yaml:8:28")
     explained = "\n".join(failure.difference.explain)
     assert "rule sick, mode DryRun, node a" in explained and "30s" in explained
-    lines = list(told(Result(case, [failure], 0.0)))
+    lines = list(format_result(Result(case, [failure], 0.0)))
     assert lines[0].startswith("FAIL ") and "it is sick" in lines[0]
 
 

@@ -189,17 +189,17 @@ def test_probes_are_asked_only_when_all_else_holds_and_answers_count() -> None:
     world = a_world(a_rule(when=PROBED))
     world.answer("a", {"disk": {"used_pct": 95}})
     at(world, 60)
-    assert world.asked("a") == []
+    assert world.list_probes("a") == []
     sick(world, 60)
     at(world, 61)
-    assert world.asked("a") == ["disk"] and ages(world) == [("a", "sick", 61)]
+    assert world.list_probes("a") == ["disk"] and ages(world) == [("a", "sick", 61)]
 
 
 def test_nobody_who_does_not_answer_is_repaired() -> None:
     world = a_world(a_rule(when=PROBED))
     sick(world, 0)
     at(world, 600)
-    assert ages(world) == [] and 2 <= len(world.asked("a")) <= 10
+    assert ages(world) == [] and 2 <= len(world.list_probes("a")) <= 10
     feed(world, 600, "a", probe={"disk": {"used_pct": 95}})
     at(world, HOUR)
     assert len(ages(world)) == 1

@@ -259,7 +259,7 @@ def test_setting_our_clock_makes_no_fault_older_and_loses_none(by: float) -> Non
     detector = Detector().wait(100).fails().wait(60).set_our_clock(by)
     assert detector.age == 60
     assert (detector.truth(60), detector.truth(61)) == (Truth.TRUE, Truth.FALSE)
-    assert detector.fact.heard <= detector.now
+    assert detector.fact.received_at <= detector.now
     assert detector.wait(30).age == 90
 
 
@@ -270,7 +270,7 @@ def test_silence_lasts_as_long_as_it_did_when_our_clock_is_set(by: float) -> Non
     detector.offset += by
     step = detector.steps.step(detector.now, detector.at)
     detector.clock.stepped(step, detector.now)
-    assert detector.now - detector.fact.heard == timedelta(seconds=60)
+    assert detector.now - detector.fact.received_at == timedelta(seconds=60)
 
 
 def test_clock_that_is_slewed_is_not_set() -> None:

@@ -57,11 +57,11 @@ def factsets(draw: st.DrawFn) -> FactSet:
         events=tuple(events),
         host_events=tuple(host_events),
         alerts=tuple(alerts),
-        alerts_heard=instant(draw(AT)),
+        alerts_alive_at=instant(draw(AT)),
         probes={"disk.used_pct": ProbeFact(draw(st.sampled_from([80, None])), instant(draw(AT)))},
         watched=instant(draw(AT)),
         unchanged_since=instant(draw(AT)),
-        sources_heard={"AWS": instant(draw(AT))},
+        sources_alive_at={"AWS": instant(draw(AT))},
         unheard=tuple(draw(st.lists(st.tuples(AT, AT).map(gap), max_size=2))),
     )
 

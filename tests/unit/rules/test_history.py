@@ -40,7 +40,7 @@ def test_change_of_reason_and_heartbeats_do_not_make_a_fault_younger() -> None:
     hear(clock, 20, reason="Other", transition=host_time(T0 + seconds(20)))
     hear(clock, 30)
     assert since(clock) == T0 + seconds(10)
-    assert clock.facts()["Fault"].heard == T0 + seconds(30)
+    assert clock.facts()["Fault"].received_at == T0 + seconds(30)
 
 
 @pytest.mark.parametrize("off", [-7200, -600, 0, 600, 7200])
@@ -48,7 +48,7 @@ def test_first_sight_counts_what_lies_between_the_stamps_when_the_clock_is_off(o
     clock, stamp = ConditionClock(), host_time(T0 + seconds(100 + off))
     hear(clock, 100, transition=stamp + seconds(-100), heartbeat=stamp)
     assert since(clock) == T0
-    assert clock.facts()["Fault"].heard == T0 + seconds(100)
+    assert clock.facts()["Fault"].received_at == T0 + seconds(100)
 
 
 def test_first_sight_is_bounded_when_the_stamps_lie_millennia_apart() -> None:
@@ -88,8 +88,8 @@ def test_reporter_that_fell_silent_long_before_we_started_is_not_fresh() -> None
     stamp, clock = host_time(T0 - seconds(7200)), ConditionClock()
     silent = ConditionReading("Fault", "True", "", "", stamp, stamp + seconds(-3600))
     clock.take([silent, ConditionReading("Ready", "True", "", "", stamp, stamp)], T0)
-    assert clock.facts()["Fault"].heard == T0 - seconds(3600)
-    assert clock.facts()["Ready"].heard == T0
+    assert clock.facts()["Fault"].received_at == T0 - seconds(3600)
+    assert clock.facts()["Ready"].received_at == T0
 
 
 def test_detector_of_a_silent_host_is_as_silent_as_its_kubelet() -> None:
@@ -102,7 +102,7 @@ def test_detector_of_a_silent_host_is_as_silent_as_its_kubelet() -> None:
     )
     clock.take([fault, ready], T0)
     assert clock.facts()["Ready"].since == T0 - seconds(1200)
-    assert clock.facts()["Fault"].heard == T0 - seconds(1200)
+    assert clock.facts()["Fault"].received_at == T0 - seconds(1200)
 
 
 def test_report_of_a_time_in_which_we_were_deaf_is_not_heard_now() -> None:
@@ -112,7 +112,7 @@ def test_report_of_a_time_in_which_we_were_deaf_is_not_heard_now() -> None:
     clock.take(
         [replace(first, heartbeat=stamp + seconds(20))], T0 + seconds(300), T0 + seconds(300)
     )
-    assert clock.facts()["Fault"].heard == T0 + seconds(20)
+    assert clock.facts()["Fault"].received_at == T0 + seconds(20)
 
 
 def test_status_seen_to_change_counts_from_then() -> None:
@@ -128,12 +128,14 @@ def test_reporter_is_heard_when_we_see_its_stamp_change_and_from_the_second_one_
     clock = ConditionClock()
     hear(clock, 50)
     hear(clock, 60, heartbeat=host_time(T0))
-    assert clock.facts()["Fault"].heard == T0 + seconds(50), "it may be from before a restore"
+    assert clock.facts()["Fault"].received_at == T0 + seconds(50), "it may be from before a restore"
     heartbeat, transition = host_time(T0 + seconds(10)), host_time(T0)
     hear(clock, 70, heartbeat=heartbeat, transition=transition)
-    assert clock.facts()["Fault"].heard == T0 + seconds(70)
+    assert clock.facts()["Fault"].received_at == T0 + seconds(70)
     hear(clock, 80, heartbeat=heartbeat, transition=transition)
-    assert clock.facts()["Fault"].heard == T0 + seconds(70), "the same report again is no report"
+    assert clock.facts()["Fault"].received_at == T0 + seconds(70), (
+        "the same report again is no report"
+    )
 
 
 def test_conditions_are_bounded() -> None:
@@ -327,7 +329,11 @@ def test_report_from_before_a_restore_of_etcd_is_doubted_until_its_reporter_writ
     assert not clock.ended_doubt
     old_report(clock, 320, 320 + off, "False")
     fact = clock.facts()["Fault"]
-    assert (fact.status, fact.since, fact.heard) == ("False", T0 + seconds(200), T0 + seconds(320))
+    assert (fact.status, fact.since, fact.received_at) == (
+        "False",
+        T0 + seconds(200),
+        T0 + seconds(320),
+    )
     assert clock.ended_doubt
     assert not fact.doubted
 

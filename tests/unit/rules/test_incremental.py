@@ -50,8 +50,8 @@ def test_every_part_of_a_factset_is_compared() -> None:
 
 COMPARED = {
     "node", "uid", "labels", "annotations", "taints", "conditions", "events", "host_events",
-    "alerts", "alerts_heard", "probes", "values", "inferred", "same_fault", "fresh", "watched",
-    "changed", "unchanged_since", "sources_heard", "unheard", "stale",
+    "alerts", "alerts_alive_at", "probes", "values", "inferred", "same_fault", "fresh", "watched",
+    "changed", "unchanged_since", "sources_alive_at", "unheard", "stale",
 }  # fmt: skip
 """A new field belongs into rules.invalidation, and into the lives of support.rules_timelines."""
 

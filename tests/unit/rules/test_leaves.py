@@ -109,7 +109,7 @@ def alert(
     *alerts: AlertFact, after: float = 0, heard: float | None = 0, held: str = "0s", **asked: Any
 ) -> LeafReading:
     alive = None if heard is None else T0 + seconds(heard)
-    facts = a_node(alerts=alerts, alerts_heard=alive)
+    facts = a_node(alerts=alerts, alerts_alive_at=alive)
     return reading(facts, after, alert={"name": "NodeDisk.*", "for": held, **asked})
 
 
@@ -260,14 +260,14 @@ def gone(facts: FactSet, after: float, inner: Mapping[str, Any], held: str = "")
 
 def test_absent_alert_needs_its_source_alive_and_its_time() -> None:
     asked = {"alert": {"name": "NodeDisk.*"}}
-    resolved = a_node(alerts=(fires(firing=False),), alerts_heard=T0 + seconds(50))
+    resolved = a_node(alerts=(fires(firing=False),), alerts_alive_at=T0 + seconds(50))
     assert gone(resolved, 60, asked).truth is Truth.TRUE
     assert gone(resolved, 119, asked, "2m").truth is Truth.FALSE
     assert gone(resolved, 120, asked, "2m").truth is Truth.TRUE
     assert flips(gone(resolved, 60, asked, "2m")) == 120
-    assert gone(a_node(alerts_heard=T0), 60, asked, "2m").truth is Truth.TRUE
+    assert gone(a_node(alerts_alive_at=T0), 60, asked, "2m").truth is Truth.TRUE
     assert gone(a_node(), 60, asked, "2m").truth is Truth.UNKNOWN
-    young = a_node(alerts=(fires(),), alerts_heard=T0)
+    young = a_node(alerts=(fires(),), alerts_alive_at=T0)
     for_long = {"alert": {"name": "NodeDisk.*", "for": "5m"}}
     assert gone(young, 60, for_long, "1s").truth is Truth.FALSE
 
@@ -276,14 +276,14 @@ def test_absent_host_event_needs_its_source_alive_and_its_time() -> None:
     asked = {"hostEvent": {"class": "Reboot", "source": "AWS"}}
     alive = {"AWS": T0, "GCP": T0 - seconds(9000)}
     assert gone(a_node(), 0, asked).truth is Truth.UNKNOWN
-    assert gone(a_node(sources_heard={"GCP": T0}), 0, asked).truth is Truth.UNKNOWN
-    assert gone(a_node(sources_heard=alive), 0, asked).truth is Truth.TRUE
+    assert gone(a_node(sources_alive_at={"GCP": T0}), 0, asked).truth is Truth.UNKNOWN
+    assert gone(a_node(sources_alive_at=alive), 0, asked).truth is Truth.TRUE
     anybodys = {"hostEvent": {"class": "Reboot"}}
-    assert gone(a_node(sources_heard=alive), 0, anybodys).truth is Truth.UNKNOWN
-    done = a_node(host_events=(a_host_event("Completed"),), sources_heard=alive)
+    assert gone(a_node(sources_alive_at=alive), 0, anybodys).truth is Truth.UNKNOWN
+    done = a_node(host_events=(a_host_event("Completed"),), sources_alive_at=alive)
     assert gone(done, 299, asked, "5m").truth is Truth.FALSE
     assert gone(done, 300, asked, "5m").truth is Truth.TRUE
-    expired = a_node(host_events=(a_host_event("Expired"),), sources_heard=alive)
+    expired = a_node(host_events=(a_host_event("Expired"),), sources_alive_at=alive)
     assert gone(expired, 300, asked, "5m").truth is Truth.UNKNOWN
 
 
@@ -342,7 +342,7 @@ def test_absent_event_needs_to_have_been_listened_for() -> None:
 
 
 def test_stale_cache_makes_every_leaf_unknown() -> None:
-    stale = a_node(READY, fresh=False, alerts_heard=T0, host_events=(a_host_event(),))
+    stale = a_node(READY, fresh=False, alerts_alive_at=T0, host_events=(a_host_event(),))
     for parts in (
         {"hostEvent": {"class": "Reboot"}},
         {"alert": {"name": ".*"}},
@@ -354,7 +354,7 @@ def test_stale_cache_makes_every_leaf_unknown() -> None:
 
 def test_instant_of_a_reading_is_never_past() -> None:
     now: datetime = T0 + seconds(100)
-    node = a_node(READY, alerts_heard=T0, alerts=(fires(),))
+    node = a_node(READY, alerts_alive_at=T0, alerts=(fires(),))
     for parts in ({"alert": {"name": ".*", "for": "2m"}}, {"condition": {"type": "Ready"}}):
         found = read(leaf(**parts), node, now)
         assert found.flips_at is not None and found.flips_at > now

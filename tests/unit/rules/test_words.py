@@ -84,7 +84,7 @@ FOUND: list[tuple[dict[str, Any], FactSet, Truth, str]] = [
     ({"event": {"reason": "A", "count": 2}}, a_node(), Truth.FALSE,
      "event A occurred less than 2 times within 10m"),
     ({"alert": {"name": "Disk.*", "for": "2m"}},
-     a_node(alerts=(AlertFact("DiskFull", {}, True, T0),), alerts_heard=T0), Truth.FALSE,
+     a_node(alerts=(AlertFact("DiskFull", {}, True, T0),), alerts_alive_at=T0), Truth.FALSE,
      "alert Disk.* fires as DiskFull, not yet for 2m"),
     ({"alert": {"name": "Disk"}}, a_node(), Truth.UNKNOWN,
      "alert Disk is not known: no source of alerts was ever heard from"),

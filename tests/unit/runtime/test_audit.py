@@ -129,7 +129,7 @@ def test_a_process_ends_although_its_disk_hangs(disk: Disk) -> None:
 class TestFile:
     def test_a_full_file_turns_and_the_oldest_goes(self, tmp_path: Path) -> None:
         path = tmp_path / "new" / "audit.jsonl"
-        file = RotatedFile(path, rotate=30, kept=2)
+        file = RotatedFile(path, rotate=30, backup_count=2)
         for n in range(8):
             file.put(b"%014d\n" % n)  # two fit
         file.close()

@@ -29,7 +29,7 @@ def test_a_renewed_certificate_is_served_with(tmp_path: Path) -> None:
     keeper.start("--webhook-cert-file")
     assert context.pair == first
     second = write(tmp_path, clock, 10 * DAY)
-    keeper.look()
+    keeper.refresh()
     assert context.pair == second
 
 
@@ -43,13 +43,13 @@ def test_a_certificate_that_nobody_renews_is_told_once(
     keeper.start("--webhook-cert-file")
     with caplog.at_level(logging.WARNING):
         clock.step(80 * DAY)
-        keeper.look()
+        keeper.refresh()
         assert caplog.records == []
         clock.step(15 * DAY)
-        keeper.look()
-        keeper.look()
+        keeper.refresh()
+        keeper.refresh()
         (record,) = caplog.records
         assert "nobody has renewed it" in record.__dict__["why"]
         write(tmp_path, clock, 100 * DAY)
-        keeper.look()
+        keeper.refresh()
     assert len(caplog.records) == 1

@@ -9,7 +9,7 @@ import pytest
 from support.clock import FakeClock, settle
 from support.running import running, until
 
-from kubenode.runtime.controller.controller import GONE_LOOK_AGAIN, OUTCOMES, Controller
+from kubenode.runtime.controller.controller import GONE_REQUEUE_SECONDS, OUTCOMES, Controller
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result, TerminalError
 from kubenode.runtime.fence import LeaseLost
@@ -136,7 +136,7 @@ async def test_gone_is_done_but_looked_at_once_more(caplog: pytest.LogCaptureFix
         world.answer = error_for(404, "NotFound")
         await world.handle("n1")
         world.answer = DONE
-        await world.advance(GONE_LOOK_AGAIN + 1)
+        await world.advance(GONE_REQUEUE_SECONDS + 1)
         assert world.meter.outcomes == ["gone", "done"]
         assert caplog.records == []
 

@@ -134,7 +134,9 @@ ENDINGS: dict[str, Ending] = {
     "kubenode/runtime/tls/keeper.py::CertificateKeeper._shared": Ending(
         "Secret", "one of each webhook"
     ),
-    "defender/pause_edits.py::_ensure_one": Ending("DefenderPolicy", "one, by the name `default`"),
+    "defender/pause_edits.py::_ensure_policy": Ending(
+        "DefenderPolicy", "one, by the name `default`"
+    ),
     "defender/reporter.py::PolicyReporter.ensure_policy": Ending(
         "DefenderPolicy", "one, by the name `default`"
     ),

@@ -11,12 +11,12 @@ class Ending:
     def __init__(self, left: float) -> None:
         self._left = left
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         self._left -= 0.5
         return self._left
 
     def check(self) -> int:
-        if self.left() <= 0:
+        if self.remaining_seconds() <= 0:
             raise LeaseLost("over")
         return 1
 

@@ -4,7 +4,7 @@ import pytest
 
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
-from kubenode.runtime.lease import NOTHING_SEEN, LeaderElection, Sighting, new_identity
+from kubenode.runtime.lease import NO_SIGHTING, LeaderElection, Sighting, new_identity
 
 
 def spec(holder: str, renewed: str, duration: int = 15) -> dict[str, object]:
@@ -12,32 +12,32 @@ def spec(holder: str, renewed: str, duration: int = 15) -> dict[str, object]:
 
 
 def test_a_follower_waits_a_whole_ttl_after_it_saw_the_lease_change() -> None:
-    seen = NOTHING_SEEN.update(spec("other", "t1"), 15, now=100)
+    seen = NO_SIGHTING.update(spec("other", "t1"), 15, now=100)
     assert not seen.free("me", 114.9)
     assert seen.free("me", 115)
     same = seen.update(spec("other", "t1"), 15, now=110)
-    assert same.seen_at == 100, "seeing the same again is no sign of life"
+    assert same.observed_at == 100, "seeing the same again is no sign of life"
     renewed = seen.update(spec("other", "t2"), 15, now=110)
     assert not renewed.free("me", 124.9)
 
 
 def test_an_old_renew_time_proves_nothing_as_wall_clocks_are_never_compared() -> None:
-    seen = NOTHING_SEEN.update(spec("other", "1999-01-01T00:00:00.000000Z"), 15, now=100)
+    seen = NO_SIGHTING.update(spec("other", "1999-01-01T00:00:00.000000Z"), 15, now=100)
     assert not seen.free("me", 101)
 
 
 def test_the_duration_the_holder_wrote_counts_not_our_own() -> None:
-    assert not NOTHING_SEEN.update(spec("other", "t1", 60), 15, now=0).free("me", 59)
+    assert not NO_SIGHTING.update(spec("other", "t1", 60), 15, now=0).free("me", 59)
 
 
 @pytest.mark.parametrize("holder", ["", "me"])
 def test_a_free_lease_and_our_own_can_be_taken_at_once(holder: str) -> None:
-    assert NOTHING_SEEN.update(spec(holder, "t1"), 15, now=100).free("me", 100)
+    assert NO_SIGHTING.update(spec(holder, "t1"), 15, now=100).free("me", 100)
 
 
 def test_an_empty_spec_is_free() -> None:
-    assert NOTHING_SEEN.update({}, 15, now=0) == Sighting("", "", 15, 0)
-    assert NOTHING_SEEN.update({}, 15, now=0).free("me", 0)
+    assert NO_SIGHTING.update({}, 15, now=0) == Sighting("", "", 15, 0)
+    assert NO_SIGHTING.update({}, 15, now=0).free("me", 0)
 
 
 @pytest.mark.parametrize("times", [(15, 15, 2), (15, 10, 10), (10, 12, 2), (15, 10, 0)])

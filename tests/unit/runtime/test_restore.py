@@ -23,7 +23,7 @@ from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.restore import (
     BEAT_SECONDS,
-    FIRST_LOOK_SECONDS,
+    FIRST_CHECK_SECONDS,
     NAME,
     KnownFile,
     Lineage,
@@ -59,7 +59,7 @@ class RestoredCluster:
         for _ in range(beats):
             self.clock.step(BEAT)
             for process in processes:
-                await process.look()
+                await process.check_lineage()
 
 
 @asynccontextmanager
@@ -79,9 +79,9 @@ async def test_a_process_that_has_just_started_takes_a_freeze_for_possible_until
     async with restored_cluster(tmp_path) as cluster:
         process, blind = cluster.process(), cluster.process()
         assert "not read yet" in process.restored_or_unverified()
-        await process.look()
+        await process.check_lineage()
         assert process.restored_or_unverified() == ""
-        cluster.clock.step(timedelta(seconds=FIRST_LOOK_SECONDS))
+        cluster.clock.step(timedelta(seconds=FIRST_CHECK_SECONDS))
         assert blind.restored_or_unverified() == "", (
             "who may not read the record is not held for ever"
         )
@@ -104,11 +104,11 @@ async def test_every_operator_freezes_when_the_data_went_back(tmp_path: Path) ->
         cluster.back_up()
         await cluster.live(machine, remedy)
         cluster.restore()
-        await machine.look()
+        await machine.check_lineage()
         assert "restored from a backup" in machine.frozen()
-        await remedy.look()
+        await remedy.check_lineage()
         late = cluster.process("defender")
-        await late.look()
+        await late.check_lineage()
         assert remedy.restored and late.restored
         assert [line.what for line in cluster.audit.lines] == ["Freeze"] * 3
 
@@ -122,7 +122,7 @@ async def test_a_restore_is_noticed_when_the_new_writes_have_caught_up(tmp_path:
         await cluster.live(process)
         cluster.restore()
         cluster.server.version += 10_000
-        await process.look()
+        await process.check_lineage()
         assert "went back" in process.restored
 
 
@@ -137,7 +137,7 @@ async def test_a_restore_while_no_process_ran_is_noticed_by_the_file(
         await cluster.live(before)
         cluster.restore()
         after = cluster.process(file=file)
-        await after.look()
+        await after.check_lineage()
         assert bool(after.restored) is bool(file)
 
 
@@ -152,7 +152,7 @@ async def test_the_record_of_another_etcd_freezes_a_process_that_knows_nothing(
         record = cluster.server.objects[MAPS][NAME]
         cluster.server.put(MAPS, record)
         second = cluster.process()
-        await second.look()
+        await second.check_lineage()
         assert "another etcd" in second.restored
 
 
@@ -161,9 +161,9 @@ async def test_a_record_that_is_gone_freezes_who_knew_it(tmp_path: Path) -> None
         process = cluster.process()
         await cluster.live(process)
         cluster.server.remove(MAPS, NAME)
-        await process.look()
+        await process.check_lineage()
         assert "is gone" in process.restored
-        await process.look()
+        await process.check_lineage()
         assert process.restored
 
 
@@ -194,7 +194,7 @@ async def test_a_process_that_was_down_does_not_freeze_again_after_a_person_lift
         cluster.back_up()
         await cluster.live(ran, down)
         cluster.restore()
-        await ran.look()
+        await ran.check_lineage()
         store = ConfigMapStore(cluster.kube, NAME)
         stored = await store.read()
         found = read_lineage(stored)
@@ -203,7 +203,7 @@ async def test_a_process_that_was_down_does_not_freeze_again_after_a_person_lift
         await cluster.live(ran, started)
         assert ran.frozen() == started.frozen() == ""
         cluster.restore()
-        await started.look()
+        await started.check_lineage()
         assert started.restored
 
 
@@ -221,9 +221,9 @@ async def test_acts_wait_while_the_record_cannot_be_read(tmp_path: Path) -> None
         process = cluster.process()
         await cluster.live(process)
         cluster.server.faults.append(answer(status(503, "ServiceUnavailable"), times=1))
-        await process.look()
+        await process.check_lineage()
         assert "cannot be read" in process.frozen() and not process.restored
-        await process.look()
+        await process.check_lineage()
         assert process.frozen() == ""
 
 
@@ -235,8 +235,10 @@ async def test_who_lost_a_connection_acts_on_nothing_until_it_has_looked(tmp_pat
         assert "unreachable" in process.unverified()
         assert process.frozen() == process.restored_or_unverified() == process.unverified()
         cluster.server.faults.append(answer(status(503, "ServiceUnavailable"), times=1))
-        assert not await process.look() and process.unverified(), "the server is not well yet"
-        assert await process.look()
+        assert not await process.check_lineage() and process.unverified(), (
+            "the server is not well yet"
+        )
+        assert await process.check_lineage()
         assert process.frozen() == process.restored_or_unverified() == ""
 
 
@@ -252,7 +254,7 @@ async def test_a_connection_that_was_lost_while_we_looked_is_looked_behind_again
             cluster.kube.outage.disconnected()
 
         cluster.server.faults.append(lose)
-        await process.look()
+        await process.check_lineage()
         assert process.unverified()
 
 
@@ -262,7 +264,7 @@ async def test_who_may_not_read_the_record_is_not_held_for_ever(tmp_path: Path) 
         await cluster.live(process)
         cluster.kube.outage.disconnected()
         cluster.server.faults.append(answer(status(403, "Forbidden"), times=1))
-        await process.look()
+        await process.check_lineage()
         assert process.unverified() == "" and "cannot be read" in process.frozen()
 
 
@@ -308,12 +310,12 @@ async def test_all_informers_list_anew_once_for_each_restore(tmp_path: Path) -> 
         cluster.restore()
         first.went_back("/api/v1/nodes", 900, 400)
         first.went_back("/api/v1/pods", 900, 400)
-        await first.look()
+        await first.check_lineage()
         first.went_back("/api/v1/secrets", 900, 400)
         assert cluster.kube.restores == 1
-        await second.look()
+        await second.check_lineage()
         assert cluster.kube.restores == 2, "the second process has its own informers"
-        await second.look()
+        await second.check_lineage()
         assert cluster.kube.restores == 2
 
 
@@ -329,17 +331,17 @@ async def test_a_backup_of_the_same_beat_is_noticed_behind_the_lost_connection(
         cluster.server.version += seen
         cluster.kube.newest = cluster.server.version
         cluster.kube.outage.disconnected()
-        await process.look()
+        await process.check_lineage()
         assert process.frozen() == "", "the server has all that was seen"
         cluster.restore()
         cluster.kube.outage.disconnected()
-        await process.look()
+        await process.check_lineage()
         assert "went back" in process.restored
         cluster.clock.step(BEAT)
         stored = await ConfigMapStore(cluster.kube, NAME).read()
         await ConfigMapStore(cluster.kube, NAME).write(lift("now", "ann", "compared"), stored)
         cluster.kube.outage.disconnected()
-        await process.look()
+        await process.check_lineage()
         assert process.frozen() == "", "what was seen before the restore counts no longer"
 
 
@@ -357,7 +359,7 @@ async def test_what_informers_see_while_the_record_is_written_is_no_restore(
                 cluster.kube.newest = cluster.server.version + 2
 
         cluster.server.faults.append(see)
-        await process.look()
+        await process.check_lineage()
         cluster.server.faults.clear()
         assert process.frozen() == ""
 
@@ -366,7 +368,7 @@ async def test_a_process_that_starts_moves_the_sequence(tmp_path: Path) -> None:
     """Processes that die more often than a beat lasts would never move it."""
     async with restored_cluster(tmp_path) as cluster:
         for _ in range(3):
-            await cluster.process().look()
+            await cluster.process().check_lineage()
         stored = await ConfigMapStore(cluster.kube, NAME).read()
         assert read_lineage(stored).sequence == 3
 

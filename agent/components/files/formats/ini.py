@@ -66,7 +66,7 @@ class Ini:
 
 def _lines(text: str) -> list[_IniLine]:
     """Raises ValueError."""
-    lines, section, found, at = lines_of(text), "", list[_IniLine](), 0
+    lines, section, entries, at = lines_of(text), "", list[_IniLine](), 0
     while at < len(lines):
         line, first = lines[at], at
         at += 1
@@ -74,19 +74,19 @@ def _lines(text: str) -> list[_IniLine]:
             continue
         if head := _SECTION.fullmatch(line):
             section = head[1]
-            found.append(_IniLine(section, None, None, first, at))
+            entries.append(_IniLine(section, None, None, first, at))
             continue
         depth = len(line) - len(line.lstrip())
         while at < len(lines) and _goes_on(lines[at - 1], lines[at], depth):
             at += 1
         whole = "\n".join(lines[first:at])
         if pair := _PAIR.fullmatch(whole):
-            found.append(_IniLine(section, pair[2], pair[3].rstrip(), first, at))
+            entries.append(_IniLine(section, pair[2], pair[3].rstrip(), first, at))
         elif bare := _BARE.fullmatch(whole):
-            found.append(_IniLine(section, bare[2], None, first, at))
+            entries.append(_IniLine(section, bare[2], None, first, at))
         else:
             raise ValueError(f"line {first + 1} is neither a section nor key = value")
-    return found
+    return entries
 
 
 def _goes_on(line: str, following: str, depth: int) -> bool:

@@ -28,18 +28,18 @@ class Json:
 
     def drop(self, text: str, path: tuple[str, ...]) -> str:
         read = self.parse(text)
-        way = [read]
+        containers = [read]
         for key in path[:-1]:
-            way.append(way[-1][key])
-        for within, key in zip(reversed(way), reversed(path), strict=True):
-            if within is way[-1] or within[key] == {}:
+            containers.append(containers[-1][key])
+        for within, key in zip(reversed(containers), reversed(path), strict=True):
+            if within is containers[-1] or within[key] == {}:
                 del within[key]
         return _written(read, text)
 
 
 def _written(value: Any, before: str) -> str:
-    found = _INDENT.search(before)
-    return json.dumps(value, indent=found[1] if found else 2, ensure_ascii=False) + "\n"
+    match = _INDENT.search(before)
+    return json.dumps(value, indent=match[1] if match else 2, ensure_ascii=False) + "\n"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

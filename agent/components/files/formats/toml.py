@@ -79,15 +79,15 @@ def _lines(text: str) -> Iterator[_TomlLine]:
             table = _parts(head[2])
             if head[1] == "[[":
                 arrays.add(table)
-            yield _TomlLine(table, table, True, _in_one(table, arrays), first, at)
+            yield _TomlLine(table, table, True, _in_array(table, arrays), first, at)
         elif key := _KEY.match(lines[first]):
             while not _whole(lines[first:at]):
                 at += 1
             path = (*table, *_parts(key[1]))
-            yield _TomlLine(path, table, False, _in_one(table, arrays), first, at)
+            yield _TomlLine(path, table, False, _in_array(table, arrays), first, at)
 
 
-def _in_one(table: tuple[str, ...], arrays: set[tuple[str, ...]]) -> bool:
+def _in_array(table: tuple[str, ...], arrays: set[tuple[str, ...]]) -> bool:
     return any(table[: len(array)] == array for array in arrays)
 
 
@@ -121,9 +121,9 @@ def _value(value: Any) -> str:
         case datetime() | date() | time():
             return value.isoformat()
         case list():
-            return f"[{', '.join(_value(one) for one in value)}]"
+            return f"[{', '.join(_value(item) for item in value)}]"
         case dict():
-            pairs = (f"{_quoted(key)} = {_value(one)}" for key, one in value.items())
+            pairs = (f"{_quoted(key)} = {_value(item)}" for key, item in value.items())
             return f"{{ {', '.join(pairs)} }}" if value else "{}"
         case _:
             return repr(value)  # int, and float with its nan and inf as TOML writes them

@@ -11,7 +11,7 @@ from pathlib import Path
 def number(root: str, path: str) -> int | None:
     """The first number of a file of the kernel, None when this kernel has no such file."""
     try:
-        words = Path(root, path).read_text(encoding="ascii", errors="replace").split()
+        fields = Path(root, path).read_text(encoding="ascii", errors="replace").split()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return int(words[0]) if words and words[0].isdecimal() else None
+    return int(fields[0]) if fields and fields[0].isdecimal() else None

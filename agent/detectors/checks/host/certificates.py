@@ -36,7 +36,7 @@ class Certificates:
     def __init__(self, files: Sequence[str], days: float, clock: Clock, root: str = "/") -> None:
         self._files, self._days, self._clock, self._root = tuple(files), days, clock, root
 
-    def look(self) -> Findings:
+    def inspect(self) -> Findings:
         """Raises OSError, and ValueError for a certificate that cannot be read."""
         lives = []
         for pattern in self._files:

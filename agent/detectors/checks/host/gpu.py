@@ -25,7 +25,7 @@ MISSING, DOUBLE_BIT, REMAP_FAILED, REMAP_PENDING, PAGES_PENDING, LINKS, THROTTLE
     "GPUClockThrottling",
 )
 CONDITIONS = (*(MISSING, DOUBLE_BIT, REMAP_FAILED, REMAP_PENDING, PAGES_PENDING, LINKS, THROTTLED),)
-_SAID = {
+_MESSAGES = {
     DOUBLE_BIT: ("UncorrectableECC", "uncorrectable memory errors since the driver was loaded"),
     REMAP_FAILED: ("RowRemapFailed", "a row of memory could not be remapped"),
     REMAP_PENDING: ("RowRemapPending", "a remapped row waits for a reset"),
@@ -51,7 +51,7 @@ class Gpus:
         self._most = 0
         self._links: dict[str, frozenset[int]] = {}
 
-    def look(self) -> Findings:
+    def inspect(self) -> Findings:
         """Raises OSError when NVML does not answer."""
         nvml = self._ready()
         self._most = max(self._most, self._expected or on_bus(self._root))
@@ -60,7 +60,7 @@ class Gpus:
         except nvml.NVMLError as error:
             self._nvml = None  # a driver that was loaded anew needs a new start
             raise OSError(f"NVML: {error}") from error
-        lost, faults = [], {kind: list[str]() for kind in _SAID}
+        lost, faults = [], {kind: list[str]() for kind in _MESSAGES}
         for index in range(count):
             try:
                 device = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -72,8 +72,8 @@ class Gpus:
                 if bad:
                     faults[kind].append(name)
         self._most = max(self._most, count)
-        found = {kind: judge(kind, names) for kind, names in faults.items()}
-        return {MISSING: present(count - len(lost), self._most, lost), **found}
+        findings = {kind: judge(kind, names) for kind, names in faults.items()}
+        return {MISSING: present(count - len(lost), self._most, lost), **findings}
 
     def _ready(self) -> Any:
         if self._nvml is None:
@@ -139,7 +139,7 @@ def present(count: int, most: int, lost: list[str]) -> Finding:
 
 
 def judge(kind: str, names: list[str]) -> Finding:
-    reason, what = _SAID[kind]
+    reason, what = _MESSAGES[kind]
     if names:
         return Finding(True, reason, f"{what}: {', '.join(names)}")
     return Finding(False, f"No{reason}", f"no GPU says: {what}")

@@ -42,7 +42,7 @@ class Mounts:
         self.path = Path(root, table)
         self._took: frozenset[tuple[str, str]] = frozenset()
 
-    def look(self) -> Findings:
+    def inspect(self) -> Findings:
         """Raises OSError."""
         text = self.path.read_text(encoding="utf-8", errors="replace")
         mounts = [mount for mount in parse(text) if mount.kind in ON_DISKS]
@@ -62,8 +62,8 @@ def judge(turned: list[Mount]) -> Finding:
         return Finding(False, "FilesystemIsNotReadOnly", "no filesystem was turned read-only")
     places = sorted({f"{mount.point} ({mount.kind}, {mount.device})" for mount in turned})
     more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
-    said = f"takes no writes any more: {', '.join(places[:NAMED])}{more}"
-    return Finding(True, "FilesystemIsReadOnly", said)
+    message = f"takes no writes any more: {', '.join(places[:NAMED])}{more}"
+    return Finding(True, "FilesystemIsReadOnly", message)
 
 
 def parse(text: str) -> Iterator[Mount]:
@@ -76,7 +76,7 @@ def parse(text: str) -> Iterator[Mount]:
         yield Mount(
             id=fields[0],
             device=fields[2],
-            point=_ESCAPED.sub(lambda found: chr(int(found[1], 8)), fields[4]),
+            point=_ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4]),
             kind=own[0],
             writable="rw" in fields[5].split(","),
             turned=bool(_TURNED & set(own[2].split(","))),

@@ -14,7 +14,7 @@ from pathlib import Path
 from agent.detectors import Sink
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.detector import CheckDetector, Reading, Turns
-from agent.detectors.checks.steady import over
+from agent.detectors.checks.steady import is_exceeded
 from agent.detectors.checks.wakeups import Waking
 from kubenode.runtime.clock import wait
 
@@ -48,10 +48,10 @@ class Pressure:
         self.share = 0.0
         self.faulty = False
 
-    def look(self) -> Findings:
+    def inspect(self) -> Findings:
         """Raises OSError where the kernel keeps no such information."""
         self.share = average(self.path.read_text(encoding="ascii"), self.kind)
-        self.faulty = over(self.share, self._limit, self.faulty, self._limit * (1 - CLEAR))
+        self.faulty = is_exceeded(self.share, self._limit, self.faulty, self._limit * (1 - CLEAR))
         return {self.condition: judge(self._resource, self.faulty, self.share, self._limit)}
 
     @property
@@ -63,18 +63,18 @@ class Pressure:
 def judge(resource: str, faulty: bool, share: float, limit: float) -> Finding:
     name = {"memory": "Memory", "io": "Disk", "cpu": "CPU"}[resource]
     if faulty:
-        said = f"tasks stood still for want of {resource} for {share:.0f} % of the last minute"
-        return Finding(True, f"{name}HasContention", f"{said}; limit {limit:g} %")
-    said = f"tasks stand still for want of {resource} for less than {limit:g} % of a minute"
-    return Finding(False, f"{name}HasNoContention", said)
+        message = f"tasks stood still for want of {resource} for {share:.0f} % of the last minute"
+        return Finding(True, f"{name}HasContention", f"{message}; limit {limit:g} %")
+    message = f"tasks stand still for want of {resource} for less than {limit:g} % of a minute"
+    return Finding(False, f"{name}HasNoContention", message)
 
 
 def average(text: str, kind: str) -> float:
     """Percent of the last minute. Raises OSError when the file does not tell."""
     for line in text.splitlines():
-        words = line.split()
-        if words[:1] == [kind]:
-            fields: Mapping[str, str] = dict(word.partition("=")[::2] for word in words[1:])
+        columns = line.split()
+        if columns[:1] == [kind]:
+            fields: Mapping[str, str] = dict(word.partition("=")[::2] for word in columns[1:])
             try:
                 return float(fields["avg60"])
             except (KeyError, ValueError) as error:
@@ -87,18 +87,18 @@ class PressureDetector:
 
     def __init__(self, pressure: Pressure, turns: Turns) -> None:
         self._pressure, self._turns = pressure, turns
-        reading = Reading(f"{pressure.path.name}-pressure", (pressure.condition,), pressure.look)
-        self._asked = CheckDetector(reading, turns, FALLBACK)
+        reading = Reading(f"{pressure.path.name}-pressure", (pressure.condition,), pressure.inspect)
+        self._detector = CheckDetector(reading, turns, FALLBACK)
         self.name, self.conditions = reading.name, reading.conditions
 
     async def run(self, sink: Sink) -> None:
-        self._asked.start(sink)
+        self._detector.start(sink)
         woken = asyncio.Event()
         trigger = arm(self._pressure, woken)
         try:
             while True:
                 woken.clear()
-                await self._turns.take(lambda: self._asked.look(sink))
+                await self._turns.take(lambda: self._detector.check_once(sink))
                 if trigger is None:
                     await self._turns.clock.sleep(self._turns.pause(FALLBACK))
                 elif self._pressure.quiet:

@@ -15,7 +15,7 @@ from agent.probes import CannotAnswer
 CONDITION = "DiskSMARTProblem"
 SCAN = ("smartctl", "--scan-open", "--json")
 SECONDS = 30.0
-KEPT = 1 << 20
+OUTPUT_BYTES = 1 << 20
 MOST_DISKS = 64
 _NOT_READ = 0b11
 """Exit bits: the command line was wrong, or the device could not be opened."""
@@ -32,63 +32,63 @@ class Smart:
     def __init__(self, devices: Sequence[str], sectors: int, programs: Runner) -> None:
         self._devices, self._sectors, self._programs = tuple(devices), sectors, programs
 
-    async def look(self) -> Findings:
+    async def inspect(self) -> Findings:
         devices = [(device, "auto") for device in self._devices] or await self._scan()
         faults, unread = [], []
         for device, kind in devices[:MOST_DISKS]:
             argv = ["smartctl", "--json", "--all", "--nocheck=standby", f"--device={kind}", device]
-            ran = await self._programs.run(argv, SECONDS, KEPT)
+            ran = await self._programs.run(argv, SECONDS, OUTPUT_BYTES)
             try:
-                if why := judge(_told(ran), self._sectors):
+                if why := judge(_parse_output(ran), self._sectors):
                     faults.append((device, *why))
             except CannotAnswer as error:
                 unread.append(f"{device}: {error}")
         return {CONDITION: sum_up(faults, unread, len(devices))}
 
     async def _scan(self) -> list[tuple[str, str]]:
-        told = _told(await self._programs.run(SCAN, SECONDS, KEPT))
-        found = told.get("devices", [])
-        return [(str(one["name"]), str(one.get("type", "auto"))) for one in found]
+        report = _parse_output(await self._programs.run(SCAN, SECONDS, OUTPUT_BYTES))
+        devices = report.get("devices", [])
+        return [(str(device["name"]), str(device.get("type", "auto"))) for device in devices]
 
 
 def sum_up(faults: list[tuple[str, str, str]], unread: list[str], count: int) -> Finding:
     """`faults`: device, reason, why. Raises CannotAnswer when no disk could be read."""
     if faults:
-        told = "; ".join(f"{device}: {why}" for device, _, why in faults)
-        return Finding(True, faults[0][1], told)
+        message = "; ".join(f"{device}: {why}" for device, _, why in faults)
+        return Finding(True, faults[0][1], message)
     if unread and len(unread) >= count:
         raise CannotAnswer("; ".join(unread))
     return Finding(False, "DisksAreWell", f"{count - len(unread)} disks report no failure")
 
 
-def judge(told: Mapping[str, Any], sectors: int) -> tuple[str, str] | None:
+def judge(report: Mapping[str, Any], sectors: int) -> tuple[str, str] | None:
     """Reason and sentence of a disk's worst trouble; None for a disk that is well."""
-    if told.get("smart_status", {}).get("passed") is False:
+    if report.get("smart_status", {}).get("passed") is False:
         return "DiskIsFailing", "its own overall assessment is FAILED"
-    log = told.get("nvme_smart_health_information_log", {})
+    log = report.get("nvme_smart_health_information_log", {})
     if warning := log.get("critical_warning", 0):
         return "NVMeCriticalWarning", f"critical warning {warning:#04x}"
     if log and log.get("available_spare", 100) < log.get("available_spare_threshold", 0):
         return "NVMeSpareUsedUp", f"spare blocks {log['available_spare']} %, below its threshold"
     if log.get("percentage_used", 0) >= 100:
         return "NVMeWornOut", f"{log['percentage_used']} % of its rated writes"
-    for row in told.get("ata_smart_attributes", {}).get("table", []):
+    for row in report.get("ata_smart_attributes", {}).get("table", []):
         count = row.get("raw", {}).get("value", 0)
         if (what := _SECTORS.get(row.get("id"))) and count >= sectors:
             return "DiskBadSectors", f"{count} {what} sectors, limit {sectors}"
     return None
 
 
-def _told(ran: Ran) -> Mapping[str, Any]:
+def _parse_output(ran: Ran) -> Mapping[str, Any]:
     if ran.code is None:
         raise CannotAnswer(ran.why)
     try:
-        told = json.loads(ran.said)
+        report = json.loads(ran.output)
     except ValueError as error:
         raise CannotAnswer(f"smartctl: exit status {ran.code}, no JSON") from error
     if ran.code & _NOT_READ:
-        said = told.get("smartctl", {}).get("messages", [])
-        why = "; ".join(str(one.get("string", "")) for one in said)
+        messages = report.get("smartctl", {}).get("messages", [])
+        why = "; ".join(str(message.get("string", "")) for message in messages)
         raise CannotAnswer(f"smartctl: exit status {ran.code}: {why}")
-    found: Mapping[str, Any] = told
-    return found
+    parsed: Mapping[str, Any] = report
+    return parsed

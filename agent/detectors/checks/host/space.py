@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
-from agent.detectors.checks.steady import over
+from agent.detectors.checks.steady import is_exceeded
 
 CONDITION = "DiskProblem"
 MARGIN = 3.0
@@ -36,7 +36,7 @@ class Space:
         self._limits = {"space": used_pct, "inodes": inodes_pct}
         self._was: dict[tuple[int, str], bool] = {}
 
-    def look(self) -> Findings:
+    def inspect(self) -> Findings:
         """Raises OSError."""
         worst: tuple[float, Finding] | None = None
         was: dict[tuple[int, str], bool] = {}
@@ -44,7 +44,7 @@ class Space:
             shares = self._usage(Path(self._root, folder.lstrip("/")))
             for what, share in zip(("space", "inodes"), shares, strict=True):
                 limit, key = self._limits[what], (device, what)
-                was[key] = over(share, limit, self._was.get(key), MARGIN)
+                was[key] = is_exceeded(share, limit, self._was.get(key), MARGIN)
                 if was[key] and (worst is None or share - limit > worst[0]):
                     worst = share - limit, _full(what, folder, share, limit)
         self._was = was
@@ -53,14 +53,14 @@ class Space:
         return {CONDITION: Finding(False, "NoDiskProblem", "every filesystem has room")}
 
     def _filesystems(self) -> dict[int, str]:
-        found: dict[int, str] = {}
+        folders: dict[int, str] = {}
         for folder in self._folders:
             try:
                 device = os.stat(Path(self._root, folder.lstrip("/"))).st_dev
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            found.setdefault(device, folder)
-        return found
+            folders.setdefault(device, folder)
+        return folders
 
 
 def _full(what: str, folder: str, share: float, limit: float) -> Finding:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.host import number
-from agent.detectors.checks.steady import over
+from agent.detectors.checks.steady import is_exceeded
 
 FILES, TASKS, CONNECTIONS, INOTIFY = (
     "FDProblem",
@@ -36,9 +36,9 @@ class Tables:
         self._root, self._folder = root, folder
         self._was: dict[str, bool | None] = {}
 
-    def look(self) -> Findings:
+    def inspect(self) -> Findings:
         """Raises OSError."""
-        found = {
+        findings = {
             FILES: self._judge(FILES, "NoFDProblem", "FDNearlyUsedUp", open_files(self._root)),
             TASKS: self._judge(TASKS, "NoPIDProblem", "PIDNearlyUsedUp", tasks(self._root)),
             CONNECTIONS: self._judge(
@@ -47,26 +47,26 @@ class Tables:
             ),
             INOTIFY: inotify(self._folder),
         }
-        self._was = {kind: finding.faulty for kind, finding in found.items()}
-        return found
+        self._was = {kind: finding.faulty for kind, finding in findings.items()}
+        return findings
 
     def _judge(
         self, kind: str, good: str, bad: str, uses: Iterator[tuple[str, int, int]]
     ) -> Finding:
-        limit, worst, said = self._limits[kind], -1.0, ""
+        limit, worst, message = self._limits[kind], -1.0, ""
         for what, used, most in uses:
             share = 100.0 * used / most
             if share > worst:
-                worst, said = share, f"{what}: {used} of {most} in use"
-        if over(worst, limit, self._was.get(kind), MARGIN):
-            return Finding(True, bad, f"{said}; the limit is {limit:g} %")
+                worst, message = share, f"{what}: {used} of {most} in use"
+        if is_exceeded(worst, limit, self._was.get(kind), MARGIN):
+            return Finding(True, bad, f"{message}; the limit is {limit:g} %")
         return Finding(False, good, f"nothing is used to {limit:g} % or more")
 
 
 def open_files(root: str) -> Iterator[tuple[str, int, int]]:
     """Of the host, and of each daemon that makes it a node: what, used, at most."""
-    words = Path(root, "proc/sys/fs/file-nr").read_text(encoding="ascii").split()
-    used, most = int(words[0]) - int(words[1]), int(words[2])
+    fields = Path(root, "proc/sys/fs/file-nr").read_text(encoding="ascii").split()
+    used, most = int(fields[0]) - int(fields[1]), int(fields[2])
     if most:
         yield "open files of the host", used, most
     for entry in os.listdir(Path(root, "proc")):
@@ -82,8 +82,8 @@ def open_files(root: str) -> Iterator[tuple[str, int, int]]:
 
 def tasks(root: str) -> Iterator[tuple[str, int, int]]:
     """/proc/loadavg counts all tasks without a walk over them."""
-    words = Path(root, "proc/loadavg").read_text(encoding="ascii").split()
-    used = int(words[3].partition("/")[2])
+    fields = Path(root, "proc/loadavg").read_text(encoding="ascii").split()
+    used = int(fields[3].partition("/")[2])
     for path in ("kernel/pid_max", "kernel/threads-max"):
         if most := number(root, f"proc/sys/{path}"):
             yield f"tasks against {path}", used, most

@@ -25,17 +25,17 @@ class Tasks:
         self._hung, self._zombies, self._root = hung, zombies, root
         self._before: frozenset[Task] | None = None
 
-    def look(self) -> Findings:
+    def inspect(self) -> Findings:
         """Raises OSError when /proc cannot be read."""
         states = read(self._root)
         before, self._before = self._before, frozenset(states.get("D", ()))
         dead, what = states.get("Z", []), "are dead and not waited for"
-        found = {ZOMBIES: judge("ManyZombies", "FewZombies", what, dead, self._zombies)}
+        findings = {ZOMBIES: judge("ManyZombies", "FewZombies", what, dead, self._zombies)}
         if before is not None:  # one look cannot tell who hangs
             stuck = before & self._before
             what = "hang in the kernel"
-            found[HUNG] = judge("ProcessHung", "NoProcessHung", what, stuck, self._hung)
-        return found
+            findings[HUNG] = judge("ProcessHung", "NoProcessHung", what, stuck, self._hung)
+        return findings
 
 
 def judge(
@@ -44,13 +44,13 @@ def judge(
     if len(tasks) < limit:
         return Finding(False, good, f"fewer than {limit} processes {what}")
     names = Counter(name for _, _, name in tasks).most_common(NAMED)
-    told = ", ".join(f"{count} {name}" for name, count in names)
-    return Finding(True, bad, f"{len(tasks)} processes {what}: {told}; limit {limit}")
+    summary = ", ".join(f"{count} {name}" for name, count in names)
+    return Finding(True, bad, f"{len(tasks)} processes {what}: {summary}; limit {limit}")
 
 
 def read(root: str) -> dict[str, list[Task]]:
     """Processes in state D or Z, by state. Processes that end meanwhile are left out."""
-    found: dict[str, list[Task]] = {}
+    by_state: dict[str, list[Task]] = {}
     for entry in os.listdir(Path(root, "proc")):
         if not entry.isdecimal():
             continue
@@ -64,5 +64,5 @@ def read(root: str) -> dict[str, list[Task]]:
         fields = rest.split()
         if len(fields) > 19 and fields[0] in ("D", "Z"):
             name = head.partition("(")[2]
-            found.setdefault(fields[0], []).append((entry, fields[19], name))
-    return found
+            by_state.setdefault(fields[0], []).append((entry, fields[19], name))
+    return by_state

@@ -21,7 +21,7 @@ synchronised at all.
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ClockState:
     """offset  seconds that the clock is off; sign as it comes"""
 
     synchronised: bool
@@ -44,7 +44,7 @@ class Clocks:
     ) -> None:
         self._limit, self._kernel, self._chrony = limit, kernel, chrony
 
-    async def look(self) -> Findings:
+    async def inspect(self) -> Findings:
         chrony = tracking(await self._chrony())
         try:
             known = self._kernel()
@@ -52,25 +52,25 @@ class Clocks:
             if chrony is None:
                 raise CannotAnswer(f"clock: {error}") from error
             return {CONDITION: judge([chrony], self._limit)}
-        own = Kept(known.get("synchronized") is True, float(known.get("offset_s", 0.0)))
+        own = ClockState(known.get("synchronized") is True, float(known.get("offset_s", 0.0)))
         return {CONDITION: judge([own, *([chrony] if chrony else [])], self._limit)}
 
 
-def judge(clocks: Sequence[Kept], limit: float) -> Finding:
+def judge(clocks: Sequence[ClockState], limit: float) -> Finding:
     """One who says that it is wrong is enough."""
-    if not all(one.synchronised for one in clocks):
+    if not all(clock.synchronised for clock in clocks):
         return Finding(True, "ClockUnsynchronized", "nobody keeps the clock of this host")
-    off = max(abs(one.offset) for one in clocks)
+    off = max(abs(clock.offset) for clock in clocks)
     if off >= limit:
         return Finding(True, "ClockIsOff", f"the clock is {off:.3f} s off, limit {limit:g} s")
     return Finding(False, "NTPIsUp", f"the clock is kept, within {limit:g} s")
 
 
-def tracking(said: str) -> Kept | None:
+def tracking(output: str) -> ClockState | None:
     """From `chronyc -c tracking`; None when it says nothing of the kind."""
-    words = said.strip().split(",")
+    fields = output.strip().split(",")
     try:
-        return Kept(words[_LEAP_STATUS] != "Not synchronised", float(words[_SYSTEM_TIME]))
+        return ClockState(fields[_LEAP_STATUS] != "Not synchronised", float(fields[_SYSTEM_TIME]))
     except (IndexError, ValueError):
         return None
 
@@ -78,6 +78,6 @@ def tracking(said: str) -> Kept | None:
 def chronyc(programs: Runner) -> Callable[[], Awaitable[str]]:
     async def ask() -> str:
         ran = await programs.run(CHRONY, CHRONY_SECONDS)
-        return ran.said if ran.code == 0 else ""
+        return ran.output if ran.code == 0 else ""
 
     return ask

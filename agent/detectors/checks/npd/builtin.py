@@ -50,9 +50,9 @@ class BuiltIns:
     async def _healthy(self, flags: dict[str, str], args: tuple[str, ...]) -> Ran:
         if (check := self._health.get(args)) is None:
             check = self._health[args] = self._make(flags)
-        (found,) = (await check.look()).values()
-        code = {False: 0, True: 1, None: 2}[found.faulty]
-        return Ran(code, found.message)
+        (finding,) = (await check.inspect()).values()
+        code = {False: 0, True: 1, None: 2}[finding.faulty]
+        return Ran(code, finding.message)
 
     def _make(self, flags: dict[str, str]) -> HealthCheck:
         limit = seconds(flags.get("health-check-timeout", "10s"))
@@ -81,13 +81,13 @@ def name(path: str) -> str:
 
 def parse(args: Sequence[str]) -> dict[str, str]:
     """Flags as `--name=value` or `--name value`; a flag without a value is "true"."""
-    found: dict[str, str] = {}
+    flags: dict[str, str] = {}
     last = ""
     for word in args:
         if word.startswith("-"):
             last, equals, value = word.lstrip("-").partition("=")
-            found[last] = value if equals else "true"
+            flags[last] = value if equals else "true"
             last = "" if equals else last
         elif last:
-            found[last], last = word, ""
-    return found
+            flags[last], last = word, ""
+    return flags

@@ -74,7 +74,7 @@ class _File(msgspec.Struct, frozen=True):
 class Monitor:
     """name  the file's `source`, which Events name
     every, timeout  seconds; a rule may have a shorter time of its own
-    file     where it was read, for complaints and relative paths
+    file            where it was read, for complaints and relative paths
     """
 
     name: str
@@ -124,44 +124,44 @@ def _seconds(file: str, field: str, text: str) -> float:
 
 
 def _complaints(monitor: Monitor) -> list[str]:
-    found = []
+    complaints = []
     if not monitor.name:
-        found.append("source is empty: name the monitor")
+        complaints.append("source is empty: name the monitor")
     if not monitor.rules:
-        found.append("rules is empty: there is nothing to check")
+        complaints.append("rules is empty: there is nothing to check")
     for field, value in (
         ("pluginConfig.max_output_length", monitor.most_output),
         ("pluginConfig.concurrency", monitor.at_once),
     ):
         if value < 1:
-            found.append(f"{field} {value}: give 1 or more")
+            complaints.append(f"{field} {value}: give 1 or more")
     types = [condition.type for condition in monitor.conditions]
     for kind in types:
         if types.count(kind) > 1:
-            found.append(f"condition {kind} is listed twice: leave one out")
+            complaints.append(f"condition {kind} is listed twice: leave one out")
         if not WORD.fullmatch(kind):
-            found.append(f"condition {kind!r}: give one word, such as NTPProblem")
+            complaints.append(f"condition {kind!r}: give one word, such as NTPProblem")
     for number, rule in enumerate(monitor.rules):
-        found += [f"rules[{number}]{why}" for why in _wrong(monitor, rule, types)]
-    return found
+        complaints += [f"rules[{number}]{why}" for why in _wrong(monitor, rule, types)]
+    return complaints
 
 
 def _wrong(monitor: Monitor, rule: Rule, types: list[str]) -> list[str]:
-    found = []
+    complaints = []
     if not rule.path:
-        found.append(".path is empty: name the program")
+        complaints.append(".path is empty: name the program")
     if not WORD.fullmatch(rule.reason):
-        found.append(f".reason {rule.reason!r}: give one word, such as NTPIsDown")
+        complaints.append(f".reason {rule.reason!r}: give one word, such as NTPIsDown")
     if rule.type is RuleType.PERMANENT and rule.condition not in types:
         known = ", ".join(types) or "none"
-        found.append(f".condition {rule.condition!r}: one of the file's conditions: {known}")
+        complaints.append(f".condition {rule.condition!r}: one of the file's conditions: {known}")
     try:
         limit = monitor.limit(rule)
     except ValueError as error:
-        return [*found, f".timeout: {error}"]
+        return [*complaints, f".timeout: {error}"]
     if limit > monitor.timeout:
-        found.append(
+        complaints.append(
             f".timeout {rule.timeout} is above pluginConfig.timeout {monitor.timeout:g}s: "
             "raise that one"
         )
-    return found
+    return complaints

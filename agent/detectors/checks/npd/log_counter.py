@@ -66,10 +66,10 @@ def origin(source: str) -> list[str]:
 
 def argv(counter: Counter, since: float) -> list[str]:
     """`since` in seconds of the epoch."""
-    words = ["journalctl", "--quiet", "--no-pager", "--output=cat", f"--since=@{since:.0f}"]
+    command = ["journalctl", "--quiet", "--no-pager", "--output=cat", f"--since=@{since:.0f}"]
     if counter.folder and Path(counter.folder).is_dir():
-        words.append(f"--directory={counter.folder}")
-    return [*words, *origin(counter.source)]
+        command.append(f"--directory={counter.folder}")
+    return [*command, *origin(counter.source)]
 
 
 class Tally:
@@ -80,7 +80,7 @@ class Tally:
     def __init__(self, counter: Counter) -> None:
         import re2
 
-        self.found = 0
+        self.matches = 0
         try:
             self._pattern: Any = re2.compile(counter.pattern)
             self._revert: Any = re2.compile(counter.revert) if counter.revert else None
@@ -89,9 +89,9 @@ class Tally:
 
     def line(self, text: str) -> None:
         if self._revert is not None and self._revert.search(text):
-            self.found = max(0, self.found - 1)
+            self.matches = max(0, self.matches - 1)
         if self._pattern.search(text):
-            self.found += 1
+            self.matches += 1
 
 
 async def count(counter: Counter, clock: Clock, root: str = "/") -> Ran:
@@ -101,9 +101,9 @@ async def count(counter: Counter, clock: Clock, root: str = "/") -> Ran:
     tally = Tally(counter)
     if since < now and (why := await _lines(argv(counter, since), tally)):
         return Ran(None, why=why)
-    if tally.found < counter.count:
+    if tally.matches < counter.count:
         return Ran(0, "")
-    met = f"Found {tally.found} matching logs, which meets the threshold of {counter.count}"
+    met = f"Found {tally.matches} matching logs, which meets the threshold of {counter.count}"
     return Ran(1, met)
 
 
@@ -112,10 +112,10 @@ def uptime(root: str) -> float:
     return float(Path(root, "proc/uptime").read_text(encoding="ascii").split()[0])
 
 
-async def _lines(words: list[str], tally: Tally) -> str:
+async def _lines(command: list[str], tally: Tally) -> str:
     """ "" when all lines were counted, else why not. The caller limits the time."""
     try:
-        async with started(words, PIPE) as process:
+        async with started(command, PIPE) as process:
             await _count(process, tally)
             code = await process.wait()
     except HostError as error:

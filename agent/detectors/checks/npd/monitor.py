@@ -11,8 +11,8 @@ from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd.builtin import BuiltIns
 from agent.detectors.checks.npd.config import Monitor, Rule, RuleType
 from agent.detectors.checks.npd.protocol import Result, Word, judge, read
-from agent.detectors.checks.programs import KEPT, Programs, Ran, Runner
-from agent.detectors.checks.steady import Held
+from agent.detectors.checks.programs import DEFAULT_OUTPUT_BYTES, Programs, Ran, Runner
+from agent.detectors.checks.steady import SteadyFinding
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +29,12 @@ class PluginMonitor:
         self._programs = programs or Programs()
         self._places = asyncio.Semaphore(monitor.at_once)
         self._results: dict[int, Result] = {}
-        self._told: dict[str, Finding] = {}
+        self._reported: dict[str, Finding] = {}
 
     async def run(self, sink: Sink) -> None:
         if not self._monitor.silent_start:
             for kind in self.conditions:
-                self._tell(sink, kind, Held().told)
+                self._tell(sink, kind, SteadyFinding().last)
         while True:
             await self.round(sink)
             await self._turns.clock.sleep(self._turns.pause(self._monitor.every))
@@ -53,11 +53,11 @@ class PluginMonitor:
         result = read(ran, self._monitor.most_output)
         self._results[number] = result
         if result.word is Word.BROKEN and result != before:
-            why = f"{self._monitor.file}: rule {rule.reason}: {rule.path}: {result.said}"
+            why = f"{self._monitor.file}: rule {rule.reason}: {rule.path}: {result.output}"
             self._event(sink, CANNOT_RUN, why)
             log.warning("a check of this host is broken", extra={"check": self.name, "why": why})
         if rule.type is RuleType.TEMPORARY and result.word is Word.FAULT:
-            self._event(sink, rule.reason, result.said)
+            self._event(sink, rule.reason, result.output)
         if rule.type is RuleType.PERMANENT:
             self._judge(sink, rule.condition)
 
@@ -68,7 +68,9 @@ class PluginMonitor:
                 async with asyncio.timeout(limit):
                     return await own()
             argv = [program(rule.path, self._monitor.file), *rule.args]
-            return await self._programs.run(argv, limit, max(KEPT, self._monitor.most_output))
+            return await self._programs.run(
+                argv, limit, max(DEFAULT_OUTPUT_BYTES, self._monitor.most_output)
+            )
         except TimeoutError:
             return Ran(None, why=f"no result within {limit:g} s")
         except Exception as error:  # noqa: BLE001  one check's mistake must not end the agent
@@ -76,29 +78,29 @@ class PluginMonitor:
 
     def _judge(self, sink: Sink, kind: str) -> None:
         condition = next(c for c in self._monitor.conditions if c.type == kind)
-        asked = [
+        rule_numbers = [
             number
             for number, rule in enumerate(self._monitor.rules)
             if rule.type is RuleType.PERMANENT and rule.condition == kind
         ]
         results = [
             (self._monitor.rules[number], self._results[number])
-            for number in asked
+            for number in rule_numbers
             if number in self._results
         ]
-        found, before = judge(condition, results), self._told.get(kind)
-        if not found.faulty and len(results) < len(asked):
+        finding, before = judge(condition, results), self._reported.get(kind)
+        if not finding.faulty and len(results) < len(rule_numbers):
             return  # only a fault needs no second word
-        same = before and (before.faulty, before.reason) == (found.faulty, found.reason)
+        same = before and (before.faulty, before.reason) == (finding.faulty, finding.reason)
         if before and same and not self._monitor.follow_message:
-            found = before
-        self._tell(sink, kind, found)
+            finding = before
+        self._tell(sink, kind, finding)
 
-    def _tell(self, sink: Sink, kind: str, found: Finding) -> None:
-        self._told[kind] = found
-        status = Held(found).status
+    def _tell(self, sink: Sink, kind: str, finding: Finding) -> None:
+        self._reported[kind] = finding
+        status = SteadyFinding(finding).status
         now = self._turns.clock.now()
-        sink.report(ConditionReport(kind, status, found.reason, found.message, now, self.name))
+        sink.report(ConditionReport(kind, status, finding.reason, finding.message, now, self.name))
 
     def _event(self, sink: Sink, reason: str, message: str) -> None:
         now = self._turns.clock.now()

@@ -31,32 +31,32 @@ class Word(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Result:
     word: Word
-    said: str
+    output: str
 
 
 def read(ran: Ran, most: int) -> Result:
     """`most` bytes of what it said are told."""
-    said = ran.said.encode()[:most].decode(errors="ignore")
+    output = ran.output.encode()[:most].decode(errors="ignore")
     match ran.code:
         case None:
             return Result(Word.BROKEN, ran.why)
         case 0:
-            return Result(Word.WELL, said)
+            return Result(Word.WELL, output)
         case 1:
-            return Result(Word.FAULT, said)
+            return Result(Word.FAULT, output)
         case 126 | 127:
-            return Result(Word.BROKEN, f"{_NO_PROGRAM[ran.code]}: {said}".removesuffix(": "))
+            return Result(Word.BROKEN, f"{_NO_PROGRAM[ran.code]}: {output}".removesuffix(": "))
         case _:
-            return Result(Word.UNSURE, said or f"exit status {ran.code}")
+            return Result(Word.UNSURE, output or f"exit status {ran.code}")
 
 
 def judge(condition: Condition, results: Sequence[tuple[Rule, Result]]) -> Finding:
     """What all rules of a condition say together: a fault if one says so, well only if all do."""
     for rule, result in results:
         if result.word is Word.FAULT:
-            return Finding(True, rule.reason, result.said)
+            return Finding(True, rule.reason, result.output)
     for word, reason in ((Word.BROKEN, CANNOT_RUN), (Word.UNSURE, CANNOT_TELL)):
         for rule, result in results:
             if result.word is word:
-                return Finding(None, reason, f"{rule.path}: {result.said}")
+                return Finding(None, reason, f"{rule.path}: {result.output}")
     return Finding(False, condition.reason, condition.message)

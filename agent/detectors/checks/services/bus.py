@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent.detectors.checks.services.units import Seen
+from agent.detectors.checks.services.units import RestartCallback
 from agent.probes import CannotAnswer
 
 SYSTEMD = "org.freedesktop.systemd1"
@@ -24,7 +24,9 @@ class SystemdListener:
     def __init__(self, address: str | None = None) -> None:
         self._address = address
 
-    async def listen(self, units: Sequence[str], seen: Seen, ready: Callable[[], None]) -> None:
+    async def listen(
+        self, units: Sequence[str], on_restarts: RestartCallback, ready: Callable[[], None]
+    ) -> None:
         from dbus_fast import BusType, DBusError
         from dbus_fast.aio import MessageBus
         from dbus_fast.errors import AuthError, InvalidAddressError
@@ -33,7 +35,7 @@ class SystemdListener:
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 await bus.connect()
-                await _Hearing(bus, units, seen).begin()
+                await _Hearing(bus, units, on_restarts).begin()
             ready()
             ended: Any = bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
             await asyncio.shield(ended)  # a cancel would reach the bus' own future
@@ -47,13 +49,13 @@ class SystemdListener:
 
 
 class _Hearing:
-    def __init__(self, bus: Any, units: Sequence[str], seen: Seen) -> None:
-        self._bus, self._seen = bus, seen
+    def __init__(self, bus: Any, units: Sequence[str], on_restarts: RestartCallback) -> None:
+        self._bus, self._on_restarts = bus, on_restarts
         self._paths = {path(unit): unit for unit in units}
 
     async def begin(self) -> None:
         """Listen first, then ask, so that nothing falls in between. Raises CannotAnswer."""
-        self._bus.add_message_handler(self._heard)
+        self._bus.add_message_handler(self._receive)
         await self._call(SYSTEMD, ROOT, f"{SYSTEMD}.Manager", "Subscribe", "")
         for where, unit in self._paths.items():
             rule = (
@@ -64,13 +66,13 @@ class _Hearing:
             body = await self._call(
                 *(SYSTEMD, where, PROPERTIES, "Get", "ss", SERVICE, "NRestarts")
             )
-            self._seen(unit, int(body[0].value) if body else 0)
+            self._on_restarts(unit, int(body[0].value) if body else 0)
 
-    def _heard(self, message: Any) -> None:
+    def _receive(self, message: Any) -> None:
         if message.member == "PropertiesChanged" and (unit := self._paths.get(message.path)):
             interface, changed, _ = message.body
             if interface == SERVICE and "NRestarts" in changed:
-                self._seen(unit, int(changed["NRestarts"].value))
+                self._on_restarts(unit, int(changed["NRestarts"].value))
 
     async def _call(
         self, to: str, where: str, interface: str, member: str, signature: str, *args: str

@@ -62,15 +62,15 @@ async def status(socket: str, seconds: float) -> list[Ready]:
 
 def ready(message: bytes) -> list[Ready]:
     """StatusResponse.status.conditions. Raises ValueError."""
-    found = []
+    conditions = []
     for field, status_ in fields(message):
         for inner, condition in fields(status_) if field == 1 and _is(status_) else ():
             if inner == 1 and _is(condition):
                 given = dict(fields(condition))
-                words = [_text(given.get(number)) for number in (3, 4)]
-                why = ": ".join(word for word in words if word)
-                found.append(Ready(_text(given.get(1)), given.get(2) == 1, why))
-    return found
+                texts = [_text(given.get(number)) for number in (3, 4)]
+                why = ": ".join(word for word in texts if word)
+                conditions.append(Ready(_text(given.get(1)), given.get(2) == 1, why))
+    return conditions
 
 
 def fields(message: bytes | int) -> Iterator[tuple[int, bytes | int]]:

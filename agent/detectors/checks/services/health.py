@@ -21,11 +21,11 @@ STARTING, NO_SERVICE = "ServiceStarting", "NoSuchService"
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HealthAnswer:
     """ok  whether it answered as a healthy one does; said  what was asked, and the answer"""
 
     ok: bool
-    said: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +40,25 @@ class Service:
     good: str
     name: str
     unit: str
-    ask: Callable[[], Awaitable[Heard]]
+    ask: Callable[[], Awaitable[HealthAnswer]]
 
 
 def judge(
-    service: Service, heard: Heard, unit: Unit | None, silent: float, grace: float
+    service: Service, answer: HealthAnswer, unit: Unit | None, silent: float, grace: float
 ) -> Finding:
     """unit      None: there is none of that name
     silent    for how many seconds it has not answered
     """
-    if heard.ok:
-        return Finding(False, service.good, heard.said)
+    if answer.ok:
+        return Finding(False, service.good, answer.message)
     if unit is None and service.unit:
-        return Finding(None, NO_SERVICE, f"{heard.said}; there is no unit {service.unit} here")
+        return Finding(None, NO_SERVICE, f"{answer.message}; there is no unit {service.unit} here")
     if unit is None:
-        return Finding(True, service.bad, heard.said)
-    said = f"{heard.said}; {unit}"
+        return Finding(True, service.bad, answer.message)
+    message = f"{answer.message}; {unit}"
     if unit.active in ("active", "activating", "reloading") and silent < grace:
-        return Finding(None, STARTING, f"{said}, started less than {grace:g} s ago")
-    return Finding(True, service.bad, said)
+        return Finding(None, STARTING, f"{message}, started less than {grace:g} s ago")
+    return Finding(True, service.bad, message)
 
 
 class HealthCheck:
@@ -75,19 +75,19 @@ class HealthCheck:
         self._answered: str | None = None  # the start that was seen to answer; None: not asked
         self._silent_since: float | None = None
 
-    async def look(self) -> Findings:
-        heard = await self._service.ask()
-        if heard.ok:
+    async def inspect(self) -> Findings:
+        answer = await self._service.ask()
+        if answer.ok:
             await self._well()
-            return {self._service.condition: judge(self._service, heard, None, 0.0, 0.0)}
+            return {self._service.condition: judge(self._service, answer, None, 0.0, 0.0)}
         now = self._clock.monotonic()
         unit = await self._unit() if self._service.unit else None
         if self._silent_since is None:
             self._silent_since = now
         started = unit is not None and unit.invocation != self._answered
         grace = self._grace if started else 0.0
-        found = judge(self._service, heard, unit, now - self._silent_since, grace)
-        return {self._service.condition: found}
+        finding = judge(self._service, answer, unit, now - self._silent_since, grace)
+        return {self._service.condition: finding}
 
     async def _well(self) -> None:
         """Its start is asked for once, not at every look."""
@@ -109,20 +109,22 @@ class HealthCheck:
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-def http(port: int, seconds: float, host: str = "127.0.0.1") -> Callable[[], Awaitable[Heard]]:
+def http(
+    port: int, seconds: float, host: str = "127.0.0.1"
+) -> Callable[[], Awaitable[HealthAnswer]]:
     """GET /healthz, as the kubelet and kube-proxy answer it."""
     tried = f"GET http://{host}:{port}/healthz"
     return lambda: _get(tried, "/healthz", lambda: asyncio.open_connection(host, port), seconds)
 
 
-def docker_ping(socket: str, seconds: float) -> Callable[[], Awaitable[Heard]]:
+def docker_ping(socket: str, seconds: float) -> Callable[[], Awaitable[HealthAnswer]]:
     tried = f"GET /_ping over {socket}"
     return lambda: _get(tried, "/_ping", lambda: asyncio.open_unix_connection(socket), seconds)
 
 
 async def _get(
     tried: str, path: str, connect: Callable[[], Awaitable[Streams]], seconds: float
-) -> Heard:
+) -> HealthAnswer:
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
     try:
         async with asyncio.timeout(seconds):
@@ -135,26 +137,28 @@ async def _get(
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
     except TimeoutError:
-        return Heard(False, f"{tried}: no answer within {seconds:g} s")
+        return HealthAnswer(False, f"{tried}: no answer within {seconds:g} s")
     except (OSError, ValueError) as error:
-        return Heard(False, f"{tried}: {getattr(error, 'strerror', None) or error}")
-    words = line.decode(errors="replace").split()
-    code = words[1] if len(words) > 1 else "no answer"
-    return Heard(code == "200", f"{tried}: {code}")
+        return HealthAnswer(False, f"{tried}: {getattr(error, 'strerror', None) or error}")
+    fields = line.decode(errors="replace").split()
+    code = fields[1] if len(fields) > 1 else "no answer"
+    return HealthAnswer(code == "200", f"{tried}: {code}")
 
 
-def runtime(socket: str, seconds: float) -> Callable[[], Awaitable[Heard]]:
+def runtime(socket: str, seconds: float) -> Callable[[], Awaitable[HealthAnswer]]:
     """The CRI call Status: RuntimeReady counts; the kubelet tells the network's readiness."""
 
-    async def ask() -> Heard:
+    async def ask() -> HealthAnswer:
         try:
             ready = await cri.status(socket, seconds)
         except cri.NoAnswer as error:
-            return Heard(False, str(error))
-        for one in ready:
-            if one.kind == "RuntimeReady" and not one.ok:
-                return Heard(False, f"Status over {socket}: RuntimeReady is false: {one.why}")
-        return Heard(True, f"Status over {socket}: RuntimeReady")
+            return HealthAnswer(False, str(error))
+        for condition in ready:
+            if condition.kind == "RuntimeReady" and not condition.ok:
+                return HealthAnswer(
+                    False, f"Status over {socket}: RuntimeReady is false: {condition.why}"
+                )
+        return HealthAnswer(True, f"Status over {socket}: RuntimeReady")
 
     return ask
 
@@ -182,13 +186,16 @@ def which_runtime(
     there, else containerd.
     """
     if socket:
-        named = next((one for one in known if one.socket == socket), None)
+        named = next((candidate for candidate in known if candidate.socket == socket), None)
         return named or Runtime("", socket, "ContainerRuntimeUnhealthy")
     folders = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
-    for one in known:
-        places = [one.socket.lstrip("/"), *(f"{folder}/{one.unit}" for folder in folders)]
+    for candidate in known:
+        places = [
+            candidate.socket.lstrip("/"),
+            *(f"{folder}/{candidate.unit}" for folder in folders),
+        ]
         if any(Path(root, place).exists() for place in places):
-            return one
+            return candidate
     return known[0]
 
 

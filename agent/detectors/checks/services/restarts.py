@@ -32,8 +32,8 @@ def condition(unit: str) -> str:
 def judge(kind: str, flapping: dict[str, int], within: float) -> Finding:
     """`flapping`: units of this condition that restart too often, and how often."""
     if flapping:
-        told = ", ".join(f"{unit} {count} times" for unit, count in sorted(flapping.items()))
-        return Finding(True, kind, f"restarted within {within / 60:g} minutes: {told}")
+        summary = ", ".join(f"{unit} {count} times" for unit, count in sorted(flapping.items()))
+        return Finding(True, kind, f"restarted within {within / 60:g} minutes: {summary}")
     return Finding(False, f"No{kind}", _WELL[kind])
 
 
@@ -47,7 +47,7 @@ class Restarts:
         self._sure_at = 0.0
         self.flapping = False
 
-    def seen(self, restarts: int, now: float) -> None:
+    def record(self, restarts: int, now: float) -> None:
         """NRestarts as it is now. What happened before the first time has no known moment: where
         that may be too much, nothing is known until all of it is long ago.
         """
@@ -58,7 +58,7 @@ class Restarts:
         self._known = restarts
         self._at.extend([now] * min(more, self._limit))
 
-    def look(self, now: float) -> int:
+    def count_recent(self, now: float) -> int:
         """How many there were lately; sets `flapping`."""
         while self._at and self._at[0] <= now - self._within:
             self._at.popleft()

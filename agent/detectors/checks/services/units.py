@@ -17,12 +17,14 @@ from kubenode.runtime.clock import wait
 
 AGAIN_SECONDS = 30.0
 """Between two tries to reach the bus."""
-Seen = Callable[[str, int], None]
+RestartCallback = Callable[[str, int], None]
 """Unit and its NRestarts."""
 
 
 class Listener(Protocol):
-    async def listen(self, units: Sequence[str], seen: Seen, ready: Callable[[], None]) -> None:
+    async def listen(
+        self, units: Sequence[str], on_restarts: RestartCallback, ready: Callable[[], None]
+    ) -> None:
         """Tell every unit's count, then `ready`, then each change until the bus goes away.
 
         Raises CannotAnswer when it is not there or goes away.
@@ -46,9 +48,9 @@ class UnitFlaps:
         self.conditions = tuple(dict.fromkeys(condition(unit) for unit in units))
         self._news = asyncio.Event()
         self._hears, self._why = False, ""
-        self._asked = CheckDetector(self, turns, within)
+        self._detector = CheckDetector(self, turns, within)
 
-    async def look(self) -> Findings:
+    async def inspect(self) -> Findings:
         if self._why:
             raise CannotAnswer(self._why)
         if not self._hears:
@@ -56,10 +58,10 @@ class UnitFlaps:
         now = self._turns.clock.monotonic()
         flapping: dict[str, dict[str, int]] = {kind: {} for kind in self.conditions}
         for unit, restarts in self._units.items():
-            count = restarts.look(now)
+            count = restarts.count_recent(now)
             if restarts.flapping:
                 flapping[condition(unit)][unit] = count
-        unsure = {condition(unit) for unit, one in self._units.items() if not one.sure(now)}
+        unsure = {condition(unit) for unit, history in self._units.items() if not history.sure(now)}
         return {
             kind: judge(kind, units, self._within)
             for kind, units in flapping.items()
@@ -67,7 +69,7 @@ class UnitFlaps:
         }
 
     async def run(self, sink: Sink) -> None:
-        self._asked.start(sink)
+        self._detector.start(sink)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._listen())
             tasks.create_task(self._tell(sink))
@@ -77,27 +79,27 @@ class UnitFlaps:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self._asked.look(sink)
+            await self._detector.check_once(sink)
             while (rest := self._rest()) is not None and not await wait(clock, self._news, rest):
-                await self._asked.look(sink)
+                await self._detector.check_once(sink)
 
     def _rest(self) -> float | None:
         """Seconds until a restart is forgotten; None while there is none to forget."""
         now = self._turns.clock.monotonic()
-        ends = [end for one in self._units.values() if (end := one.next(now)) is not None]
+        ends = [end for history in self._units.values() if (end := history.next(now)) is not None]
         return min(ends) - now if ends else None
 
     async def _listen(self) -> None:
         while True:
             try:
-                await self._listener.listen(tuple(self._units), self._seen, self._ready)
+                await self._listener.listen(tuple(self._units), self._record, self._ready)
             except CannotAnswer as error:
                 self._hears, self._why = False, str(error)
             self._news.set()
             await self._turns.clock.sleep(self._turns.pause(AGAIN_SECONDS))
 
-    def _seen(self, unit: str, count: int) -> None:
-        self._units[unit].seen(count, self._turns.clock.monotonic())
+    def _record(self, unit: str, count: int) -> None:
+        self._units[unit].record(count, self._turns.clock.monotonic())
         self._news.set()
 
     def _ready(self) -> None:

@@ -84,9 +84,9 @@ class Archive:
     seen  bytes of others before it
     """
 
-    def __init__(self, file: BinaryIO, most: int, seen: int = 0) -> None:
-        self._file, self._most, self._seen = file, most, seen
-        self._left = self._padding = 0
+    def __init__(self, file: BinaryIO, most: int, bytes_before: int = 0) -> None:
+        self._file, self._most, self._bytes_read = file, most, bytes_before
+        self._remaining = self._padding = 0
 
     def __iter__(self) -> Iterator[ArchiveMember]:
         given: dict[str, bytes] = {}
@@ -105,7 +105,7 @@ class Archive:
                     given["path" if kind == b"L" else "linkpath"] = text.rstrip(b"\0")
                 continue
             member = _member(header, given)
-            self._left, self._padding = member.size, -member.size % BLOCK
+            self._remaining, self._padding = member.size, -member.size % BLOCK
             yield member
             for _ in self.content():
                 pass
@@ -114,9 +114,9 @@ class Archive:
 
     def content(self) -> Iterator[bytes]:
         """What is left of the content of the member that was told last."""
-        while self._left:
-            part = self._read(min(self._left, PART_BYTES))
-            self._left -= len(part)
+        while self._remaining:
+            part = self._read(min(self._remaining, PART_BYTES))
+            self._remaining -= len(part)
             yield part
 
     def _header(self) -> bytes | None:
@@ -130,8 +130,8 @@ class Archive:
         return header
 
     def _read(self, size: int) -> bytes:
-        self._seen += size
-        if self._seen > self._most:
+        self._bytes_read += size
+        if self._bytes_read > self._most:
             raise Contraindicated(f"the archive unpacks to more than {self._most} bytes")
         try:
             data = self._file.read(size)
@@ -191,7 +191,7 @@ def _decimal(digits: bytes) -> int:
 
 def _records(text: bytes) -> dict[str, bytes]:
     """Records `LENGTH KEY=VALUE\\n` of a pax header."""
-    found: dict[str, bytes] = {}
+    entries: dict[str, bytes] = {}
     while text.strip(b"\0"):
         length, _, _ = text.partition(b" ")
         end = _decimal(length)
@@ -199,6 +199,6 @@ def _records(text: bytes) -> dict[str, bytes]:
         key, equals, value = record.partition(b"=")
         if end <= len(length) + 1 or not equals or not record.endswith(b"\n"):
             raise Contraindicated("the archive is damaged: a pax header is no list of records")
-        found[key.decode(errors="replace")] = value[:-1]
+        entries[key.decode(errors="replace")] = value[:-1]
         text = text[end:]
-    return found
+    return entries

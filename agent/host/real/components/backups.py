@@ -16,7 +16,7 @@ from pathlib import Path
 from agent.components.ports import CommandRunner
 from agent.disk import RealDisk
 from agent.host import Contraindicated, HostError
-from agent.host.real.components.paths import seen
+from agent.host.real.components.paths import resolve_host_path
 from agent.host.real.components.programs import checked
 from agent.host.real.components.scripts import argv, grouped
 
@@ -66,13 +66,13 @@ class Replaced:
 
     def _there(self, dest: str, paths: Sequence[str]) -> tuple[list[str], int]:
         """Files and links, and their bytes."""
-        folder, found, size = seen(self._root, dest), [], 0
+        folder, present, size = resolve_host_path(self._root, dest), [], 0
         for path in paths:
             try:
                 known = os.lstat(folder / path)
             except OSError:
                 continue
             if not stat.S_ISDIR(known.st_mode):
-                found.append(path)
+                present.append(path)
                 size += known.st_size
-        return found, size
+        return present, size

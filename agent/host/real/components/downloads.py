@@ -64,16 +64,16 @@ class Downloads:
             source = self._root / url.removeprefix("file://").lstrip("/")
             await asyncio.to_thread(_copied, source, path, sha256)
         else:
-            async with _session() as session, _asked(session, url) as response:
+            async with _session() as session, _open_url(session, url) as response:
                 await _save(response, path, sha256, url)
         return [Blob(path)]
 
     async def oci(self, ref: str, folder: Path) -> list[Blob]:
         """Its layers, in order."""
-        found = _REF.fullmatch(ref)
-        if found is None:
+        match = _REF.fullmatch(ref)
+        if match is None:
             raise Contraindicated(f"source.oci.ref {ref}: write REGISTRY/REPOSITORY@sha256:DIGEST")
-        host, repository, digest = found.groups()
+        host, repository, digest = match.groups()
         scheme = "http" if _LOCAL.fullmatch(host) else "https"
         host = "registry-1.docker.io" if host == "docker.io" else host
         async with _session() as session:
@@ -93,7 +93,7 @@ class _Registry:
         if "manifests" in manifest:
             manifest = await self._manifest(self._chosen(manifest["manifests"]))
         blobs: list[Blob] = []
-        left = MOST_BYTES
+        remaining = MOST_BYTES
         layers = manifest.get("layers", ())
         if not isinstance(layers, list) or len(layers) > MOST_LAYERS:
             raise Contraindicated(f"{self._base}@sha256:{digest}: more than {MOST_LAYERS} layers")
@@ -101,7 +101,7 @@ class _Registry:
             path, wanted = folder / f"layer-{number}", _hex(str(layer.get("digest", "")))
             url = f"{self._base}/blobs/sha256:{wanted}"
             async with self._get(url) as response:
-                left -= await _save(response, path, wanted, url, left)
+                remaining -= await _save(response, path, wanted, url, remaining)
             blobs.append(Blob(path, _name_of(layer)))
         if not blobs:
             raise Contraindicated(f"{self._base}@sha256:{digest} has no layers")
@@ -123,10 +123,10 @@ class _Registry:
         return read
 
     def _chosen(self, manifests: Any) -> str:
-        for one in manifests:
-            platform = one.get("platform", {})
+        for entry in manifests:
+            platform = entry.get("platform", {})
             if (platform.get("os"), platform.get("architecture")) == ("linux", self._architecture):
-                return _hex(str(one.get("digest", "")))
+                return _hex(str(entry.get("digest", "")))
         raise Contraindicated(f"{self._base}: nothing for linux/{self._architecture}")
 
     @asynccontextmanager
@@ -153,8 +153,8 @@ class _Registry:
             raise HostError(
                 f"{url}: its realm {realm} is plain http of another host: it is not asked"
             )
-        asked = {key: given[key] for key in ("service", "scope") if key in given}
-        async with self._session.get(realm, params=asked, allow_redirects=False) as response:
+        params = {key: given[key] for key in ("service", "scope") if key in given}
+        async with self._session.get(realm, params=params, allow_redirects=False) as response:
             read = msgspec.json.decode(await _good(response, realm).read(), type=dict[str, Any])
         return str(read.get("token") or read.get("access_token", ""))
 
@@ -164,7 +164,9 @@ def _session() -> aiohttp.ClientSession:
 
 
 @asynccontextmanager
-async def _asked(session: aiohttp.ClientSession, url: str) -> AsyncIterator[aiohttp.ClientResponse]:
+async def _open_url(
+    session: aiohttp.ClientSession, url: str
+) -> AsyncIterator[aiohttp.ClientResponse]:
     try:
         async with session.get(url) as response:
             yield _good(response, url)
@@ -213,9 +215,9 @@ def _copied(source: Path, path: Path, sha256: str) -> None:
     _compare(str(source), known.hexdigest(), sha256)
 
 
-def _compare(what: str, found: str, wanted: str) -> None:
-    if found != wanted:
-        raise Contraindicated(f"{what} has digest sha256:{found} instead of sha256:{wanted}")
+def _compare(what: str, actual: str, wanted: str) -> None:
+    if actual != wanted:
+        raise Contraindicated(f"{what} has digest sha256:{actual} instead of sha256:{wanted}")
 
 
 def _hex(digest: str) -> str:

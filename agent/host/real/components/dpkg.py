@@ -14,9 +14,9 @@ Decided here, for all hosts alike:
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from agent.components.ports import CommandRunner, PackageFound, PackageWanted
+from agent.components.ports import CommandRunner, PackageSnapshot, PackageWanted
 from agent.host import HostError
-from agent.host.real.components.locks import TOLD, Patient
+from agent.host.real.components.locks import OUTPUT_CHARS, Patient
 
 ARCHIVES = "/var/cache/kubenode-agent/apt"
 ARRIVING = f"{ARCHIVES}/arriving"
@@ -48,10 +48,10 @@ class DpkgPackages:
         self._runner = runner
         self._patient = patient or Patient(runner, LOCKED)
 
-    async def found(self, names: Sequence[str]) -> Mapping[str, PackageFound]:
-        said = await self._read(["dpkg-query", "--show", f"--showformat={SHOWN}", *names], (0, 1))
-        known = listed(said)
-        return {name: known.get(name, PackageFound()) for name in names}
+    async def read_packages(self, names: Sequence[str]) -> Mapping[str, PackageSnapshot]:
+        output = await self._read(["dpkg-query", "--show", f"--showformat={SHOWN}", *names], (0, 1))
+        known = listed(output)
+        return {name: known.get(name, PackageSnapshot()) for name in names}
 
     async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
         """Without the lock, and whatever the state of the database: what is broken may be what
@@ -60,7 +60,7 @@ class DpkgPackages:
         await self._read(["mkdir", "-p", ARRIVING])
         await self._drop_old(wanted)
         archives = await self._archives()
-        missing = [one for one in wanted if (one.name, one.version) not in archives]
+        missing = [package for package in wanted if (package.name, package.version) not in archives]
         if not missing:
             return
         argv = [
@@ -87,14 +87,14 @@ class DpkgPackages:
         what = [archives.get((w.name, w.version)) or f"{w.name}={w.version}" for w in wanted]
         argv = [*_apt(lock_wait), *_PINS, "--no-remove", "install", *what]
         await self._patient.checked("apt-install", argv, WORK_SECONDS, lock_wait)
-        found = await self.found([one.name for one in wanted])
-        for one in wanted:
-            there = found[one.name]
-            if there.version != one.version or there.broken:
+        installed = await self.read_packages([package.name for package in wanted])
+        for package in wanted:
+            there = installed[package.name]
+            if there.version != package.version or there.broken:
                 state = f"is {there.version or 'not installed'}"
                 raise HostError(
-                    f"package {one.name} {state}{', broken,' if there.broken else ''} after the"
-                    f" install of {one.version}"
+                    f"package {package.name} {state}{', broken,' if there.broken else ''} after the"
+                    f" install of {package.version}"
                 )
 
     async def remove(self, names: Sequence[str], lock_wait: float, *, purge: bool) -> None:
@@ -111,21 +111,23 @@ class DpkgPackages:
     async def along(self, wanted: Sequence[PackageWanted]) -> Sequence[str]:
         archives = await self._archives()
         what = [archives.get((w.name, w.version)) or f"{w.name}={w.version}" for w in wanted]
-        said = await self._read([*_apt(0.0), *_PINS, "--no-remove", "--simulate", "install", *what])
-        named = {one.name for one in wanted}
-        return [name for name in _NEW.findall(said) if name not in named]
+        output = await self._read(
+            [*_apt(0.0), *_PINS, "--no-remove", "--simulate", "install", *what]
+        )
+        named = {package.name for package in wanted}
+        return [name for name in _NEW.findall(output) if name not in named]
 
     async def automatic(self, names: Sequence[str]) -> frozenset[str]:
-        said = await self._read(["apt-mark", "showauto", *names]) if names else ""
-        return frozenset(said.split())
+        output = await self._read(["apt-mark", "showauto", *names]) if names else ""
+        return frozenset(output.split())
 
     async def set_automatic(self, names: Sequence[str]) -> None:
         argv = ["apt-mark", "auto", *names]
         await self._patient.checked("apt-mark", argv, READ_SECONDS, HOLD_LOCK_SECONDS)
 
     async def remove_unneeded(self, names: Sequence[str], lock_wait: float) -> None:
-        said = await self._read([*_apt(0.0), "--simulate", "autoremove"])
-        unneeded = [name for name in _GOING.findall(said) if name in names]
+        output = await self._read([*_apt(0.0), "--simulate", "autoremove"])
+        unneeded = [name for name in _GOING.findall(output) if name in names]
         if unneeded:
             await self.remove(unneeded, lock_wait, purge=True)
 
@@ -151,8 +153,8 @@ class DpkgPackages:
         """Unpack once more what an end in the middle of unpacking left: configuring it is no use,
         and apt-get takes one of the right version for installed.
         """
-        found = await self.found([one.name for one in wanted])
-        broken = [(w.name, w.version) for w in wanted if found[w.name].broken]
+        installed = await self.read_packages([package.name for package in wanted])
+        broken = [(w.name, w.version) for w in wanted if installed[w.name].broken]
         if paths := [archives[key] for key in broken if key in archives]:
             argv = [*QUIET, "dpkg", *OURS_STAY, "--force-hold", "--install", *paths]
             await self._patient.run("dpkg-install", argv, WORK_SECONDS, lock_wait)
@@ -166,11 +168,11 @@ class DpkgPackages:
 
     async def _drop_old(self, wanted: Sequence[PackageWanted]) -> None:
         """Of the packages that are staged, what is neither wanted nor installed."""
-        found = await self.found([one.name for one in wanted])
-        kept = {(one.name, one.version) for one in wanted}
-        kept |= {(name, there.version) for name, there in found.items()}
+        installed = await self.read_packages([package.name for package in wanted])
+        retained = {(package.name, package.version) for package in wanted}
+        retained |= {(name, there.version) for name, there in installed.items()}
         archives = await self._archives()
-        old = [p for key, p in archives.items() if key[0] in found and key not in kept]
+        old = [p for key, p in archives.items() if key[0] in installed and key not in retained]
         if old:
             await self._read(["rm", "-f", "--", *old])
 
@@ -180,7 +182,7 @@ class DpkgPackages:
         except TimeoutError as error:
             raise HostError(f"{argv[0]}: no end in {READ_SECONDS:g} s") from error
         if ran.code not in good:
-            raise HostError(f"{argv[0]}: exit status {ran.code}: {ran.output[-TOLD:]}")
+            raise HostError(f"{argv[0]}: exit status {ran.code}: {ran.output[-OUTPUT_CHARS:]}")
         return ran.output
 
 
@@ -202,22 +204,22 @@ def _apt(lock_wait: float) -> list[str]:
 
 
 def _named(wanted: Sequence[PackageWanted]) -> list[str]:
-    return [f"{one.name}={one.version}" for one in wanted]
+    return [f"{package.name}={package.version}" for package in wanted]
 
 
-def listed(said: str) -> dict[str, PackageFound]:
+def listed(output: str) -> dict[str, PackageSnapshot]:
     """Packages by name, from what dpkg-query shows of them as SHOWN."""
-    known: dict[str, PackageFound] = {}
-    for line in said.splitlines():
+    known: dict[str, PackageSnapshot] = {}
+    for line in output.splitlines():
         fields = line.split("\t")
         if len(fields) != len(_FIELDS):
             continue  # it complains of a name that it does not know
         name, version, want, status, error = fields
         absent = status in _ABSENT
         broken = not absent and (status != "installed" or error != "ok")
-        found = PackageFound("" if absent else version or "0", want == "hold", broken)
-        if name not in known or found.version:
-            known[name] = found
+        package = PackageSnapshot("" if absent else version or "0", want == "hold", broken)
+        if name not in known or package.version:
+            known[name] = package
     return known
 
 

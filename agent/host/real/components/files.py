@@ -9,10 +9,10 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from agent.components.ports import MOST_BYTES, FileFound
+from agent.components.ports import MOST_BYTES, FileSnapshot
 from agent.host import HostError
 from agent.host.real.commands import Commands, HostCommand
-from agent.host.real.components.paths import seen
+from agent.host.real.components.paths import resolve_host_path
 from agent.host.real.components.scripts import argv, check_refusal
 
 WRITE_SECONDS = 60.0
@@ -30,18 +30,18 @@ class RealFiles:
     def __init__(self, commands: Commands, folder: Path, root: Path, base: str = "") -> None:
         self._commands, self._folder, self._root, self._base = commands, folder, root, base
 
-    async def read(self, path: str) -> FileFound | None:
+    async def read(self, path: str) -> FileSnapshot | None:
         return await asyncio.to_thread(self._read, path)
 
     async def write(self, path: str, content: bytes, mode: str, owner: str) -> None:
-        await asyncio.to_thread(seen, self._root, path)
+        await asyncio.to_thread(resolve_host_path, self._root, path)
         source = await asyncio.to_thread(self._laid_down, content)
         program = argv("write-file", self._base, str(source), path, mode, owner)
         if ran := await self._ran(path, program):
             raise HostError(f"{path} cannot be written: {ran}")
 
     async def remove(self, path: str) -> None:
-        await asyncio.to_thread(seen, self._root, path)
+        await asyncio.to_thread(resolve_host_path, self._root, path)
         folder, _, name = path.rpartition("/")
         if ran := await self._ran(path, argv("take-files", self._base, "files", folder, name)):
             raise HostError(f"{path} cannot be removed: {ran}")
@@ -53,14 +53,14 @@ class RealFiles:
 
     async def remove_empty(self, folders: Sequence[str]) -> None:
         there = await asyncio.to_thread(self._there, folders)
-        for folder in reversed([one for one in folders if one in there]):
+        for folder in reversed([path for path in folders if path in there]):
             outer, _, name = folder.rpartition("/")
             program = argv("take-files", self._base, "folders", outer, name)
             if ran := await self._ran(folder, program):
                 raise HostError(f"{folder} cannot be removed: {ran}")
 
     def _there(self, folders: Sequence[str]) -> frozenset[str]:
-        return frozenset(one for one in folders if (self._root / one.lstrip("/")).is_dir())
+        return frozenset(path for path in folders if (self._root / path.lstrip("/")).is_dir())
 
     async def _ran(self, path: str, program: list[str]) -> str:
         """Why it failed, "" if it did not."""
@@ -71,8 +71,8 @@ class RealFiles:
         check_refusal(f"files.path {path}", ran.code, ran.output)
         return "" if ran.code == 0 else ran.output or f"exit status {ran.code}"
 
-    def _read(self, path: str) -> FileFound | None:
-        place = seen(self._root, path)
+    def _read(self, path: str) -> FileSnapshot | None:
+        place = resolve_host_path(self._root, path)
         try:
             handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError):
@@ -88,7 +88,7 @@ class RealFiles:
                 raise HostError(f"{path}: a folder on the way changed while it was read")
             content = file.read(MOST_BYTES + 1)
         owner = f"{self._name('passwd', known.st_uid)}:{self._name('group', known.st_gid)}"
-        return FileFound(content, f"0{stat.S_IMODE(known.st_mode):03o}", owner)
+        return FileSnapshot(content, f"0{stat.S_IMODE(known.st_mode):03o}", owner)
 
     def _name(self, table: str, number: int) -> str:
         """As the host's own table has it; the number where it has none."""

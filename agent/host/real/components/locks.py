@@ -10,7 +10,7 @@ from agent.host import HostError
 from agent.host.ports import CommandResult
 
 AGAIN_SECONDS = 2.0
-TOLD = 800
+OUTPUT_CHARS = 800
 """Characters of an output that go into an error, from its end."""
 
 
@@ -44,7 +44,7 @@ class Patient:
             if self._clock() + AGAIN_SECONDS > end:
                 raise HostError(
                     f"{name}: the package database stays locked for more than {lock_wait:g} s:"
-                    f" {ran.output[-TOLD:]}"
+                    f" {ran.output[-OUTPUT_CHARS:]}"
                 )
             await self._sleep(AGAIN_SECONDS)
 
@@ -52,5 +52,5 @@ class Patient:
         """What it said. Raises HostError when it ends with anything but 0."""
         ran = await self.run(name, argv, limit, lock_wait)
         if ran.code != 0:
-            raise HostError(f"{name}: exit status {ran.code}: {ran.output[-TOLD:]}")
+            raise HostError(f"{name}: exit status {ran.code}: {ran.output[-OUTPUT_CHARS:]}")
         return ran.output

@@ -40,7 +40,7 @@ def manifest(tree: Path) -> list[FileOf]:
 
 
 def _entries(folder: Path, below: str) -> Iterator[FileOf]:
-    for number, entry in enumerate(sorted(os.scandir(folder), key=lambda one: one.name)):
+    for number, entry in enumerate(sorted(os.scandir(folder), key=lambda item: item.name)):
         path = f"{below}{entry.name}"
         if number > MOST_FILES:
             raise Contraindicated(f"{below}: more than {MOST_FILES} files")
@@ -83,11 +83,11 @@ def _differs(path: Path, was: Stamp) -> bool:
 
 
 def _digest(path: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     if stat.S_ISLNK(os.lstat(path).st_mode):
-        found.update(os.fsencode(os.readlink(path)))
-        return found.hexdigest()
+        digest.update(os.fsencode(os.readlink(path)))
+        return digest.hexdigest()
     with path.open("rb") as file:
         while part := file.read(_PART):
-            found.update(part)
-    return found.hexdigest()
+            digest.update(part)
+    return digest.hexdigest()

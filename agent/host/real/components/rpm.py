@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from agent.components.ports import CommandRunner, PackageFound, PackageWanted
+from agent.components.ports import CommandRunner, PackageSnapshot, PackageWanted
 from agent.host import HostError
-from agent.host.real.components.locks import TOLD, Patient
+from agent.host.real.components.locks import OUTPUT_CHARS, Patient
 
 READ_SECONDS = 60.0
 WORK_SECONDS = 1800.0
@@ -31,10 +31,10 @@ class DnfPackages:
         self._runner = runner
         self._patient = patient or Patient(runner, LOCKED)
 
-    async def found(self, names: Sequence[str]) -> Mapping[str, PackageFound]:
+    async def read_packages(self, names: Sequence[str]) -> Mapping[str, PackageSnapshot]:
         ran = await self._read(["rpm", "--query", "--queryformat", SHOWN, *names])
         versions, locks = listed(ran), await self._locks()
-        return {name: _found(name, versions.get(name, []), locks) for name in names}
+        return {name: _make_snapshot(name, versions.get(name, []), locks) for name in names}
 
     async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
         argv = [*DNF, UNLOCKED, "--setopt=keepcache=True", "install", "--downloadonly"]
@@ -42,7 +42,7 @@ class DnfPackages:
 
     async def install(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
         """`dnf install` of an exact version goes to it upwards and downwards."""
-        before = await self.found([one.name for one in wanted])
+        before = await self.read_packages([package.name for package in wanted])
         if twice := sorted(name for name, there in before.items() if there.broken):
             raise HostError(
                 f"the rpm database has {', '.join(twice)} in two versions, as after a transaction"
@@ -50,18 +50,20 @@ class DnfPackages:
             )
         argv = [*DNF, UNLOCKED, "--setopt=keepcache=True", "install", *_named(wanted)]
         await self._patient.checked("dnf-install", argv, WORK_SECONDS, lock_wait)
-        found = await self.found([one.name for one in wanted])
-        for one in wanted:
-            if found[one.name].version != one.version:
-                there = found[one.name].version or "not installed"
-                raise HostError(f"package {one.name} is {there} after the install of {one.version}")
+        installed = await self.read_packages([package.name for package in wanted])
+        for package in wanted:
+            if installed[package.name].version != package.version:
+                there = installed[package.name].version or "not installed"
+                raise HostError(
+                    f"package {package.name} is {there} after the install of {package.version}"
+                )
 
     async def remove(self, names: Sequence[str], lock_wait: float, *, purge: bool) -> None:
         """By rpm, which refuses where others need one of them; dnf would take those too. What was
         changed of its configuration stays as .rpmsave, whatever `purge` says.
         """
-        found = await self.found(names)
-        there = [name for name in names if found[name].version]
+        installed = await self.read_packages(names)
+        there = [name for name in names if installed[name].version]
         if there:
             argv = ["rpm", "--erase", *there]
             await self._patient.checked("rpm-erase", argv, WORK_SECONDS, lock_wait)
@@ -70,8 +72,8 @@ class DnfPackages:
         """A lock on another version is no hold: dnf would go there. Ours takes its place, as
         versionlock adds none where a package has one. What it excludes is left alone.
         """
-        found, locks = await self.found(names), await self._locks()
-        wanted = [_lock(name, found[name].version) for name in names] if on else []
+        installed, locks = await self.read_packages(names), await self._locks()
+        wanted = [_lock(name, installed[name].version) for name in names] if on else []
         there = [lock for name in names for lock in locks_of(name, locks)]
         for what, specs in (
             (["delete"], [lock for lock in there if lock not in wanted]),
@@ -95,8 +97,8 @@ class DnfPackages:
         return
 
     async def _locks(self) -> Sequence[str]:
-        said = await self._read(["dnf", "--quiet", "versionlock", "list"])
-        return [line.strip() for line in said.splitlines() if not line.startswith("!")]
+        output = await self._read(["dnf", "--quiet", "versionlock", "list"])
+        return [line.strip() for line in output.splitlines() if not line.startswith("!")]
 
     async def _read(self, argv: Sequence[str]) -> str:
         """rpm's exit status is the number of packages it does not know."""
@@ -106,14 +108,14 @@ class DnfPackages:
             raise HostError(f"{argv[0]}: no end in {READ_SECONDS:g} s") from error
         if argv[0] != "rpm" and ran.code != 0:
             raise HostError(
-                f"{' '.join(argv)}: exit status {ran.code}: {ran.output[-TOLD:]}; packages are held"
-                " by dnf's plugin versionlock: install python3-dnf-plugin-versionlock"
+                f"{' '.join(argv)}: exit status {ran.code}: {ran.output[-OUTPUT_CHARS:]}; packages"
+                " are held by dnf's plugin versionlock: install python3-dnf-plugin-versionlock"
             )
         return ran.output
 
 
 def _named(wanted: Sequence[PackageWanted]) -> list[str]:
-    return [f"{one.name}-{one.version}" for one in wanted]
+    return [f"{package.name}-{package.version}" for package in wanted]
 
 
 def plain(version: str) -> str:
@@ -121,10 +123,10 @@ def plain(version: str) -> str:
     return version.removeprefix("0:")
 
 
-def listed(said: str) -> dict[str, list[str]]:
+def listed(output: str) -> dict[str, list[str]]:
     """Versions by name, from what rpm shows of them as SHOWN."""
     known: dict[str, list[str]] = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         name, tab, version = line.partition("\t")
         if tab:
             known.setdefault(name, []).append(plain(version))
@@ -151,6 +153,6 @@ def _lock(name: str, version: str) -> str:
     return f"{name}-{version if ':' in version else f'0:{version}'}.*"
 
 
-def _found(name: str, versions: Sequence[str], locks: Sequence[str]) -> PackageFound:
+def _make_snapshot(name: str, versions: Sequence[str], locks: Sequence[str]) -> PackageSnapshot:
     version = versions[-1] if versions else ""
-    return PackageFound(version, locked(name, version, locks), len(versions) > 1)
+    return PackageSnapshot(version, locked(name, version, locks), len(versions) > 1)

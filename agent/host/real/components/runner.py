@@ -49,7 +49,7 @@ class UnitRunner:
 
     async def _begun(self, command: HostCommand) -> CommandResult:
         try:
-            return await self._commands.run_kept(command)
+            return await self._commands.run_persistent(command)
         except TimeoutError:
             await self._commands.forget(command.name)
             raise
@@ -57,5 +57,5 @@ class UnitRunner:
 
 def unit_name(name: str, argv: Sequence[str]) -> str:
     """Of the same step and the same program, without suffix."""
-    told = "\0".join([name, *argv])
-    return f"kubenode-component-{hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]}"
+    text = "\0".join([name, *argv])
+    return f"kubenode-component-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"

@@ -20,7 +20,7 @@ _REMEDY = (
 
 def argv(name: str, *args: str) -> list[str]:
     """The program that runs NAME.sh with these arguments; `name` stands in it as a word."""
-    text = "".join((_FOLDER / f"{one}.sh").read_text() for one in ("folders", name))
+    text = "".join((_FOLDER / f"{script}.sh").read_text() for script in ("folders", name))
     return ["/bin/sh", "-c", text, name, *args]
 
 

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import msgspec
 
-from agent.components.ports import Artefact, CommandRunner, TreeFound
+from agent.components.ports import Artefact, CommandRunner, TreeSnapshot
 from agent.disk import RealDisk, replace
 from agent.host import Contraindicated, HostError
 from agent.host.real.components.archive import compression
 from agent.host.real.components.backups import Replaced
 from agent.host.real.components.downloads import Blob, Downloads
 from agent.host.real.components.manifest import FileOf, Stamp, changed, manifest, stamp
-from agent.host.real.components.paths import seen
+from agent.host.real.components.paths import resolve_host_path
 from agent.host.real.components.programs import checked
 from agent.host.real.components.scripts import argv, grouped
 from agent.host.real.components.unpacker import Unpacker, UnpackLimits
@@ -36,12 +36,12 @@ EXPAND = {
 }
 EXPAND_SCRIPT = 'ulimit -f "$1" && to=$2 && shift 2 && exec "$@" >"$to"'
 ULIMIT_BYTES = 512
-TOLD = 800
+OUTPUT_CHARS = 800
 PLACE_SECONDS = 900.0
 REMOVE_SECONDS = 300.0
 WAITING_SECONDS = 24 * 3600.0
 """How long a staged tree may wait for its permit before it has to be fetched once more."""
-MOST_TOLD = 10
+MOST_LISTED = 10
 MOST_AT_ONCE = 200
 """Paths in one argv."""
 
@@ -107,10 +107,10 @@ class RealTrees:
         files = await asyncio.to_thread(manifest, new / "tree")
         (new / "files").write_bytes(msgspec.json.encode(files))
 
-    async def found(self, dest: str) -> TreeFound:
+    async def read_tree(self, dest: str) -> TreeSnapshot:
         placed = await asyncio.to_thread(self._read, dest)
-        differ = await asyncio.to_thread(changed, seen(self._root, dest), placed.files)
-        return TreeFound(placed.digest, tuple(f"{dest}/{path}" for path in differ[:MOST_TOLD]))
+        differ = await asyncio.to_thread(changed, resolve_host_path(self._root, dest), placed.files)
+        return TreeSnapshot(placed.digest, tuple(f"{dest}/{path}" for path in differ[:MOST_LISTED]))
 
     async def install(self, artefact: Artefact) -> None:
         staged = self._staged / _name(artefact)
@@ -121,21 +121,21 @@ class RealTrees:
         dest = artefact.dest
         before = await asyncio.to_thread(self._read, dest)
         known = {*before.files, *before.replaced}
-        others = [one.path for one in new if not one.folder and one.path not in known]
+        others = [entry.path for entry in new if not entry.folder and entry.path not in known]
         replaced = [*before.replaced, *await self._replaced.keep(dest, others)]
         planned = await asyncio.to_thread(self._planned, before, artefact, new, replaced)
         await asyncio.to_thread(self._write, planned)
         await self._place(dest, staged / "tree", f"place-{artefact.digest}")
-        kept = {one.path for one in new}
-        await self._take(dest, [path for path in before.files if path not in kept])
-        folders = {one.path for one in new if one.folder}
+        new_paths = {entry.path for entry in new}
+        await self._take(dest, [path for path in before.files if path not in new_paths])
+        folders = {entry.path for entry in new if entry.folder}
         gone = [path for path in planned.folders if path not in folders]
         await self._take_folders(dest, gone)
-        at = seen(self._root, dest)
+        at = resolve_host_path(self._root, dest)
         files = {
-            one.path: await asyncio.to_thread(stamp, at / one.path, one)
-            for one in new
-            if not one.folder
+            entry.path: await asyncio.to_thread(stamp, at / entry.path, entry)
+            for entry in new
+            if not entry.folder
         }
         made = [path for path in planned.folders if path in folders]
         done = PlacedTree(dest, artefact.digest, planned.previous, files, made, replaced)
@@ -144,11 +144,11 @@ class RealTrees:
     async def remove(self, dest: str, keep: Collection[str], *, back: bool) -> None:
         placed = await asyncio.to_thread(self._read, dest)
         if placed.files:
-            kept = {path for path in placed.files if _under(f"{dest}/{path}", keep)}
+            retained = {path for path in placed.files if _under(f"{dest}/{path}", keep)}
             await asyncio.to_thread(self._write, msgspec.structs.replace(placed, digest=""))
-            await self._take(dest, [path for path in placed.files if path not in kept])
+            await self._take(dest, [path for path in placed.files if path not in retained])
             if back and placed.replaced:
-                await self._put_back(placed, kept)
+                await self._put_back(placed, retained)
             await self._take_folders(dest, placed.folders)
             # From here on nothing there is ours: what was put back is not taken once more.
             await asyncio.to_thread(self._write, PlacedTree(dest))
@@ -178,8 +178,8 @@ class RealTrees:
             return
         plain = path.with_name(f"{path.name}.plain")
         most = UnpackLimits().bytes
-        words = [str(most // ULIMIT_BYTES), str(plain), *program, str(path)]
-        expand = ["/bin/sh", "-c", EXPAND_SCRIPT, "expand-archive", *words]
+        arguments = [str(most // ULIMIT_BYTES), str(plain), *program, str(path)]
+        expand = ["/bin/sh", "-c", EXPAND_SCRIPT, "expand-archive", *arguments]
         try:
             ran = await self._runner.run(expand, UNPACK_SECONDS)
         except TimeoutError as error:
@@ -187,16 +187,16 @@ class RealTrees:
         if ran.code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ):
             raise Contraindicated(f"the archive unpacks to more than {most} bytes")
         if ran.code != 0:
-            raise HostError(f"{program[0]} for components: {ran.output[-TOLD:]}")
+            raise HostError(f"{program[0]} for components: {ran.output[-OUTPUT_CHARS:]}")
         plain.replace(path)
 
     async def _place(self, dest: str, tree: Path, name: str) -> None:
         program = argv("place-tree", self._base, str(tree), dest)
         await checked(self._runner, program, PLACE_SECONDS, name, f"source.dest {dest}")
 
-    async def _put_back(self, placed: PlacedTree, kept: Collection[str]) -> None:
+    async def _put_back(self, placed: PlacedTree, retained: Collection[str]) -> None:
         tree = self._replaced.of(placed.dest)
-        for path in kept:
+        for path in retained:
             (tree / path).unlink(missing_ok=True)
         await self._place(placed.dest, tree, "")
 
@@ -206,7 +206,7 @@ class RealTrees:
     async def _take_folders(self, dest: str, paths: Sequence[str]) -> None:
         """Those that are empty by now; deepest first."""
         deep = sorted(paths, key=lambda path: path.count("/"), reverse=True)
-        there = [path for path in deep if (seen(self._root, dest) / path).is_dir()]
+        there = [path for path in deep if (resolve_host_path(self._root, dest) / path).is_dir()]
         await self._take_away("folders", dest, there)
 
     async def _take_away(self, kind: str, dest: str, paths: Sequence[str]) -> None:
@@ -219,9 +219,9 @@ class RealTrees:
         self, before: PlacedTree, artefact: Artefact, new: Sequence[FileOf], replaced: list[str]
     ) -> PlacedTree:
         """What may lie there from now on until it is done."""
-        at = seen(self._root, artefact.dest)
-        fresh = [one.path for one in new if one.folder and not (at / one.path).is_dir()]
-        files = {one.path: Stamp() for one in new if not one.folder}
+        at = resolve_host_path(self._root, artefact.dest)
+        fresh = [entry.path for entry in new if entry.folder and not (at / entry.path).is_dir()]
+        files = {entry.path: Stamp() for entry in new if not entry.folder}
         same = before.digest in ("", artefact.digest)
         return PlacedTree(
             artefact.dest,
@@ -252,13 +252,15 @@ class RealTrees:
 
     def _drop_old(self) -> None:
         """Staged trees that lie nowhere, nor did right before, nor wait to; what is unfinished."""
-        kept: set[str] = set()
+        retained: set[str] = set()
         for record in self._placed.glob("*.json") if self._placed.is_dir() else ():
             placed = msgspec.json.decode(record.read_bytes(), type=PlacedTree)
-            kept |= {placed.digest, placed.previous}
+            retained |= {placed.digest, placed.previous}
         for folder in self._staged.iterdir():
             old = time.time() - folder.stat().st_mtime > WAITING_SECONDS
-            if folder.name.startswith(".") or (old and folder.name.partition("-")[0] not in kept):
+            if folder.name.startswith(".") or (
+                old and folder.name.partition("-")[0] not in retained
+            ):
                 shutil.rmtree(folder, ignore_errors=True)
 
 

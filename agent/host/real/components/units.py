@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent.components.ports import UnitFound
+from agent.components.ports import UnitSnapshot
 from agent.host import HostError, NoSuchUnit, UnitVerb
 from agent.host.systemd import SYSTEMD, SystemdHost
 
@@ -16,7 +16,7 @@ class SystemdUnits:
     def __init__(self, host: SystemdHost) -> None:
         self._host = host
 
-    async def found(self, name: str) -> UnitFound:
+    async def read_unit(self, name: str) -> UnitSnapshot:
         async with self._host.connect() as bus:
             (path,) = await bus.manager("LoadUnit", "s", name)
             read = await bus.properties(path, UNIT)
@@ -24,7 +24,7 @@ class SystemdUnits:
             if name.endswith(".service") and read.get("LoadState") == "loaded":
                 own = await bus.properties(path, SERVICE)
         masked = read.get("LoadState") == "masked"
-        return UnitFound(
+        return UnitSnapshot(
             loaded=read.get("LoadState") in ("loaded", "masked"),
             enabled=read.get("UnitFileState") or ("masked" if masked else ""),
             active=read.get("ActiveState", ""),

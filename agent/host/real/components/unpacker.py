@@ -56,7 +56,7 @@ class Unpacker:
         """A plain file, which is moved into the tree."""
         self._count(name)
         with self._folder([], name) as folder:
-            self._make_way(folder, name, name)
+            self._remove_existing(folder, name, name)
             os.chmod(path, 0o644)
             os.rename(path, name, dst_dir_fd=folder)
 
@@ -76,7 +76,7 @@ class Unpacker:
             if member.kind is MemberKind.HARD_LINK:
                 self._hard_link(member, folder, parts[-1], name)
                 return
-            self._make_way(folder, parts[-1], name)
+            self._remove_existing(folder, parts[-1], name)
             if member.kind is MemberKind.LINK:
                 if LINKS_OUT not in self._allow:
                     _check_link(member.target, len(parts) - 1, name)
@@ -98,7 +98,7 @@ class Unpacker:
             raise Contraindicated(f"{name} leads out of the tree")
         if not _is_utf8(path):
             raise Contraindicated(f"{name} is no name in UTF-8")
-        if len(parts) > self._bounds.depth or any(len(os.fsencode(one)) > 255 for one in parts):
+        if len(parts) > self._bounds.depth or any(len(os.fsencode(piece)) > 255 for piece in parts):
             raise Contraindicated(f"{name}: more than {self._bounds.depth} folders, or a long name")
         return parts
 
@@ -140,7 +140,7 @@ class Unpacker:
                 " earlier one, and would lead out of the tree"
             ) from error
 
-    def _make_way(self, folder: int, last: str, name: str) -> None:
+    def _remove_existing(self, folder: int, last: str, name: str) -> None:
         """A later layer has another file of that name."""
         try:
             if stat.S_ISDIR(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -170,7 +170,7 @@ class Unpacker:
             if same:
                 return
             self._spend(known.st_size)  # each is a file of its own where it is put in place
-            self._make_way(folder, last, name)
+            self._remove_existing(folder, last, name)
             os.link(source[-1], last, src_dir_fd=there, dst_dir_fd=folder, follow_symlinks=False)
 
 

@@ -46,10 +46,10 @@ class InotifyWatch:
                 woken.clear()
                 names = inotify.drain()
                 # "": a folder itself is gone, so nobody knows what went with it.
-                found = self._paths if "" in names else self._meant(names)
-                if found:
+                paths = self._paths if "" in names else self._meant(names)
+                if paths:
                     self._arm(inotify)
-                    return set(found)
+                    return set(paths)
                 await woken.wait()
         finally:
             loop.remove_reader(inotify.fd)

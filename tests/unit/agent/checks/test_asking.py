@@ -13,7 +13,7 @@ from support.watched import Heard
 from agent.detectors import NOT_LOOKED_AT, Status
 from agent.detectors.checks import CANNOT_RUN, Finding, Findings
 from agent.detectors.checks.detector import CheckDetector, Turns
-from agent.detectors.checks.steady import UNSEEN, Held, Rounds, over, weigh
+from agent.detectors.checks.steady import UNSEEN, Rounds, SteadyFinding, is_exceeded, weigh
 from agent.probes import CannotAnswer
 
 BAD, WELL, UNSURE = (
@@ -24,10 +24,10 @@ BAD, WELL, UNSURE = (
 
 
 def told(rounds: Rounds, *findings: Finding) -> list[bool | None]:
-    held, found = Held(), []
+    held, found = SteadyFinding(), []
     for finding in findings:
         held = weigh(held, finding, rounds)
-        found.append(held.told.faulty)
+        found.append(held.last.faulty)
     return found
 
 
@@ -49,28 +49,28 @@ def test_the_first_look_that_finds_nothing_says_so_at_once() -> None:
 
 
 def test_a_message_does_not_tick_but_a_new_reason_is_told() -> None:
-    held = weigh(Held(), Finding(True, "Full", "91 %"), Rounds())
-    assert weigh(held, Finding(True, "Full", "92 %"), Rounds()).told.message == "91 %"
-    assert weigh(held, Finding(True, "Inodes", "99 %"), Rounds()).told.reason == "Inodes"
+    held = weigh(SteadyFinding(), Finding(True, "Full", "91 %"), Rounds())
+    assert weigh(held, Finding(True, "Full", "92 %"), Rounds()).last.message == "91 %"
+    assert weigh(held, Finding(True, "Inodes", "99 %"), Rounds()).last.reason == "Inodes"
 
 
 @given(st.lists(st.sampled_from([BAD, WELL, UNSURE])), st.integers(1, 4), st.integers(1, 4))
 def test_no_status_is_told_that_the_last_look_did_not_find(
     looks: list[Finding], to_set: int, to_clear: int
 ) -> None:
-    held = Held()
+    held = SteadyFinding()
     for finding in looks:
         after = weigh(held, finding, Rounds(to_set, to_clear))
-        assert after.told in (held.told, finding)
-        if after.told.faulty is not held.told.faulty:
-            assert after.told is finding
+        assert after.last in (held.last, finding)
+        if after.last.faulty is not held.last.faulty:
+            assert after.last is finding
         held = after
-    assert looks or held.told is UNSEEN
+    assert looks or held.last is UNSEEN
 
 
 def test_a_limit_that_was_exceeded_is_left_well_below_it() -> None:
-    assert [over(value, 90, False, 5) for value in (89.9, 90.0)] == [False, True]
-    assert [over(value, 90, True, 5) for value in (85.0, 84.9)] == [True, False]
+    assert [is_exceeded(value, 90, False, 5) for value in (89.9, 90.0)] == [False, True]
+    assert [is_exceeded(value, 90, True, 5) for value in (85.0, 84.9)] == [True, False]
 
 
 class Scripted:
@@ -81,7 +81,7 @@ class Scripted:
     def __init__(self, answers: Sequence[Finding | Exception]) -> None:
         self.answers, self.looks = list(answers), 0
 
-    async def look(self) -> Findings:
+    async def inspect(self) -> Findings:
         self.looks += 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):

@@ -95,7 +95,7 @@ async def test_a_check_of_several_conditions_leaves_only_the_one_that_is_taken(
     found = detectors(given, host, FakeClock(), str(tmp_path))
     tables = next(detector for detector in found if detector.name == "tables")
     assert isinstance(tables, CheckDetector)
-    await tables.look(heard)
+    await tables.check_once(heard)
     assert heard.history("PIDProblem")
     assert not heard.history("FDProblem")
 

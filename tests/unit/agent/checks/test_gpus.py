@@ -67,7 +67,7 @@ class Gpu:
 
 
 def faults(gpus: gpu.Gpus) -> set[str]:
-    return {kind for kind, finding in gpus.look().items() if finding.faulty}
+    return {kind for kind, finding in gpus.inspect().items() if finding.faulty}
 
 
 def test_each_trouble_of_a_gpu_has_its_condition_and_clears() -> None:
@@ -79,7 +79,7 @@ def test_each_trouble_of_a_gpu_has_its_condition_and_clears() -> None:
         *("GPUDoubleBitEccError", "NvidiaRemappingRowsRequireReset"),
         *("NvidiaRemappingRowsFailed", "GPUClockThrottling", "NVLinkStatusInactive"),
     }
-    assert "GPU-2" in looked.look()["GPUDoubleBitEccError"].message
+    assert "GPU-2" in looked.inspect()["GPUDoubleBitEccError"].message
     two.errors, two.pending, two.failed, two.slowed, two.links = None, False, False, 0, [True, True]
     assert faults(looked) == set()
 
@@ -89,11 +89,11 @@ def test_a_gpu_that_fell_off_its_bus_is_missing() -> None:
     looked = gpu.Gpus(0, lambda: nvml)
     assert faults(looked) == set()
     nvml.gpus[1] = None
-    found = looked.look()["GPUMissing"]
+    found = looked.inspect()["GPUMissing"]
     assert found.faulty
     assert "1 of 2 GPUs answer: GPU 1: GPU is lost" in found.message
     nvml.gpus.pop()  # after a boot that no longer finds it
-    assert looked.look()["GPUMissing"].faulty
+    assert looked.inspect()["GPUMissing"].faulty
 
 
 def test_gpus_that_the_driver_never_had_are_counted_on_the_bus(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_gpus_that_the_driver_never_had_are_counted_on_the_bus(tmp_path: Path) -
         tree.write(f"sys/bus/pci/devices/0000:0{number}:00.0/vendor", f"{vendor}\n")
         tree.write(f"sys/bus/pci/devices/0000:0{number}:00.0/class", "0x030200\n")
     looked = gpu.Gpus(0, lambda: Nvml(Gpu("GPU-1")), str(tree))
-    assert "1 of 2" in looked.look()["GPUMissing"].message
-    assert "1 of 8" in gpu.Gpus(8, lambda: Nvml(Gpu("GPU-1"))).look()["GPUMissing"].message
+    assert "1 of 2" in looked.inspect()["GPUMissing"].message
+    assert "1 of 8" in gpu.Gpus(8, lambda: Nvml(Gpu("GPU-1"))).inspect()["GPUMissing"].message
 
 
 def test_without_nvml_nothing_is_said() -> None:
@@ -111,4 +111,4 @@ def test_without_nvml_nothing_is_said() -> None:
         raise ImportError("pynvml")
 
     with pytest.raises(OSError, match="extra gpu"):
-        gpu.Gpus(0, none).look()
+        gpu.Gpus(0, none).inspect()

@@ -15,7 +15,7 @@ from support.watched import Tree
 from agent.detectors.checks import Findings
 from agent.detectors.checks.host import certificates, mounts, pressure, smart, space, tables, tasks
 from agent.detectors.checks.host.time import Clocks, tracking
-from agent.detectors.checks.programs import KEPT as KEPT_BYTES
+from agent.detectors.checks.programs import DEFAULT_OUTPUT_BYTES as KEPT_BYTES
 from agent.detectors.checks.programs import Ran
 from agent.probes import Answer, CannotAnswer
 
@@ -39,20 +39,20 @@ def faults(found: Findings) -> dict[str, str]:
 
 def test_files_tasks_and_connections_that_run_out_are_faults_until_well_below(tree: Tree) -> None:
     table = tables.Tables(90, 90, 90, str(tree), str(tree))
-    assert faults(table.look()) == {}
+    assert faults(table.inspect()) == {}
     tree.write("proc/sys/fs/file-nr", "910\t0\t1000\n")
     tree.write("proc/loadavg", "0.1 0.2 0.3 2/30000 12345\n")
     tree.write("proc/sys/net/netfilter/nf_conntrack_count", "95\n")
     tree.write("proc/sys/net/netfilter/nf_conntrack_max", "100\n")
-    assert faults(table.look()) == {
+    assert faults(table.inspect()) == {
         "FDProblem": "FDNearlyUsedUp",
         "PIDProblem": "PIDNearlyUsedUp",
         "ConntrackFullProblem": "ConntrackNearlyFull",
     }
     tree.write("proc/sys/fs/file-nr", "870\t0\t1000\n")
-    assert "FDProblem" in faults(table.look())
+    assert "FDProblem" in faults(table.inspect())
     tree.write("proc/sys/fs/file-nr", "840\t0\t1000\n")
-    assert "FDProblem" not in faults(table.look())
+    assert "FDProblem" not in faults(table.inspect())
 
 
 def test_a_daemon_at_its_own_limit_of_files_is_named(tree: Tree) -> None:
@@ -60,7 +60,7 @@ def test_a_daemon_at_its_own_limit_of_files_is_named(tree: Tree) -> None:
     tree.write("proc/77/limits", "Limit  Soft Hard Units\nMax open files            4 4 files\n")
     for number in range(4):
         tree.write(f"proc/77/fd/{number}", "")
-    found = tables.Tables(90, 90, 90, str(tree), str(tree)).look()["FDProblem"]
+    found = tables.Tables(90, 90, 90, str(tree), str(tree)).inspect()["FDProblem"]
     assert found.faulty
     assert "kubelet, process 77: 4 of 4" in found.message
 
@@ -69,12 +69,12 @@ def test_a_kernel_without_a_limit_or_without_tracking_has_no_fault(tree: Tree) -
     tree.write("proc/sys/fs/file-nr", "100\t0\t9223372036854775807\n")
     tree.process(8, "containerd")
     tree.write("proc/8/limits", "Max open files  unlimited unlimited files\n")
-    assert faults(tables.Tables(90, 90, 90, str(tree), str(tree)).look()) == {}
+    assert faults(tables.Tables(90, 90, 90, str(tree), str(tree)).inspect()) == {}
 
 
 def test_unreadable_tables_are_an_error_not_a_verdict(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="file-nr"):
-        tables.Tables(90, 90, 90, str(tmp_path), str(tmp_path)).look()
+        tables.Tables(90, 90, 90, str(tmp_path), str(tmp_path)).inspect()
 
 
 # ---- disk
@@ -88,10 +88,10 @@ def test_a_full_filesystem_is_a_fault_until_well_below(tmp_path: Path) -> None:
     history = []
     for share in (50.0, 91.0, 88.0, 86.0):
         used["space"] = share
-        history.append(looked.look()["DiskProblem"].reason)
+        history.append(looked.inspect()["DiskProblem"].reason)
     assert history == ["NoDiskProblem", "DiskNearlyFull", "DiskNearlyFull", "NoDiskProblem"]
     used["inodes"] = 96.0
-    assert looked.look()["DiskProblem"].reason == "InodesNearlyUsedUp"
+    assert looked.inspect()["DiskProblem"].reason == "InodesNearlyUsedUp"
 
 
 def test_usage_counts_as_df_does(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_filesystem_that_the_kernel_turned_read_only_is_told_from_one_mounted_
     history = []
     for options in ("rw", "ro,errors=remount-ro", "rw", "rw,emergency_ro", "rw,shutdown", "rw"):
         tree.write("proc/1/mountinfo", DATA.format(options) + ON_PURPOSE + OTHERS)
-        history.append(bool(looked.look()["DiskReadonly"].faulty))
+        history.append(bool(looked.inspect()["DiskReadonly"].faulty))
     assert history == [False, True, False, True, True, False]
 
 
@@ -122,17 +122,17 @@ def test_a_filesystem_that_took_writes_and_was_remounted_is_a_fault(tree: Tree) 
     looked = mounts.Mounts(str(tree))
     remounted = DATA.replace(" rw,relatime", " ro,relatime").format("ro")
     tree.write("proc/1/mountinfo", remounted)
-    assert not looked.look()["DiskReadonly"].faulty  # never seen otherwise
+    assert not looked.inspect()["DiskReadonly"].faulty  # never seen otherwise
     tree.write("proc/1/mountinfo", DATA.format("rw"))
-    assert not looked.look()["DiskReadonly"].faulty
+    assert not looked.inspect()["DiskReadonly"].faulty
     tree.write("proc/1/mountinfo", remounted)
-    found = looked.look()["DiskReadonly"]
+    found = looked.inspect()["DiskReadonly"]
     assert (found.faulty, found.reason) == (True, "FilesystemIsReadOnly")
     assert "/data (ext4, 8:17)" in found.message
     tree.write("proc/1/mountinfo", "")
-    assert not looked.look()["DiskReadonly"].faulty  # unmounted
+    assert not looked.inspect()["DiskReadonly"].faulty  # unmounted
     tree.write("proc/1/mountinfo", remounted.replace("40 1", "90 1"))
-    assert not looked.look()["DiskReadonly"].faulty  # another mount, read-only from its start
+    assert not looked.inspect()["DiskReadonly"].faulty  # another mount, read-only from its start
 
 
 def test_a_mount_point_with_blanks_is_read_as_it_is() -> None:
@@ -158,7 +158,7 @@ async def clock(known: Answer | OSError, chrony: str = "") -> tuple[bool | None,
             raise known
         return known
 
-    found = (await Clocks(0.5, kernel, ask).look())["NTPProblem"]
+    found = (await Clocks(0.5, kernel, ask).inspect())["NTPProblem"]
     return found.faulty, found.reason
 
 
@@ -230,7 +230,7 @@ def test_without_any_certificate_nothing_is_said(tmp_path: Path) -> None:
     (tmp_path / "pki").mkdir()
     (tmp_path / "pki" / "only.key").write_text("-----BEGIN PRIVATE KEY-----\n")
     looked = certificates.Certificates(["/pki/*", "/none.pem"], 7, FakeClock(), str(tmp_path))
-    assert looked.look()["CertificateExpiring"].faulty is None
+    assert looked.inspect()["CertificateExpiring"].faulty is None
 
 
 # ---- tasks
@@ -240,17 +240,17 @@ def test_a_task_that_stays_in_state_d_hangs_and_one_that_passes_does_not(tree: T
     looked = tasks.Tasks(2, 2, str(tree))
     for pid in (10, 11):
         tree.process(pid, "jbd2) D (x", "D")
-    assert "ProcessD" not in looked.look()  # one look cannot tell
-    assert faults(looked.look()) == {"ProcessD": "ProcessHung"}
+    assert "ProcessD" not in looked.inspect()  # one look cannot tell
+    assert faults(looked.inspect()) == {"ProcessD": "ProcessHung"}
     tree.process(11, "jbd2", "D", start=2)  # another one of the same number
-    assert faults(looked.look()) == {}
+    assert faults(looked.inspect()) == {}
 
 
 def test_many_zombies_are_counted_by_name(tree: Tree) -> None:
     for pid in range(20, 25):
         tree.process(pid, "defunct-child", "Z")
     looked = tasks.Tasks(10, 5, str(tree))
-    found = looked.look()["ProcessZ"]
+    found = looked.inspect()["ProcessZ"]
     assert (found.faulty, found.reason) == (True, "ManyZombies")
     assert "5 defunct-child" in found.message
 
@@ -267,17 +267,17 @@ def test_pressure_is_a_fault_above_its_limit_and_over_below_half_of_it(tree: Tre
     history = []
     for share in ("1.00", "61.50", "35.00", "29.00"):
         tree.write("proc/pressure/memory", STALLED.format(share))
-        history.append(bool(looked.look()["MemoryContentionPressure"].faulty))
+        history.append(bool(looked.inspect()["MemoryContentionPressure"].faulty))
     assert history == [False, True, True, False]
     assert not looked.quiet
     tree.write("proc/pressure/memory", STALLED.format("0.00"))
-    looked.look()
+    looked.inspect()
     assert looked.quiet
 
 
 def test_a_kernel_without_pressure_information_cannot_tell(tree: Tree) -> None:
     with pytest.raises(OSError, match="pressure"):
-        pressure.Pressure("io", 60, str(tree)).look()
+        pressure.Pressure("io", 60, str(tree)).inspect()
     with pytest.raises(OSError, match="no line 'full'"):
         pressure.average("some avg10=0.00 avg60=0.00 avg300=0.00 total=1\n", "full")
 
@@ -291,7 +291,7 @@ class Smartctl:
     def __init__(self, answers: dict[str, tuple[int, Any]]) -> None:
         self.answers = answers
 
-    async def run(self, argv: Sequence[str], seconds: float, kept: int = KEPT_BYTES) -> Ran:
+    async def run(self, argv: Sequence[str], seconds: float, output_bytes: int = KEPT_BYTES) -> Ran:
         if "--scan-open" in argv:
             devices = [{"name": name, "type": "sat"} for name in self.answers]
             return Ran(0, json.dumps({"devices": devices}))
@@ -331,17 +331,17 @@ WELL: dict[str, Any] = {"smart_status": {"passed": True}}
 )
 async def test_a_disk_says_how_it_is(told: dict[str, Any], reason: str) -> None:
     looked = smart.Smart([], 100, Smartctl({"/dev/sda": (0, WELL), "/dev/sdb": (64, told)}))
-    assert (await looked.look())["DiskSMARTProblem"].reason == reason
+    assert (await looked.inspect())["DiskSMARTProblem"].reason == reason
 
 
 async def test_disks_that_cannot_be_read_are_no_fault() -> None:
     refused = {"smartctl": {"messages": [{"string": "Permission denied"}]}}
     with pytest.raises(CannotAnswer, match="Permission denied"):
-        await smart.Smart(["/dev/sda"], 100, Smartctl({"/dev/sda": (2, refused)})).look()
+        await smart.Smart(["/dev/sda"], 100, Smartctl({"/dev/sda": (2, refused)})).inspect()
     with pytest.raises(CannotAnswer, match="no JSON"):
-        await smart.Smart(["/dev/sda"], 100, Smartctl({"/dev/sda": (127, "")})).look()
+        await smart.Smart(["/dev/sda"], 100, Smartctl({"/dev/sda": (127, "")})).inspect()
     both = Smartctl({"/dev/sda": (2, refused), "/dev/sdb": (0, WELL)})
-    assert not (await smart.Smart([], 100, both).look())["DiskSMARTProblem"].faulty
+    assert not (await smart.Smart([], 100, both).inspect())["DiskSMARTProblem"].faulty
 
 
 def test_inotify_can_be_had_here(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd import config
 from agent.detectors.checks.npd.builtin import BuiltIns, name
 from agent.detectors.checks.npd.monitor import PluginMonitor, program
-from agent.detectors.checks.programs import KEPT, Ran
+from agent.detectors.checks.programs import DEFAULT_OUTPUT_BYTES, Ran
 from agent.host.systemd import SystemdHost
 
 
@@ -28,7 +28,9 @@ class Scripted:
     def __init__(self, code: int) -> None:
         self.code = code
 
-    async def run(self, argv: Sequence[str], seconds: float, kept: int = KEPT) -> Ran:
+    async def run(
+        self, argv: Sequence[str], seconds: float, output_bytes: int = DEFAULT_OUTPUT_BYTES
+    ) -> Ran:
         return Ran(self.code, "said")
 
 

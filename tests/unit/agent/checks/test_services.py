@@ -16,7 +16,7 @@ from agent.detectors.checks.npd.log_counter import Counter, Tally, argv, read
 from agent.detectors.checks.services import cri, health
 from agent.detectors.checks.services.bus import path
 from agent.detectors.checks.services.restarts import Restarts
-from agent.detectors.checks.services.units import Seen, UnitFlaps
+from agent.detectors.checks.services.units import RestartCallback, UnitFlaps
 from agent.host import HostUnreachable, NoSuchUnit, Unit
 from agent.host.systemd import SystemdHost
 from agent.probes import CannotAnswer
@@ -39,8 +39,10 @@ class Kubelet(SystemdHost):
             raise self.told
         return self.told
 
-    async def ask(self) -> health.Heard:
-        return health.Heard(self.ok, "GET /healthz: 200" if self.ok else "GET /healthz: refused")
+    async def ask(self) -> health.HealthAnswer:
+        return health.HealthAnswer(
+            self.ok, "GET /healthz: 200" if self.ok else "GET /healthz: refused"
+        )
 
     def service(self) -> health.Service:
         kinds = "KubeletUnhealthy", "KubeletUnhealthy", "KubeletIsHealthy"
@@ -52,7 +54,7 @@ def active(invocation: str = "a1") -> Unit:
 
 
 async def found(check: health.HealthCheck) -> tuple[bool | None, str]:
-    finding = (await check.look())["KubeletUnhealthy"]
+    finding = (await check.inspect())["KubeletUnhealthy"]
     return finding.faulty, finding.reason
 
 
@@ -65,7 +67,7 @@ async def test_a_service_that_answers_is_well_whatever_its_unit() -> None:
 async def test_a_failed_service_is_a_fault_at_once_and_says_what_was_asked() -> None:
     host = Kubelet(Unit(KUBELET, "failed", "failed", result="exit-code", exit_status=1))
     check = health.HealthCheck(host.service(), host, FakeClock(), 60)
-    finding = (await check.look())["KubeletUnhealthy"]
+    finding = (await check.inspect())["KubeletUnhealthy"]
     assert (finding.faulty, finding.reason) == (True, "KubeletUnhealthy")
     assert "GET /healthz: refused; kubelet.service is failed" in finding.message
 
@@ -107,7 +109,7 @@ async def test_where_there_is_no_kubelet_none_is_missed() -> None:
 async def test_a_silent_service_manager_leaves_it_unknown() -> None:
     host = Kubelet(HostUnreachable("no bus"))
     with pytest.raises(CannotAnswer, match="no bus"):
-        await health.HealthCheck(host.service(), host, FakeClock(), 60).look()
+        await health.HealthCheck(host.service(), host, FakeClock(), 60).inspect()
 
 
 def test_the_runtime_is_the_one_that_is_installed(tmp_path: Path) -> None:
@@ -150,7 +152,7 @@ def answer(message: bytes) -> bytes:
     )
 
 
-async def asked(folder: Path, said: bytes | None, seconds: float = 10.0) -> health.Heard:
+async def asked(folder: Path, said: bytes | None, seconds: float = 10.0) -> health.HealthAnswer:
     """What a runtime that says so is taken for; None: it is silent."""
     socket = str(folder / "cri.sock")
     done = asyncio.Event()
@@ -191,13 +193,13 @@ async def test_every_other_answer_of_a_runtime_is_none(
 ) -> None:
     heard = await asked(tmp_path, said)
     assert not heard.ok
-    assert why in heard.said
+    assert why in heard.message
 
 
 async def test_a_silent_or_missing_runtime_is_told_so(tmp_path: Path) -> None:
-    assert "no answer within 0.05 s" in (await asked(tmp_path, None, 0.05)).said
+    assert "no answer within 0.05 s" in (await asked(tmp_path, None, 0.05)).message
     missing = await health.runtime(str(tmp_path / "none.sock"), 1.0)()
-    assert "No such file" in missing.said
+    assert "No such file" in missing.message
 
 
 def test_conditions_of_a_runtime_have_their_reasons() -> None:
@@ -210,27 +212,27 @@ def test_conditions_of_a_runtime_have_their_reasons() -> None:
 
 def test_restarts_are_counted_within_their_time_and_forgotten() -> None:
     unit = Restarts(limit=5, within=1200)
-    unit.seen(1, 0.0)
-    assert unit.look(0.0) == 0  # when the first one was nobody knows
+    unit.record(1, 0.0)
+    assert unit.count_recent(0.0) == 0  # when the first one was nobody knows
     for number in range(2, 7):
-        unit.seen(number, number * 100.0)
-    assert (unit.look(600.0), unit.flapping) == (5, True)
+        unit.record(number, number * 100.0)
+    assert (unit.count_recent(600.0), unit.flapping) == (5, True)
     assert unit.next(600.0) == 1400.0
-    assert (unit.look(1400.0), unit.flapping) == (4, True)
-    assert (unit.look(1600.0), unit.flapping) == (2, False)
+    assert (unit.count_recent(1400.0), unit.flapping) == (4, True)
+    assert (unit.count_recent(1600.0), unit.flapping) == (2, False)
 
 
 def test_a_start_on_purpose_begins_the_count_anew() -> None:
     unit = Restarts(limit=2, within=1200)
-    unit.seen(3, 0.0)
-    unit.seen(0, 10.0)
-    unit.seen(1, 20.0)
-    assert unit.look(30.0) == 1
+    unit.record(3, 0.0)
+    unit.record(0, 10.0)
+    unit.record(1, 20.0)
+    assert unit.count_recent(30.0) == 1
 
 
 def test_a_long_history_before_the_first_look_is_not_called_well() -> None:
     unit = Restarts(limit=5, within=1200)
-    unit.seen(9, 100.0)
+    unit.record(9, 100.0)
     assert not unit.sure(101.0)
     assert unit.sure(1300.0)
     assert unit.next(101.0) == 1300.0
@@ -240,14 +242,16 @@ class Bus:
     """Implements Listener: the test says what systemd says."""
 
     def __init__(self) -> None:
-        self.seen: Seen | None = None
+        self.seen: RestartCallback | None = None
         self.gone = asyncio.Event()
         self.first = 0
 
-    async def listen(self, units: Sequence[str], seen: Seen, ready: Callable[[], None]) -> None:
-        self.seen = seen
+    async def listen(
+        self, units: Sequence[str], on_restarts: RestartCallback, ready: Callable[[], None]
+    ) -> None:
+        self.seen = on_restarts
         for unit in units:
-            seen(unit, self.first)
+            on_restarts(unit, self.first)
             await asyncio.sleep(0)
         ready()
         await self.gone.wait()
@@ -320,7 +324,7 @@ def test_lines_count_up_and_stops_on_purpose_count_down() -> None:
         tally.line("Started kubelet.service - The Kubernetes Node Agent.")
     tally.line("Stopping kubelet.service - The Kubernetes Node Agent...")
     tally.line("Started Network Time Synchronization.")
-    assert tally.found == 3
+    assert tally.matches == 3
 
 
 def test_only_lines_of_the_true_writer_are_read() -> None:

@@ -4,7 +4,7 @@ import msgspec
 from support.component_world import CONFIG, PACKAGE, UNIT, ComponentWorld, component
 
 from agent.components.model import MOVING
-from agent.components.ports import FileFound, PackageWanted
+from agent.components.ports import FileSnapshot, PackageWanted
 from agent.host.ports import CommandResult
 from kubenode.runtime.components.render import KeyText, TextRef
 from kubenode.runtime.components.wire import ComponentStatus
@@ -193,7 +193,7 @@ async def test_no_secret_is_told() -> None:
     assert world.state() == "Failed" and "cannot log in" in world.status().message
     assert "s3cret" not in msgspec.json.encode(world.told).decode()
     there = world.parts.files.files[CONFIG]
-    assert there == FileFound(b"token = s3cret-word", "0600", "root:root")
+    assert there == FileSnapshot(b"token = s3cret-word", "0600", "root:root")
 
 
 async def test_an_edited_secret_is_not_applied_before_its_revision_is() -> None:

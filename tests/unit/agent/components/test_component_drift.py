@@ -7,9 +7,9 @@ from hosts.component_contract import Given, contract
 
 from agent.components.drift.compare import DriftKind, HostState, drifted
 from agent.components.drift.fight import CORRECTIONS, FRESH, MOST_PATHS, STARTS
-from agent.components.drift.observe import look, paths
+from agent.components.drift.observe import paths, read_host_state
 from agent.components.files.placement import put, take_away
-from agent.components.ports import Installed, PackageFound, UnitFound
+from agent.components.ports import Installed, PackageSnapshot, UnitSnapshot
 from agent.components.sources import source_of
 from agent.components.units import let_go, settle
 from agent.host import Contraindicated, HostError
@@ -31,7 +31,7 @@ from simulation.hosts.components import SimulatedComponents
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 FILE = RenderedFile("/etc/shop.toml", "a = 1\n", ownership=Ownership.KEYS)
 UNIT = RenderedUnit("shop.service", drop_ins=(RenderedDropIn("a.conf", "[Unit]\n"),))
-WELL = UnitFound(True, "enabled", "active", "1")
+WELL = UnitSnapshot(True, "enabled", "active", "1")
 
 
 def a_form(version: str = "1.0", unit: RenderedUnit = UNIT) -> ComponentForm:
@@ -57,7 +57,7 @@ async def apply(host: SimulatedComponents, form: ComponentForm) -> None:
 
 
 async def drift_of(host: SimulatedComponents, form: ComponentForm) -> list[tuple[str, str]]:
-    found = await look(form, host.ports())
+    found = await read_host_state(form, host.ports())
     return [(one.kind, one.path) for one in drifted("shop", form, found)]
 
 
@@ -84,15 +84,15 @@ async def test_every_kind_of_drift_is_seen_alone_and_put_right(kind: DriftKind) 
     there = host.units.units["shop.service"]
     match kind:
         case DriftKind.VERSION:
-            host.packages.packages["shop"] = PackageFound("2.0-1", held=True)
+            host.packages.packages["shop"] = PackageSnapshot("2.0-1", held=True)
         case DriftKind.HOLD:
-            host.packages.packages["shop"] = PackageFound("1.0-1")
+            host.packages.packages["shop"] = PackageSnapshot("1.0-1")
         case DriftKind.FILE:
             host.files.edit(FILE.path, b"a = 2\nb = 3\n")
         case DriftKind.UNIT:
-            host.units.units["shop.service"] = UnitFound(True, "disabled", "active", "1")
+            host.units.units["shop.service"] = UnitSnapshot(True, "disabled", "active", "1")
         case DriftKind.RUN_STATE:
-            host.units.units["shop.service"] = UnitFound(True, there.enabled, "failed")
+            host.units.units["shop.service"] = UnitSnapshot(True, there.enabled, "failed")
     assert [one for one, _ in await drift_of(host, a_form())] == [kind]
     await apply(host, a_form())
     assert await drift_of(host, a_form()) == []
@@ -103,20 +103,20 @@ async def test_every_kind_of_drift_is_seen_alone_and_put_right(kind: DriftKind) 
 @pytest.mark.parametrize(
     ("wanted", "there", "kinds"),
     [
-        (UNIT, UnitFound(True, "masked", "inactive"), ["Unit", "RunState"]),
-        (UNIT, UnitFound(True, "masked-runtime", "active"), ["Unit"]),
-        (UNIT, UnitFound(True, "enabled-runtime", "active"), ["Unit"]),
-        (UNIT, UnitFound(True, "static", "active"), []),
-        (UNIT, UnitFound(False), ["Unit", "RunState"]),
-        (UNIT, UnitFound(True, "enabled", "inactive", "1", oneshot=True), []),
-        (UNIT, UnitFound(True, "enabled", "inactive", "", oneshot=True), ["RunState"]),
+        (UNIT, UnitSnapshot(True, "masked", "inactive"), ["Unit", "RunState"]),
+        (UNIT, UnitSnapshot(True, "masked-runtime", "active"), ["Unit"]),
+        (UNIT, UnitSnapshot(True, "enabled-runtime", "active"), ["Unit"]),
+        (UNIT, UnitSnapshot(True, "static", "active"), []),
+        (UNIT, UnitSnapshot(False), ["Unit", "RunState"]),
+        (UNIT, UnitSnapshot(True, "enabled", "inactive", "1", oneshot=True), []),
+        (UNIT, UnitSnapshot(True, "enabled", "inactive", "", oneshot=True), ["RunState"]),
         (RenderedUnit("shop.service", state=UnitState.MASKED), WELL, ["Unit", "RunState"]),
         (RenderedUnit("shop.service", False, UnitState.INACTIVE), WELL, ["Unit", "RunState"]),
-        (RenderedUnit("shop.service", False), UnitFound(True, "static", "active"), []),
+        (RenderedUnit("shop.service", False), UnitSnapshot(True, "static", "active"), []),
     ],
 )
 def test_units_that_are_not_as_wanted(
-    wanted: RenderedUnit, there: UnitFound, kinds: list[str]
+    wanted: RenderedUnit, there: UnitSnapshot, kinds: list[str]
 ) -> None:
     found = HostState(Installed("1.0", True), {}, {"shop.service": there})
     assert [one.kind for one in drifted("shop", a_form(unit=wanted), found)] == kinds
@@ -158,10 +158,10 @@ async def test_everything_is_taken_back_and_foreign_keys_stay() -> None:
 async def test_a_hold_that_we_did_not_ask_for_stays() -> None:
     source = ComponentSource("apt", apt=Packages([Package("shop", "1.0-1")], hold=False))
     host = SimulatedComponents()
-    host.packages.packages["shop"] = PackageFound("1.0-1", held=True)
+    host.packages.packages["shop"] = PackageSnapshot("1.0-1", held=True)
     ours = source_of("1.0", source, host.ports())
     await ours.install()
-    assert (await ours.found()).held and host.packages.packages["shop"].held
+    assert (await ours.read_installed()).pinned and host.packages.packages["shop"].held
 
 
 async def test_a_script_tells_its_version_and_runs_only_if_it_is_another() -> None:
@@ -169,11 +169,11 @@ async def test_a_script_tells_its_version_and_runs_only_if_it_is_another() -> No
     host = SimulatedComponents()
     source = source_of("1.0", ComponentSource("script", script=script), host.ports())
     host.runner.answers[("detect",)] = CommandResult(127, "not found")
-    assert (await source.found()).version == ""
+    assert (await source.read_installed()).version == ""
     await source.install()
     host.runner.answers[("detect",)] = CommandResult(0, "1.0\nmore\n")
     await source.install()
-    assert (await source.found()).exact
+    assert (await source.read_installed()).exact
     assert host.runner.ran.count(("install",)) == 1
     host.runner.answers[("uninstall",)] = CommandResult(1, "in use")
     with pytest.raises(HostError, match="uninstall: exit status 1: in use"):

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from support.clock import FakeClock
 
-from agent.components.ports import PackageFound, PackageWanted
+from agent.components.ports import PackageSnapshot, PackageWanted
 from agent.host import HostError
 from agent.host.ports import CommandResult
 from agent.host.real.components import dpkg, rpm
@@ -46,16 +46,16 @@ def shown(
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("shop\t1:2.0-1\tinstall\tinstalled\tok", PackageFound("1:2.0-1")),
-        ("shop\t2.0\thold\tinstalled\tok", PackageFound("2.0", held=True)),
-        ("shop\t2.0\tinstall\thalf-configured\tok", PackageFound("2.0", broken=True)),
-        ("shop\t2.0\tinstall\thalf-installed\treinstreq", PackageFound("2.0", broken=True)),
-        ("shop\t2.0\tinstall\tinstalled\treinstreq", PackageFound("2.0", broken=True)),
-        ("shop\t2.0\tdeinstall\tconfig-files\tok", PackageFound("")),
-        ("shop\t\tunknown\tnot-installed\tok", PackageFound("")),
+        ("shop\t1:2.0-1\tinstall\tinstalled\tok", PackageSnapshot("1:2.0-1")),
+        ("shop\t2.0\thold\tinstalled\tok", PackageSnapshot("2.0", held=True)),
+        ("shop\t2.0\tinstall\thalf-configured\tok", PackageSnapshot("2.0", broken=True)),
+        ("shop\t2.0\tinstall\thalf-installed\treinstreq", PackageSnapshot("2.0", broken=True)),
+        ("shop\t2.0\tinstall\tinstalled\treinstreq", PackageSnapshot("2.0", broken=True)),
+        ("shop\t2.0\tdeinstall\tconfig-files\tok", PackageSnapshot("")),
+        ("shop\t\tunknown\tnot-installed\tok", PackageSnapshot("")),
     ],
 )
-def test_the_states_of_dpkg_are_told_apart(line: str, found: PackageFound) -> None:
+def test_the_states_of_dpkg_are_told_apart(line: str, found: PackageSnapshot) -> None:
     assert dpkg.listed(f"dpkg-query: no packages found matching x\n{line}\n") == {"shop": found}
 
 
@@ -122,18 +122,18 @@ async def test_dnf_reads_versions_locks_and_what_is_there_twice() -> None:
         query=[CommandResult(1, said)],
         list=[CommandResult(0, "till-1:2.0-3.*\nshop-keeper-0:1-1.*")],
     )
-    assert await DnfPackages(runner).found(["shop", "till", "bank", "half"]) == {
-        "shop": PackageFound("1.0-1"),
-        "till": PackageFound("1:2.0-3", held=True),
-        "bank": PackageFound(),
-        "half": PackageFound("2-1", broken=True),
+    assert await DnfPackages(runner).read_packages(["shop", "till", "bank", "half"]) == {
+        "shop": PackageSnapshot("1.0-1"),
+        "till": PackageSnapshot("1:2.0-3", held=True),
+        "bank": PackageSnapshot(),
+        "half": PackageSnapshot("2-1", broken=True),
     }
 
 
 async def test_dnf_without_its_plugin_is_told_with_the_remedy() -> None:
     runner = Scripted(list=[CommandResult(1, "No such command: versionlock")])
     with pytest.raises(HostError, match="install python3-dnf-plugin-versionlock"):
-        await DnfPackages(runner).found(["shop"])
+        await DnfPackages(runner).read_packages(["shop"])
 
 
 async def test_rpm_removes_only_what_is_there_and_never_what_needs_it() -> None:
@@ -161,7 +161,7 @@ def test_a_lock_holds_the_version_that_it_names_of_its_own_package(lock: str, he
 async def test_a_lock_on_the_version_before_makes_room_for_one_on_that_which_is_there() -> None:
     locks = CommandResult(0, "shop-0:1.0-1.*\n!shop-0:3.0-1.*\n")
     runner = Scripted(query=[CommandResult(0, "shop\t0:2.0-1\n")], list=[locks])
-    assert not (await DnfPackages(runner).found(["shop"]))["shop"].held
+    assert not (await DnfPackages(runner).read_packages(["shop"]))["shop"].held
     await DnfPackages(runner).hold(["shop"], on=True)
     assert runner.asked("delete")[0][-1] == "shop-0:1.0-1.*"
     assert runner.asked("add")[0][-2:] == ["--raw", "shop-0:2.0-1.*"]

@@ -17,7 +17,7 @@ from agent.components.ports import SET_USER_ID, Artefact
 from agent.host import Contraindicated, HostError
 from agent.host.ports import CommandResult
 from agent.host.real.components.downloads import Blob, Downloads
-from agent.host.real.components.paths import seen
+from agent.host.real.components.paths import resolve_host_path
 from agent.host.real.components.trees import RealTrees
 from agent.host.real.components.unpacker import UnpackLimits
 from agent.host.real.components.watch import InotifyWatch
@@ -73,7 +73,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("agent.host.real.components.paths.NOT_SEEN", ())
+    monkeypatch.setattr("agent.host.real.components.paths.INVISIBLE_FOLDERS", ())
     return World(tmp_path)
 
 
@@ -85,7 +85,7 @@ async def test_a_tree_replaces_another_and_leaves_what_is_not_its_own(world: Wor
         await world.trees().stage(artefact)
         await world.trees().install(artefact)
         assert world.there() == {**files, "bin/theirs": "theirs"}
-        assert await world.trees().found(str(world.dest)) is not None
+        assert await world.trees().read_tree(str(world.dest)) is not None
     assert os.access(world.dest / "bin/shop", os.X_OK)
     await world.trees().remove(str(world.dest), [f"{world.dest}/lib/both"], back=True)
     assert world.there() == {"bin/theirs": "theirs", "lib/both": "both"}
@@ -161,10 +161,10 @@ async def test_a_file_that_somebody_changed_is_named(world: World) -> None:
     (world.dest / "bin/shop").write_text("edited")
     (world.dest / "lib/both").unlink()
     os.utime(world.dest / "lib/old/gone")
-    found = await world.trees().found(str(world.dest))
+    found = await world.trees().read_tree(str(world.dest))
     assert sorted(found.changed) == [f"{world.dest}/bin/shop", f"{world.dest}/lib/both"]
     await world.trees().install(artefact)
-    assert (await world.trees().found(str(world.dest))).changed == ()
+    assert (await world.trees().read_tree(str(world.dest))).changed == ()
 
 
 @pytest.mark.parametrize("moment", ["place-tree", "files", "folders"])
@@ -178,7 +178,7 @@ async def test_killed_in_the_middle_it_is_neither_and_the_next_run_ends_it(
     world.runner.dies = moment
     with pytest.raises(HostError, match="killed"):
         await world.trees().install(new)
-    assert (await world.trees().found(str(world.dest))).digest == ""
+    assert (await world.trees().read_tree(str(world.dest))).digest == ""
     world.runner.dies = ""
     await world.trees().install(new)
     assert world.there() == TWO and not (world.dest / "lib/old").exists()
@@ -266,7 +266,7 @@ async def test_what_one_component_declares_is_refused_to_another_of_the_same_dig
         await world.trees().stage(plain)
     await world.trees().install(allowed)
     assert (world.dest / "lib/both").stat().st_mode & 0o7777 == 0o4755
-    assert (await world.trees().found(str(world.dest))).changed == ()
+    assert (await world.trees().read_tree(str(world.dest))).changed == ()
 
 
 @pytest.mark.parametrize("program", ["gzip", "bzip2", "xz", "zstd"])
@@ -315,14 +315,14 @@ def test_links_on_the_way_mean_the_hosts_root_and_the_last_is_refused(tmp_path: 
     (tmp_path / "usr/lib").mkdir(parents=True)
     (tmp_path / "lib").symlink_to("usr/lib")
     (tmp_path / "lib/link").symlink_to("/etc/shadow")
-    assert seen(tmp_path, "/var/run/a") == tmp_path / "run/a"
-    assert seen(tmp_path, "/lib/a") == tmp_path / "usr/lib/a"
-    assert seen(tmp_path, "/lib/../../../etc/a") == tmp_path / "etc/a"
+    assert resolve_host_path(tmp_path, "/var/run/a") == tmp_path / "run/a"
+    assert resolve_host_path(tmp_path, "/lib/a") == tmp_path / "usr/lib/a"
+    assert resolve_host_path(tmp_path, "/lib/../../../etc/a") == tmp_path / "etc/a"
     with pytest.raises(Contraindicated, match="is a link to /etc/shadow"):
-        seen(tmp_path, "/lib/link")
+        resolve_host_path(tmp_path, "/lib/link")
     for path in ("/root/a", "/tmp/../home/x", "/proc/1"):
         with pytest.raises(Contraindicated, match="no component can own"):
-            seen(tmp_path, path)
+            resolve_host_path(tmp_path, path)
 
 
 async def test_a_file_that_is_written_replaced_or_taken_away_is_told(tmp_path: Path) -> None:

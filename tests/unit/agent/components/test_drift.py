@@ -2,7 +2,7 @@
 
 from support.component_world import CONFIG, PACKAGE, UNIT, ComponentWorld, component
 
-from agent.components.ports import PackageFound
+from agent.components.ports import PackageSnapshot
 
 
 async def a_world(**spec: object) -> ComponentWorld:
@@ -95,7 +95,7 @@ async def test_a_masked_unit_is_healed() -> None:
 
 async def test_f37_a_package_that_others_moved_is_drift() -> None:
     world = await a_world(disruption={"patch": "Restart", "install": "None"})
-    world.parts.packages.packages[PACKAGE] = PackageFound("2.1.9-1", held=False)
+    world.parts.packages.packages[PACKAGE] = PackageSnapshot("2.1.9-1", held=False)
     await look(world)
     status = world.status()
     assert (status.state, status.needs, status.version) == ("Drifted", "Restart", "2.1.9-1")
@@ -108,7 +108,7 @@ async def test_f37_a_package_that_others_moved_is_drift() -> None:
 
 async def test_a_hold_is_set_again() -> None:
     world = await a_world()
-    world.parts.packages.packages[PACKAGE] = PackageFound("2.1.3-1", held=False)
+    world.parts.packages.packages[PACKAGE] = PackageSnapshot("2.1.3-1", held=False)
     await look(world)
     assert world.parts.packages.packages[PACKAGE].held and world.state() == "Healthy"
 

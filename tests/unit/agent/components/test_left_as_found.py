@@ -4,7 +4,7 @@ from typing import Any
 
 from support.component_world import CONFIG, ENDS, PACKAGE, UNIT, ComponentWorld, component
 
-from agent.components.ports import FileFound, PackageFound, UnitFound
+from agent.components.ports import FileSnapshot, PackageSnapshot, UnitSnapshot
 from simulation.hosts.components import SimulatedComponents
 
 KEYS = "/etc/containerd/config.toml"
@@ -36,7 +36,10 @@ def picture(parts: SimulatedComponents) -> dict[str, Any]:
 
 async def a_host_with_an_older_one() -> ComponentWorld:
     world = ComponentWorld()
-    world.parts.packages.packages |= {PACKAGE: PackageFound("1.7.0-1"), "libold": PackageFound("1")}
+    world.parts.packages.packages |= {
+        PACKAGE: PackageSnapshot("1.7.0-1"),
+        "libold": PackageSnapshot("1"),
+    }
     world.parts.packages.unasked |= {PACKAGE, "libold"}
     for version in ("2.1.3-1", "2.1.4-1"):
         world.parts.packages.needs[PACKAGE, version] = ("libnew",)
@@ -65,7 +68,7 @@ async def test_a_host_is_left_as_it_was_found_after_two_versions_of_ours() -> No
     world = await a_host_with_an_older_one()
     before = picture(world.parts)
     await applied(world, "2.1.3", "2.1.4")
-    assert world.parts.packages.packages[PACKAGE] == PackageFound("2.1.4-1", held=True)
+    assert world.parts.packages.packages[PACKAGE] == PackageSnapshot("2.1.4-1", held=True)
     assert "libnew" in world.parts.packages.packages
     await let_go(world, "2.1.4")
     assert world.state() == "Absent" and world.record().message == ""
@@ -96,7 +99,7 @@ async def test_what_was_not_there_goes_with_what_came_along_for_it() -> None:
 
 async def test_what_was_there_just_so_is_not_touched_at_all() -> None:
     world = ComponentWorld()
-    world.parts.packages.packages[PACKAGE] = PackageFound("2.1.3-1", held=True)
+    world.parts.packages.packages[PACKAGE] = PackageSnapshot("2.1.3-1", held=True)
     world.parts.units.run(UNIT)
     world.parts.files.edit(CONFIG, b"pause = '3.10'")
     before, starts = picture(world.parts), world.starts()
@@ -117,8 +120,8 @@ async def test_a_version_that_nobody_has_any_more_stays_and_is_told() -> None:
     record = world.record()
     assert (record.state, record.reason) == ("Absent", "Stays")
     assert f"{PACKAGE} 1.7.0-1" in record.message
-    assert world.parts.packages.packages[PACKAGE] == PackageFound("2.1.3-1")
-    assert world.parts.files.files[CONFIG] == FileFound(b"pause = '3.1'", "0640", "root:root")
+    assert world.parts.packages.packages[PACKAGE] == PackageSnapshot("2.1.3-1")
+    assert world.parts.files.files[CONFIG] == FileSnapshot(b"pause = '3.1'", "0640", "root:root")
 
 
 async def test_a_component_that_shall_be_absent_is_not_put_back() -> None:
@@ -134,7 +137,7 @@ async def test_the_agent_never_ends_itself_and_goes_with_the_export() -> None:
     world = ComponentWorld()
     package = {"name": "kubenode-agent", "version": "1.0-1"}
     made = component("1.0", source={"type": "apt", "apt": {"packages": [package]}})
-    world.parts.packages.packages["kubenode-agent"] = PackageFound("1.0-1", held=True)
+    world.parts.packages.packages["kubenode-agent"] = PackageSnapshot("1.0-1", held=True)
     world.parts.units.run(UNIT)
     world.allow("containerd")
     world.assign(made)
@@ -150,7 +153,7 @@ async def test_the_agent_never_ends_itself_and_goes_with_the_export() -> None:
 
 async def test_a_unit_that_was_masked_is_masked_again() -> None:
     world = await a_host_with_an_older_one()
-    world.parts.units.units[UNIT] = UnitFound(True, "masked", "inactive")
+    world.parts.units.units[UNIT] = UnitSnapshot(True, "masked", "inactive")
     before = picture(world.parts)
     await applied(world, "2.1.3")
     await let_go(world, "2.1.3")
@@ -162,7 +165,7 @@ async def test_killed_between_any_two_moves_it_ends_as_it_was_found() -> None:
         world = await a_host_with_an_older_one()
         before = picture(world.parts)
         await applied(world, "2.1.3")
-        acts, real = 0, world.parts.packages.found
+        acts, real = 0, world.parts.packages.read_packages
 
         async def found(names: Any) -> Any:
             nonlocal acts
@@ -171,7 +174,7 @@ async def test_killed_between_any_two_moves_it_ends_as_it_was_found() -> None:
                 raise KilledHere
             return await real(names)  # noqa: B023
 
-        world.parts.packages.found = found  # type: ignore[method-assign]
+        world.parts.packages.read_packages = found  # type: ignore[method-assign]
         try:
             await let_go(world, "2.1.3")
         except (KilledHere, BaseExceptionGroup):

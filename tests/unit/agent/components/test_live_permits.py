@@ -91,7 +91,7 @@ async def test_a_job_that_holds_the_node_under_another_permit_is_in_the_way() ->
         ("Succeeded", "p-2", PermitState.LIVE),
     ):
         permit = JobPermit(held) if held else None
-        worker.seen("x", Job(Metadata("x"), status=Status(phase=phase, permit=permit)))
+        worker.observe_job("x", Job(Metadata("x"), status=Status(phase=phase, permit=permit)))
         assert (await permits.check("runc", ChangeClass.DRAIN)).state is state, (phase, held)
 
 

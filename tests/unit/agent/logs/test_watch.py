@@ -20,7 +20,7 @@ from agent.detectors.logs.timeouts import (
 from agent.detectors.logs.watch import (
     EVENTS_A_MINUTE,
     KEYS,
-    LEFT_OUT,
+    LINES_SUPPRESSED,
     NOT_UNDERSTOOD,
     begin,
     looked,
@@ -56,7 +56,7 @@ class Host:
         return self._take(pass_time(self.program, self.state, self.now))
 
     def status(self, condition: str) -> Status:
-        return self.state.held[condition].status
+        return self.state.conditions[condition].status
 
     def words(self, condition: str) -> tuple[Status, str, str]:
         """The condition as it was last told."""
@@ -73,7 +73,7 @@ def test_conditions_are_unknown_until_their_log_has_been_read() -> None:
     assert isinstance(one, ConditionReport)
     assert (one.type, one.status) == ("KernelDeadlock", Status.FALSE)
     assert (one.reason, one.message) == ("KernelHasNoDeadlock", "kernel has no deadlock")
-    assert state.held["XfsShutdown"].status is Status.UNKNOWN
+    assert state.conditions["XfsShutdown"].status is Status.UNKNOWN
 
 
 def test_a_fault_in_what_is_read_first_is_never_told_as_healthy() -> None:
@@ -178,11 +178,11 @@ def test_a_boot_ends_what_a_boot_can_end() -> None:
     host.says("EXT4-fs (sda1): Remounting filesystem read-only")
     bad = "Device: /dev/sdb [SAT], 128 Currently unreadable (pending) sectors"
     host.says(bad, "smartd.service")
-    left = after_boot(PROGRAM, dict(host.state.held))
+    left = after_boot(PROGRAM, dict(host.state.conditions))
     assert set(left) == {"DiskBadBlock"}
     state, _ = begin(PROGRAM, NOW, left)
-    assert state.held["DiskBadBlock"].status is Status.TRUE
-    assert state.held["ReadonlyFilesystem"].status is Status.UNKNOWN
+    assert state.conditions["DiskBadBlock"].status is Status.TRUE
+    assert state.conditions["ReadonlyFilesystem"].status is Status.UNKNOWN
 
 
 def test_a_flood_of_one_code_is_counted_and_hides_no_other() -> None:
@@ -195,7 +195,7 @@ def test_a_flood_of_one_code_is_counted_and_hides_no_other() -> None:
     assert len(events) == EVENTS_A_MINUTE + 1
     (left_out,) = host.wait(minutes=1)
     assert isinstance(left_out, EventReport)
-    assert (left_out.reason, left_out.severity) == (LEFT_OUT, Severity.INFO)
+    assert (left_out.reason, left_out.severity) == (LINES_SUPPRESSED, Severity.INFO)
     assert f" {1000 - EVENTS_A_MINUTE} " in left_out.message
     assert due(PROGRAM, host.state) is None
     assert len(host.says("NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python")) == 1
@@ -207,8 +207,8 @@ def test_memory_is_bounded_whatever_names_a_log_holds() -> None:
         host.says(f"EXT4-fs (sd{number}): Remounting filesystem read-only")
         host.says(f"INFO: task a{number}:1 blocked for more than 120 seconds.")
         host.says(f"tg3 0000:02:00.0 eth{number}: Link is down")
-    assert len(host.state.held["ReadonlyFilesystem"].faults) == FAULTS
-    assert len(host.state.told) <= KEYS + 4
+    assert len(host.state.conditions["ReadonlyFilesystem"].faults) == FAULTS
+    assert len(host.state.event_counts) <= KEYS + 4
     assert len(host.state.counts) <= KEYS
 
 

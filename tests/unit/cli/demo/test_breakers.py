@@ -36,7 +36,7 @@ class Scene:
             self.observer.node(at, name, view(name))
 
     def told(self, at: float, state: str) -> None:
-        self.observer.told(at, [(SCOPE, state)] if state != "Closed" else [])
+        self.observer.record_breakers(at, [(SCOPE, state)] if state != "Closed" else [])
 
     def storm(self, names: list[str]) -> None:
         self.fail(names)

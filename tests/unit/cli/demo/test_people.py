@@ -54,7 +54,7 @@ async def test_what_is_handed_over_is_booted_by_a_person(kind: Kind) -> None:
     fault = site.ledger.inject(site.host.name, kind, 0.0)
     STRIKES[kind](site.host)
     for _ in range(3):
-        site.trouble.handed_over(site.host.name)
+        site.trouble.call_person(site.host.name)
     await site.a_person_was_there()
     assert site.host.well
     assert fault.ended_by is EndedBy.PERSON
@@ -63,6 +63,6 @@ async def test_what_is_handed_over_is_booted_by_a_person(kind: Kind) -> None:
 async def test_nobody_comes_to_a_node_that_is_well() -> None:
     site = Site()
     before = site.host.boot_id
-    site.trouble.handed_over(site.host.name)
+    site.trouble.call_person(site.host.name)
     await site.a_person_was_there()
     assert site.host.boot_id == before

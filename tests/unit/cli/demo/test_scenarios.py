@@ -83,7 +83,7 @@ def test_a_storm_takes_more_of_the_cluster_than_may_be_unhealthy() -> None:
 
 
 def test_what_a_storm_leaves_behind_half_opens_the_breaker() -> None:
-    left = next(p for p in storm_of(STORM) if p.kind is Kind.STORM_LEFT)
+    left = next(p for p in storm_of(STORM) if p.kind is Kind.STORM_REMNANT)
     assert 3 <= len(left.nodes) < 0.15 * 100
 
 

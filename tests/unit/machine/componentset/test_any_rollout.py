@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.rollout_model import Host, World, quick
 
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
-from machine.componentset.budget import kept_of, part_of
+from machine.componentset.budget import count_staying, part_of
 from machine.componentset.member import IN_FLIGHT, MemberState, RolloutMember
 from machine.componentset.phases import EDGES
 from machine.componentset.rollout import RolloutState
@@ -105,7 +105,7 @@ class Watch:
         if world.rollout.current != "A" or not total:
             return
         new = len(world.assigned("B"))
-        room = total - kept_of(world.strategy.partition, total)
+        room = total - count_staying(world.strategy.partition, total)
         returning = world.rollout.phase in ("RollingBack", "Paused", "Idle")
         assert new <= room or returning, (new, room)
 
@@ -121,7 +121,7 @@ def test_invariant_15_a_sound_rollout_ends_with_every_machine_moved_once(world: 
         if world.plan.progressing[1].reason == "PartitionReached":
             break
     total = len(world.hosts)
-    kept = kept_of(world.strategy.partition, total)
+    kept = count_staying(world.strategy.partition, total)
     if not total:
         assert world.rollout.phase == "Idle"
         return

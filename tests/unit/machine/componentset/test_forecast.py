@@ -79,7 +79,7 @@ def test_a_rejected_revision_is_seen_to_return() -> None:
 
 
 def test_an_endless_list_of_batches_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("machine.componentset.forecast.LOOKS", 20)
+    monkeypatch.setattr("machine.componentset.forecast.MOST_STEPS", 20)
     found = foreseen(fleet(30), quick(batches=[1]))
     assert not found.whole and 5 < len(found.stages) < 30
 

@@ -39,7 +39,7 @@ class Fleet:
     component_sets: Kept[MachineComponentSet] = field(default_factory=Kept)
     lifesigns: AllLive = field(default_factory=AllLive)
 
-    def held(self, node: str) -> str:
+    def find_open_job(self, node: str) -> str:
         return ""
 
 
@@ -77,7 +77,7 @@ def a_looker(board: Assignments, machines: Mapping[str, Machine]) -> Looker:
 
 
 def a_look(board: Assignments) -> MemberState:
-    (member,) = a_looker(board, {"m1": undone()}).look().members
+    (member,) = a_looker(board, {"m1": undone()}).take_snapshot().members
     return member.standing
 
 
@@ -108,7 +108,7 @@ async def test_a_first_look_at_many_leaves_the_loop_to_others_and_sees_what_chan
         await looker.prepare()
         prepared = True
     assert turns >= 4
-    seen = {member.name for member in looker.look().members}
+    seen = {member.name for member in looker.take_snapshot().members}
     assert seen == {*machines, "new"} - {"m0", "m1"}
     assert set(looker.known) == set(cache)
 

@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1.machinecomponentset import SetRevision
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.components.render import KeyText, TemplateError, TextRef
 from kubenode.runtime.components.wire import ComponentSpec, spec_of
-from machine.componentset.revisions import AssignableRevision, history, kept_name, named
+from machine.componentset.revisions import AssignableRevision, choose_name, history, named
 from machine.componentset.rollout import AssignmentMove
 from machine.componentset.targets import newer_minor
 
@@ -76,10 +76,10 @@ def test_values_state_and_texts_make_another_revision() -> None:
 
 def test_invariant_11_a_new_version_of_hashes_renames_nothing_that_is_equal() -> None:
     set_ = a_set("1-0000000001")
-    assert kept_name("2-ffffffffff", set_, lambda known: False) == "1-0000000001"
-    assert kept_name("2-ffffffffff", set_, lambda known: True) == "2-ffffffffff"
+    assert choose_name("2-ffffffffff", set_, lambda known: False) == "1-0000000001"
+    assert choose_name("2-ffffffffff", set_, lambda known: True) == "2-ffffffffff"
     other = a_set("1-0000000001", values={"x": "2"})
-    assert kept_name("2-ffffffffff", other, lambda known: False) == "2-ffffffffff"
+    assert choose_name("2-ffffffffff", other, lambda known: False) == "2-ffffffffff"
 
 
 def test_machines_that_differ_in_nothing_asked_for_have_one_hash() -> None:

@@ -5,7 +5,7 @@ from support.rollout_model import Host, World, fleet, quick
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.components.rollback import PREFIX, Rollback
-from machine.componentset.carrier import rollbacks_over
+from machine.componentset.carrier import find_obsolete_rollbacks
 from machine.componentset.facts import MachineSurroundings, SetView, member_of
 from machine.componentset.rollout import RolloutReason
 
@@ -131,15 +131,19 @@ def test_wish_counts_while_its_own_job_is_open(
 ) -> None:
     view = SetView("s", "c", quick())
     member = member_of(
-        a_machine(revision), MachineSurroundings(None, answers=True, held=held), view
+        a_machine(revision), MachineSurroundings(None, answers=True, open_job=held), view
     )
-    assert (member.back, member.left, member.repaired) == said
+    assert (member.back, member.rolled_back_from, member.repaired) == said
 
 
 def test_wish_is_taken_off_with_the_first_other_revision() -> None:
     machine = a_machine(OLD)
     (entry,) = machine.spec.components
-    assert rollbacks_over(machine, [entry]) == []
-    assert rollbacks_over(machine, [entry.model_copy(update={"revision": NEW})]) == []
+    assert find_obsolete_rollbacks(machine, [entry]) == []
+    assert find_obsolete_rollbacks(machine, [entry.model_copy(update={"revision": NEW})]) == []
     other = entry.model_copy(update={"revision": "1-000000000c"})
-    assert rollbacks_over(machine, [other]) == rollbacks_over(machine, []) == [PREFIX + "c"]
+    assert (
+        find_obsolete_rollbacks(machine, [other])
+        == find_obsolete_rollbacks(machine, [])
+        == [PREFIX + "c"]
+    )

@@ -10,7 +10,7 @@ from support.clock import T0
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus, RolloutPhase
 from machine.componentset import messages
-from machine.componentset.events import told
+from machine.componentset.events import list_messages
 from machine.componentset.rollout import (
     BatchState,
     ConditionMessage,
@@ -18,7 +18,7 @@ from machine.componentset.rollout import (
     RolloutReason,
     RolloutState,
 )
-from machine.componentset.status import left_behind, remembered, status_after, unsure
+from machine.componentset.status import remembered, report_deletion, status_after, unsure
 
 TIMES = st.none() | st.integers(0, 10**6).map(lambda s: T0 + timedelta(seconds=s))
 BATCHES = st.builds(
@@ -77,22 +77,24 @@ def test_people_are_told_of_changes_once() -> None:
     before = RolloutState(current="1-0000000001", update="1-0000000002")
     stop = ConditionMessage(RolloutReason.AUTO_PAUSED, "m1 failed")
     started = replace(before, batch=BatchState(index=1, size=2, started_at=T0))
-    assert [said.reason for _, said in told(before, started, RolloutPlan())] == ["BatchStarted"]
+    assert [said.reason for _, said in list_messages(before, started, RolloutPlan())] == [
+        "BatchStarted"
+    ]
     stopped = replace(started, stop=stop)
-    assert told(started, stopped, RolloutPlan()) == [(True, stop)]
-    assert told(stopped, stopped, RolloutPlan()) == []
+    assert list_messages(started, stopped, RolloutPlan()) == [(True, stop)]
+    assert list_messages(stopped, stopped, RolloutPlan()) == []
 
 
 def test_a_deleted_set_says_what_cannot_be_removed_and_when_it_can() -> None:
-    assert left_behind(a_set(), None, T0) == a_set().status, "nothing is written for nothing"
-    stuck = left_behind(a_set(), ConditionMessage(RolloutReason.MACHINES_FAILED, "m1"), T0)
+    assert report_deletion(a_set(), None, T0) == a_set().status, "nothing is written for nothing"
+    stuck = report_deletion(a_set(), ConditionMessage(RolloutReason.MACHINES_FAILED, "m1"), T0)
     (degraded,) = stuck.conditions
     assert (degraded.type, degraded.status, degraded.message) == ("Degraded", "True", "m1")
     assert (
-        left_behind(a_set(stuck), ConditionMessage(RolloutReason.MACHINES_FAILED, "m1"), T0)
+        report_deletion(a_set(stuck), ConditionMessage(RolloutReason.MACHINES_FAILED, "m1"), T0)
         == stuck
     )
-    (after,) = left_behind(a_set(stuck), None, T0).conditions
+    (after,) = report_deletion(a_set(stuck), None, T0).conditions
     assert after.status == "False"
 
 

@@ -11,8 +11,8 @@ from machine.disruption.cordon import (
     Cordoned,
     holder_in,
     joined,
-    left,
     mark_of,
+    remove_mark,
     uncordoned,
 )
 
@@ -43,16 +43,16 @@ def test_f19_what_somebody_else_had_cordoned_gets_no_mark_and_stays() -> None:
     for notes in ({}, {CORDONED_BY: "n1-xid-12"}):
         seen = Cordoned(True, notes)
         assert joined(seen, SET) is None
-        assert left(seen, SET) is None
+        assert remove_mark(seen, SET) is None
 
 
 def test_the_last_of_several_holders_uncordons() -> None:
     seen = after(Cordoned(), joined(Cordoned(), SET))
     seen = after(seen, joined(seen, MACHINE))
     assert seen.marks == (mark_of(SET), mark_of(MACHINE))
-    seen = after(seen, left(seen, SET))
+    seen = after(seen, remove_mark(seen, SET))
     assert seen.unschedulable and seen.marks == (mark_of(MACHINE),)
-    assert after(seen, left(seen, MACHINE)) == Cordoned()
+    assert after(seen, remove_mark(seen, MACHINE)) == Cordoned()
 
 
 def test_a_persons_uncordon_is_seen_and_not_undone_by_the_end() -> None:
@@ -60,7 +60,7 @@ def test_a_persons_uncordon_is_seen_and_not_undone_by_the_end() -> None:
     assert not uncordoned(seen, SET)
     seen = Cordoned(False, seen.annotations)
     assert uncordoned(seen, SET) and not uncordoned(seen, MACHINE)
-    assert after(seen, left(seen, SET)) == Cordoned()
+    assert after(seen, remove_mark(seen, SET)) == Cordoned()
 
 
 def test_other_annotations_are_no_marks() -> None:
@@ -79,21 +79,21 @@ def test_whoever_comes_and_goes_the_node_ends_as_it_began(
 ) -> None:
     seen, inside = before, set[str]()
     for comes, holder in moves:
-        seen = after(seen, joined(seen, holder) if comes else left(seen, holder))
+        seen = after(seen, joined(seen, holder) if comes else remove_mark(seen, holder))
         (inside.add if comes else inside.discard)(holder.uid)
         assert seen.unschedulable or not inside
         ours = {of.uid for mark in seen.marks if (of := holder_in(mark))}
         assert ours == (set() if before.unschedulable else inside)
         assert joined(seen, holder) is None or not comes  # a second time changes nothing
     for holder in HOLDERS:
-        seen = after(seen, left(seen, holder))
+        seen = after(seen, remove_mark(seen, holder))
     assert seen == before
 
 
 def test_the_last_holder_leaves_the_cordon_when_a_person_asked_to_keep_it() -> None:
     seen = Cordoned(True, {CORDONED_BY: mark_of(SET), KEEP_CORDONED: "disk is swapped on Monday"})
-    assert left(seen, SET) == CordonChange(None, True)
+    assert remove_mark(seen, SET) == CordonChange(None, True)
     undecided = Cordoned(True, {CORDONED_BY: mark_of(SET), KEEP_CORDONED: "false"})
-    assert left(undecided, SET) == CordonChange(None, False)
+    assert remove_mark(undecided, SET) == CordonChange(None, False)
     schedulable = Cordoned(False, {CORDONED_BY: mark_of(SET), KEEP_CORDONED: "true"})
-    assert left(schedulable, SET) == CordonChange(None, False)
+    assert remove_mark(schedulable, SET) == CordonChange(None, False)

@@ -116,7 +116,7 @@ async def test_a_refusal_is_not_asked_about_before_its_time_unless_kube_defender
     for _ in range(3):
         prepared = await disruptions.prepare(WISH)
         assert (prepared.state, prepared.reason) == (DisruptionState.WAITING, "RateLimit")
-        assert prepared.look_again == 30
+        assert prepared.requeue_after == 30
     assert world.defender.asked == 1
     disruptions.leaves.wake(SET)
     await disruptions.prepare(WISH)

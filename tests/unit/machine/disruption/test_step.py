@@ -39,8 +39,8 @@ REFUSED = Verdict(
 )
 UNCLEAR = Verdict(allowed=False, reason=Reason.STORE_UNAVAILABLE)
 MARKED = Cordoned(True, {CORDONED_BY: mark_of(HOLDER)})
-EMPTY, FULL = Pods(), Pods(left=2, due=("a/x",), every=("a/x", "a/y"))
-LEAVING = Pods(left=1, every=("a/y",))
+EMPTY, FULL = Pods(), Pods(remaining=2, due=("a/x",), every=("a/x", "a/y"))
+LEAVING = Pods(remaining=1, every=("a/y",))
 
 NODES = (None, Cordoned(), Cordoned(True), MARKED, Cordoned(False, MARKED.annotations))
 VERDICTS = (None, "no route to host", GRANTED, REFUSED, UNCLEAR)
@@ -69,7 +69,7 @@ def test_every_case_keeps_the_promises() -> None:
         drains = wish.class_.weight >= ChangeClass.DRAIN.weight
         disturbs = wish.class_.weight >= ChangeClass.RESTART.weight
         held = bool(seen.job or seen.frozen) and not wish.begun
-        if said in (DisruptionAct.CORDON, DisruptionAct.LOOK, DisruptionAct.EVICT):
+        if said in (DisruptionAct.CORDON, DisruptionAct.LIST_PODS, DisruptionAct.EVICT):
             assert allowed and drains and not held and not wish.begun
             assert seen.node is not None
         if said is DisruptionAct.CORDON:
@@ -87,7 +87,7 @@ def test_every_case_keeps_the_promises() -> None:
             assert not held
             if drains and not wish.begun:
                 assert seen.node.unschedulable
-                assert seen.pods is not None and seen.pods.left == 0
+                assert seen.pods is not None and seen.pods.remaining == 0
         if said.state is DisruptionState.READY and disturbs and not wish.begun:
             assert not seen.frozen
         assert said.permit == "" or said.state is not DisruptionState.WAITING
@@ -128,7 +128,7 @@ def test_a_refusal_is_told_in_kube_defenders_words_and_time() -> None:
         "ConcurrencyLimit",
         "cluster: 2 of 2",
     )
-    assert said.look_again == 20
+    assert said.requeue_after == 20
 
 
 def test_a_refusal_in_the_middle_of_a_drain_uncordons_but_a_doubt_does_not() -> None:
@@ -143,7 +143,7 @@ def test_a_refusal_in_the_middle_of_a_drain_uncordons_but_a_doubt_does_not() -> 
 
 def test_f17_a_budget_that_holds_a_pod_is_named_and_the_drain_fails_in_its_time() -> None:
     blocked = Blocked("shop/db-0", "pdb=shop/db", "PDB shop/db: it would be too few.", LATER)
-    pods = Pods(left=1, every=("shop/db-0",), blocked=blocked)
+    pods = Pods(remaining=1, every=("shop/db-0",), blocked=blocked)
     seen = DisruptionObservation(T0, MARKED, owned=True, verdict=GRANTED, pods=pods)
     said = step(WISH, seen)
     assert isinstance(said, Prepared)
@@ -164,7 +164,7 @@ def test_what_is_told_of_a_drain_changes_only_with_what_it_waits_for() -> None:
     seen = DisruptionObservation(
         T0, MARKED, owned=True, verdict=GRANTED, pods=LEAVING, evicted=True
     )
-    more = replace(LEAVING, left=7, every=tuple("abcdefg"))
+    more = replace(LEAVING, remaining=7, every=tuple("abcdefg"))
     first, second = step(WISH, seen), step(WISH, replace(seen, pods=more))
     assert isinstance(first, Prepared) and isinstance(second, Prepared)
     assert first.message == second.message == "pods are leaving"

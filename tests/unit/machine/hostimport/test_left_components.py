@@ -6,11 +6,11 @@ from pathlib import Path
 
 from agent.components.before import Before
 from agent.components.model import ComponentApplyState, ComponentRecord, StoredComponent
-from agent.components.ports import PackageFound
+from agent.components.ports import PackageSnapshot
 from agent.components.records import FileRecords
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.render import RenderedFile, RenderedFiles
-from machine.hostimport.components import LeftOf, left_of, program
+from machine.hostimport.components import ComponentRemains, parse_remains, program
 
 SECRET = "top-secret"
 
@@ -22,17 +22,17 @@ def kept(name: str, version: str) -> StoredComponent:
     return StoredComponent(f"{name}-{version}", "1-0", spec, RenderedFiles(files), "Running")
 
 
-def told(state: Path) -> tuple[LeftOf, ...]:
+def told(state: Path) -> tuple[ComponentRemains, ...]:
     ran = subprocess.run(
         [sys.executable, "-c", program(str(state))], capture_output=True, text=True, check=True
     )
     assert SECRET not in ran.stdout
-    return left_of(ran.stdout)
+    return parse_remains(ran.stdout)
 
 
 def test_each_component_that_leaves_a_trace_is_named_and_no_secret_is(tmp_path: Path) -> None:
     records = FileRecords(tmp_path / "components" / "records")
-    before = Before("apt", {"runc": PackageFound("1.0"), "new": PackageFound()})
+    before = Before("apt", {"runc": PackageSnapshot("1.0"), "new": PackageSnapshot()})
     for record in (
         ComponentRecord(
             name="kept",

@@ -15,7 +15,7 @@ from machine.names import LEASES
 REVISION, CONFIG = "1-0000000001", "1-00000000cc"
 A_SET = {"apiVersion": "v1", "kind": "MachineSet", "name": "s", "uid": "s", "controller": True}
 WAITING = Prepared(
-    DisruptionState.WAITING, reason="ConcurrencyLimit", message="full", look_again=5.0
+    DisruptionState.WAITING, reason="ConcurrencyLimit", message="full", requeue_after=5.0
 )
 
 
@@ -36,7 +36,9 @@ async def test_nothing_is_ended_before_kube_defender_and_the_drain_allow_it() ->
     assert stage(double) == "Draining" and double.cloud.instances
     found = double.there.status.condition("Deletable")
     assert found is not None and "ConcurrencyLimit: full" in found.message
-    double.prepared = Prepared(DisruptionState.DRAINING, "p-1", reason="Draining", look_again=5.0)
+    double.prepared = Prepared(
+        DisruptionState.DRAINING, "p-1", reason="Draining", requeue_after=5.0
+    )
     await double.run(looks=5)
     assert stage(double) == "Draining" and double.cloud.instances
     double.prepared = Prepared(DisruptionState.READY, "p-1")

@@ -24,7 +24,7 @@ from machine.machineset.members import (
     SetMember,
     SetObservation,
     SetTarget,
-    at_least_one,
+    resolve_share,
 )
 from machine.machineset.step import SetPlan, step
 
@@ -95,7 +95,7 @@ class Set(RuleBasedStateMachine):
             assert not self.crew[name].hands_off
         assert not (self.frozen and plan.remove)
         live = len(before.staying) + len(before.leaving)
-        too_many = len(before.sick) > at_least_one(w.max_unhealthy, live)
+        too_many = len(before.sick) > resolve_share(w.max_unhealthy, live)
         replaced = [
             m
             for m in map(self.crew.__getitem__, (*plan.mark, *plan.preserve, *plan.remove))

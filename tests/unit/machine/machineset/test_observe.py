@@ -209,18 +209,18 @@ def a_class(ready: str = "True", seen: int = 2, **limits: int) -> MachineClass:
 )
 def test_none_is_made_of_a_class_that_is_not_ready(class_: MachineClass | None, says: str) -> None:
     found = room("c", class_, [], T0)
-    assert says in found.blocked and found.reason == "PreflightFailed" and not found.left
+    assert says in found.blocked and found.reason == "PreflightFailed" and not found.remaining
 
 
 def test_the_limits_of_a_class_hold_for_all_of_its_machines() -> None:
     old = [a_machine(f"m{i}") for i in range(3)]
-    assert room("c", a_class(maxInstances=5), old, T0).left == 2
+    assert room("c", a_class(maxInstances=5), old, T0).remaining == 2
     full = room("c", a_class(maxInstances=3), old, T0)
     assert full.reason == "QuotaExceeded" and "maxInstances" in full.blocked
     young = a_machine("young")
     young.metadata.creation_timestamp = T0 - timedelta(seconds=20)
     paced = room("c", a_class(createsPerMinute=1), [*old, young], T0)
-    assert (paced.left, paced.again) == (0, T0 + timedelta(seconds=40))
+    assert (paced.remaining, paced.again) == (0, T0 + timedelta(seconds=40))
 
 
 def test_while_one_waits_for_quota_no_other_is_made() -> None:

@@ -261,7 +261,7 @@ async def test_a_record_goes_when_its_instance_is_gone() -> None:
 async def test_what_a_list_says_is_heard() -> None:
     site = Site()
     told: list[None] = []
-    site.sightings.told.append(lambda: told.append(None))
+    site.sightings.listeners.append(lambda: told.append(None))
     site.cloud.failing = InstanceError("fake", ErrorCode.UNAUTHENTICATED, "no such key")
     await site.scan()
     assert "no such key" in site.sightings.refused("fake") and len(told) == 1

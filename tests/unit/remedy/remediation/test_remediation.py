@@ -12,7 +12,7 @@ from kubenode.api.v1alpha1.remediation import KubeNodeRemediationStatus, Remedia
 from remedy.hostdoctor.nodes import Resolution, ResolutionReason
 from remedy.hostdoctor.report import ReportedHost
 from remedy.hostdoctor.step import step
-from remedy.remediation.step import SCOPE, OwnerMachine, host_of, owner_of, status_of, told
+from remedy.remediation.step import SCOPE, OwnerMachine, build_report, host_of, owner_of, status_of
 
 OWNER = OwnerMachine("fleet", "w-7", "m-1", "v1beta2")
 HOST = ReportedHost(provider_id="aws:///eu-1a/i-7", names=("worker-7",))
@@ -43,7 +43,7 @@ def machine(uid: str = "m-1", node: str = "worker-7") -> dict[str, Any]:
 
 def an_event(node: str = "worker-7") -> HostEvent:
     found = Resolution(ResolutionReason.RESOLVED, "", node, "uid-7")
-    return step(None, told(request(), HOST), found, T0, scope=SCOPE)
+    return step(None, build_report(request(), HOST), found, T0, scope=SCOPE)
 
 
 def job(phase: JobPhase, *events: str) -> RemedyOperationJob:
@@ -77,7 +77,7 @@ def test_rules_see_it_as_an_open_event_of_the_templates_severity() -> None:
 def test_one_that_is_asked_for_again_is_another_event() -> None:
     again = request()
     again.metadata.uid = "r-2"
-    assert told(again, HOST).external_id != told(request(), HOST).external_id
+    assert build_report(again, HOST).external_id != build_report(request(), HOST).external_id
 
 
 def said(*jobs: RemedyOperationJob) -> tuple[RemediationPhase | None, str]:

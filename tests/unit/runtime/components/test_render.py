@@ -14,8 +14,8 @@ from kubenode.runtime.components.render import (
     RenderedFiles,
     TemplateError,
     TextRef,
-    asked,
     fill_in,
+    list_placeholders,
     machine_values,
     references,
     rendered,
@@ -68,12 +68,12 @@ def test_an_unknown_placeholder_is_named(place: str) -> None:
 def test_what_a_component_asks_for() -> None:
     unit = {"name": "a.service", "dropIns": [{"name": "x.conf", "content": "E=${machine.zone}"}]}
     text = {"inline": "${values.a} $${values.no} ${machine.labels.k/y}"}
-    assert asked(spec(text, units=[unit])) == [
+    assert list_placeholders(spec(text, units=[unit])) == [
         ("file /etc/x.toml", "values", "a"),
         ("file /etc/x.toml", "machine", "labels.k/y"),
         ("unit a.service, drop-in x.conf", "machine", "zone"),
     ]
-    assert asked(spec({"secretKey": {"name": "s", "key": "k"}})) == []
+    assert list_placeholders(spec({"secretKey": {"name": "s", "key": "k"}})) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_a_component_asks_for() -> None:
 )
 def test_what_no_value_can_fill_is_an_error(text: str) -> None:
     with pytest.raises(TemplateError, match=r"file /etc/x\.toml"):
-        asked(spec({"inline": text}))
+        list_placeholders(spec({"inline": text}))
 
 
 def test_an_open_placeholder_is_an_error() -> None:

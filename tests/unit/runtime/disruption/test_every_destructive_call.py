@@ -18,7 +18,7 @@ PACKAGES = ("agent", "defender", "machine", "remedy", "kubenode/cli", "kubenode/
 METHODS = frozenset({"off", "reset", "replace", "operate", "reboot", "delete"})
 EXECUTORS = re.compile(r"provider|host|gpu|bus|inner|instance|cloud|machine_?access")
 """Names of what executes: providers' ports, an agent's host, its devices."""
-WAYS = ("way", "_way")
+REPLACEMENT_METHODS = ("method", "_method")
 """Names of who is asked for the replacement of a machine, by `ask`."""
 OBJECTS = ("machine", "remedy/power", "kubenode/cli")
 """Where the deletion of an object in the API server deletes or replaces a machine."""
@@ -29,7 +29,7 @@ BEHIND = {
     "agent/actions/gpu.py::ResetGPU.act::reset": "agent.core, agent.jobpermits and the journal",
     "agent/components/engine.py::ComponentEngine._reboot::reboot": "the live permit of the change",
     "agent/host/systemd.py::SystemdHost.reboot::reboot": "is the executor",
-    # A way of replacement: `Way.ask` is called in `act` of Replacing.ask alone.
+    # A method of replacement: `ReplacementMethod.ask` is called in `act` of Replacing.ask alone.
     "remedy/power/instancegroup.py::InstanceGroup.ask::replace": "ReplacementMethod.ask",
     "remedy/power/methods.py::ObjectReplacement.delete::delete": "ReplacementMethod.ask",
     "remedy/power/karpenter.py::Karpenter.ask::delete": "ReplacementMethod.ask",
@@ -80,7 +80,7 @@ def _is_act(node: ast.AST, child: ast.AST) -> bool:
 
 def _destroys(node: ast.Attribute, objects: bool) -> bool:
     if node.attr == "ask" and isinstance(node.ctx, ast.Load):
-        return _last_name(node.value) in WAYS
+        return _last_name(node.value) in REPLACEMENT_METHODS
     if node.attr not in METHODS or not isinstance(node.ctx, ast.Load):
         return False
     name = _last_name(node.value)
@@ -145,7 +145,7 @@ def test_the_repair_jobs_stop_reset_and_replace_machines_through_the_guard_alone
         "async def end(self):\n    await self._provider(machine).off(machine, 'r')",
         "ask = {'off': provider.off}",
         "class A:\n    async def go(self):\n        await self._host.reboot()",
-        "async def go(way):\n    await way.ask(asked)",
+        "async def go(method):\n    await method.ask(request)",
         "async def go(guard):\n    await guard.perform(request, target=provider.reset, act=other)",
     ],
 )
