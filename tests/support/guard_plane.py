@@ -45,6 +45,7 @@ class GuardPlane:
     def __exit__(self, *_: object) -> None:
         self.unhook()
         self.empty()
+        self.cp.kubectl("delete", "--ignore-not-found", "-f", CHART / "publishing.yaml")
 
     def empty(self) -> None:
         for kind in ("nodes", "permits", "defenderpolicies"):
