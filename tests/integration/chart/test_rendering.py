@@ -4,14 +4,13 @@ import base64
 import json
 import subprocess
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer.main
 from cryptography import x509
 from support.chart_values import CERTIFICATES, CHOICES, EVERYTHING
+from support.chart_webhooks import WEBHOOKS, ChartWebhook
 from support.components import CONTROL_PLANE, require
 from support.control_plane import kubectl_command
 from support.helm import CHART, Helm, Object, documents, ident, is_hook, pod_specs
@@ -181,52 +180,6 @@ def test_only_a_program_that_publishes_its_own_authority_may_patch_its_webhook(h
         assert accounts == {f"kubenode-system/kubenode-{part}"}
 
 
-@dataclass(frozen=True, slots=True)
-class ChartWebhook:
-    """A webhook of the chart, and its certificate by Helm.
-
-    part, values: the program, and the name of the webhook in its values
-    secret: name of the Secret that Helm writes
-    own: name of the Secret that the program fills where it creates the certificate
-    service: Service that leads to the webhook
-    """
-
-    part: str
-    values: str
-    secret: str
-    own: str
-    service: str
-
-    def certificate(self, **values: Any) -> Object:
-        return {self.part: {self.values: {"certificate": values}}}
-
-    def pod(self, objects: list[Object]) -> Object:
-        return next(s for name, s in pod_specs(objects) if name.endswith(f"/kubenode-{self.part}"))
-
-    def secrets(self, objects: list[Object]) -> dict[str, Object]:
-        """Its Secrets in `objects`, by name."""
-        secrets = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Secret"}
-        return {name: secrets[name] for name in (self.secret, self.own) if name in secrets}
-
-    def bundles(self, objects: list[Object]) -> set[str]:
-        """The CA bundles of its configurations."""
-        return {
-            hook["clientConfig"].get("caBundle", "")
-            for one in objects
-            if one["kind"].endswith("WebhookConfiguration")
-            and one["metadata"]["name"] == f"kubenode-{self.part}"
-            for hook in one["webhooks"]
-        }
-
-
-REMEDY_WEBHOOK, MACHINE_WEBHOOK = "kubenode-remedy-webhook", "kubenode-machine-webhook"
-WEBHOOKS = (
-    ChartWebhook("remedy", "webhook", f"{REMEDY_WEBHOOK}-tls", REMEDY_WEBHOOK, REMEDY_WEBHOOK),
-    ChartWebhook("machine", "webhook", f"{MACHINE_WEBHOOK}-tls", MACHINE_WEBHOOK, MACHINE_WEBHOOK),
-    ChartWebhook(
-        "defender", "guard", "kubenode-defender-guard-tls", "kubenode-defender", "kubenode-defender"
-    ),
-)
 each_webhook = pytest.mark.parametrize("webhook", WEBHOOKS, ids=lambda webhook: webhook.part)
 
 
