@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from http.client import HTTPSConnection
 from typing import Any
 
+from support.chart_plane import NODE
 from support.helm import NAMESPACE, Object, pod_specs
 
 JSON = {"Content-Type": "application/json"}
@@ -66,9 +67,12 @@ class ChartWebhook:
         `bundle` does not trust.
         """
         context = ssl.create_default_context(cadata=bundle.decode())
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+            context.wrap_socket(plain, server_hostname=self.host) as encrypted,
+        ):
             connection = HTTPSConnection(self.host)
-            connection.sock = context.wrap_socket(plain, server_hostname=self.host)
+            connection.sock = encrypted
             connection.request("POST", self.path, json.dumps(self._request()), JSON)
             answer = connection.getresponse()
             body = answer.read()
@@ -77,6 +81,7 @@ class ChartWebhook:
         return str(json.loads(body)["response"]["uid"])
 
     def _request(self) -> Object:
+        """A deletion. Kube Defender judges that of a Node which it knows."""
         return {
             "apiVersion": "admission.k8s.io/v1",
             "kind": "AdmissionReview",
@@ -84,10 +89,11 @@ class ChartWebhook:
                 "uid": UID,
                 "operation": "DELETE",
                 "resource": {"group": self.group, "resource": self.resource},
-                "name": "gone",
+                "name": NODE["metadata"]["name"],
+                "dryRun": True,
                 "userInfo": {"username": "someone", "groups": ["system:authenticated"]},
                 "object": None,
-                "oldObject": {"metadata": {"name": "gone"}, "spec": {}},
+                "oldObject": {"metadata": {"name": NODE["metadata"]["name"]}, "spec": {}},
             },
         }
 

@@ -177,7 +177,9 @@ def the_webhooks_of_an_older_release_go_on(plane: ControlPlane, here: Helm, fold
     """
     here.done("upgrade", *RELEASE, values={**VALUES, **BY_OPERATOR})
     older = {webhook: _older_authority(plane, webhook) for webhook in WEBHOOKS}
-    here.done("upgrade", RELEASE[0], _without_certificates(folder), *RELEASE[2:], values=VALUES)
+    # The older programs own what they published, which helm takes over only by force.
+    chart = _without_certificates(folder)
+    here.done("upgrade", "kubenode", chart, *RELEASE[2:], "--force-conflicts", values=VALUES)
     first = {webhook: secret(plane, webhook.secret) for webhook in WEBHOOKS}
     for webhook in WEBHOOKS:
         assert _bundles(plane, webhook) == {_authority(first[webhook]) + older[webhook]}
@@ -210,11 +212,11 @@ def every_webhook_answers(plane: ControlPlane, objects: list[Object], folder: Pa
             pod = f"{kind}/{NAMESPACE}/kubenode-{webhook.part}"
             stack.enter_context(programs.running(pod, own))
             until(
-                partial(_answers, webhook, port, bundle), f"the webhook of {webhook.part} answers"
+                partial(answered, webhook, port, bundle), f"the webhook of {webhook.part} answers"
             )
 
 
-def _answers(webhook: ChartWebhook, port: int, bundle: bytes) -> bool:
+def answered(webhook: ChartWebhook, port: int, bundle: bytes) -> bool:
     """False while the program starts. Raises SSLError for a certificate that is not trusted."""
     try:
         return webhook.review(port, bundle) == UID
@@ -235,11 +237,20 @@ def _without_certificates(folder: Path) -> Path:
 
 
 def _older_authority(plane: ControlPlane, webhook: ChartWebhook) -> bytes:
-    """The authority in the Secret that an older program has filled."""
+    """The authority that an older program has written into its Secret, and published."""
     made = new_authority(timedelta(days=1), SystemClock().now()).certificate
     data = {"data": {"ca.crt": base64.b64encode(made).decode()}}
     plane.kubectl("patch", "secret", webhook.own, "-n", NAMESPACE,
                   "--type=merge", "-p", json.dumps(data))  # fmt: skip
+    for path in _configurations(webhook):
+        bundle = base64.b64encode(made).decode()
+        patch = [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
+            for index in range(len(plane.get(path)["webhooks"]))
+        ]
+        kind, name = path.split("/")[-2:]
+        words = ("--type=json", "--field-manager=kubenode", "-p", json.dumps(patch))
+        plane.kubectl("patch", kind, name, *words)
     return made
 
 
@@ -247,13 +258,17 @@ def _authority(data: Mapping[str, str]) -> bytes:
     return base64.b64decode(data["ca.crt"])
 
 
-def _bundles(plane: ControlPlane, webhook: ChartWebhook) -> set[bytes]:
-    """What callers of the webhooks of a program trust."""
+def _configurations(webhook: ChartWebhook) -> list[str]:
+    """Paths of its webhook configurations."""
     kinds = [HOOKS]
     if webhook.part == "remedy":
         kinds.append(HOOKS.replace("validating", "mutating"))
-    paths = [f"{kind}/kubenode-{webhook.part}" for kind in kinds]
-    hooks = [hook for path in paths for hook in plane.get(path)["webhooks"]]
+    return [f"{kind}/kubenode-{webhook.part}" for kind in kinds]
+
+
+def _bundles(plane: ControlPlane, webhook: ChartWebhook) -> set[bytes]:
+    """What callers of the webhooks of a program trust."""
+    hooks = [hook for path in _configurations(webhook) for hook in plane.get(path)["webhooks"]]
     return {base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks}
 
 
