@@ -54,7 +54,8 @@ Objects of a file with a webhook, and its certificate:
   without        as of kubenode.file, where Helm writes the certificate
 A Secret of the same generation is kept. The name is not that of the Secret which older programs fill:
 those that still run would write into it. What callers trusted before goes on being trusted until the
-next upgrade, so no replica is refused during a rollout. The key of the authority is kept nowhere:
+next upgrade, so no replica is refused during a rollout. An upgrade that failed on the way leaves the
+right to publish, so the next one still trusts what the older program published. The key of the authority is kept nowhere:
 nobody can sign another certificate.
 */}}
 {{- define "kubenode.webhook" -}}
@@ -69,16 +70,19 @@ nobody can sign another certificate.
 {{- $data := $found.data | default dict }}
 {{- $made := dig "metadata" "annotations" "kubenode.io/generation" "" $found }}
 {{- $whole := and (index $data "tls.crt") (index $data "tls.key") (index $data "ca.crt") }}
+{{- $older := (lookup "v1" "Secret" "kubenode-system" .older | default dict).data | default dict }}
 {{- $crt := "" }}{{ $key := "" }}{{ $ca := "" }}{{ $before := "" }}
 {{- if and $whole (eq $made (toString (int $wanted.generation))) }}
 {{- $crt = index $data "tls.crt" }}{{ $key = index $data "tls.key" }}{{ $ca = index $data "ca.crt" }}
+{{- if lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" (printf "kubenode-%s-publish-ca" (dir .name)) }}
+{{- $before = index $older "ca.crt" | default "" }}
+{{- end }}
 {{- else }}
 {{- $days := int $wanted.days }}
 {{- $authority := genCA .certificate $days }}
 {{- $host := printf "%s.kubenode-system" .service }}
 {{- $signed := genSignedCert (printf "%s.svc" $host) nil (list (printf "%s.svc" $host) $host (printf "%s.svc.cluster.local" $host)) $days $authority }}
 {{- $crt = b64enc $signed.Cert }}{{ $key = b64enc $signed.Key }}{{ $ca = b64enc $authority.Cert }}
-{{- $older := (lookup "v1" "Secret" "kubenode-system" .older | default dict).data | default dict }}
 {{- $before = index $data "ca.crt" | default (index $older "ca.crt") | default "" }}
 {{- end }}
 {{- $bundle = printf "%s%s" (b64dec $ca) (b64dec $before) | b64enc }}

@@ -177,9 +177,12 @@ def the_webhooks_of_an_older_release_go_on(plane: ControlPlane, here: Helm, fold
     """
     here.done("upgrade", *RELEASE, values={**VALUES, **BY_OPERATOR})
     older = {webhook: _older_authority(plane, webhook) for webhook in WEBHOOKS}
-    # The older programs own what they published, which helm takes over only by force.
-    chart = _without_certificates(folder)
-    here.done("upgrade", "kubenode", chart, *RELEASE[2:], "--force-conflicts", values=VALUES)
+    # The older programs own what they published, which helm takes over only by force. The upgrade
+    # that fails leaves a Secret of helm's; the next one still trusts both authorities.
+    upgrade = ("upgrade", "kubenode", _without_certificates(folder), *RELEASE[2:])
+    refused = here.run(*upgrade, values=VALUES)
+    assert refused.returncode != 0 and "clientConfig.caBundle" in refused.stderr
+    here.done(*upgrade, "--force-conflicts", values=VALUES)
     first = {webhook: secret(plane, webhook.secret) for webhook in WEBHOOKS}
     for webhook in WEBHOOKS:
         assert _bundles(plane, webhook) == {_authority(first[webhook]) + older[webhook]}
