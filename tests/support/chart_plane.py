@@ -13,7 +13,7 @@ from support.daemons import free_port
 from support.helm import NAMESPACE, Object, ident, pod_specs
 from support.programs import KUBENODE, Program
 
-NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "central"}}
+NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "central"}}
 DEFENDER_AUDIENCE = "kubenode-defender"
 CERTIFICATE_FILE = "--webhook-cert-file", "--guard-cert-file"
 """Flags of the certificate of a webhook. KEY_FILE of the same place names its key."""
