@@ -23,8 +23,8 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, PemFiles
-from kubenode.runtime.tls.keeper import CertificateKeeper
+from kubenode.runtime.tls.files import FileKeeper, PemFiles, start_webhook_files
+from kubenode.runtime.tls.keeper import VALIDATING, CertificateKeeper
 
 log = logging.getLogger(__name__)
 
@@ -88,10 +88,13 @@ def doors(
         guarding = GuardSettings(
             settings.guard_port, callers, settings.guard_address, settings.http_limits
         )
-        parts += GuardWebhook(service, kube, clock, registry, own, guarding).parts
+        context = LiveContext() if settings.guard_files != PemFiles() else own
+        keeper = start_webhook_files(clock, context, settings.guard_files, "--guard")
+        parts += [keeper] if keeper else []
+        parts += GuardWebhook(service, kube, clock, registry, context, guarding).parts
     parts += dashboard_parts(service, kube, clock, settings, own)
     serves = (settings.listen_port, settings.dashboard_port)
-    if settings.guard_port is not None or (settings.tls and any(p is not None for p in serves)):
+    if _publishes(settings) or (settings.tls and any(p is not None for p in serves)):
         parts.append(_keeper(kube, clock, settings, own))
     return DefenderFrontends(gate, parts)
 
@@ -143,6 +146,11 @@ def _api(
         yield keeper
 
 
+def _publishes(settings: ApiFlags) -> bool:
+    """Whether the webhook's authority is Kube Defender's own, which it then publishes."""
+    return settings.guard_port is not None and settings.guard_files == PemFiles()
+
+
 def _keeper(kube: Kube, clock: Clock, settings: ApiFlags, own: LiveContext) -> CertificateKeeper:
     return CertificateKeeper(
         kube,
@@ -152,5 +160,6 @@ def _keeper(kube: Kube, clock: Clock, settings: ApiFlags, own: LiveContext) -> C
         secret=SECRET,
         hook=HOOK,
         names=settings.names,
-        chart=CHART if settings.guard_port is not None else "",
+        chart=CHART,
+        kinds=(VALIDATING,) if _publishes(settings) else (),
     )

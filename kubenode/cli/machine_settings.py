@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from kubenode.cli.settings import AskerFlags, MachineMakingFlags, PrometheusFlags
+from kubenode.cli.settings import AskerFlags, MachineMakingFlags, PrometheusFlags, path_of
+from kubenode.runtime.tls.files import PemFiles
 from machine.webhook.webhook import MachineWebhookSettings
 
 
@@ -20,6 +21,10 @@ class MachineFlags(AskerFlags, PrometheusFlags, MachineMakingFlags):
     webhook_host: str | None = Field(
         None, description="further name or address of it, where the API server is given a URL"
     )
+    webhook_cert_file: str | None = Field(
+        None, description="its certificate, which others renew; without it the program makes one"
+    )
+    webhook_key_file: str | None = Field(None, description="the key of that certificate")
 
     @property
     def webhook(self) -> MachineWebhookSettings | None:
@@ -32,5 +37,6 @@ class MachineFlags(AskerFlags, PrometheusFlags, MachineMakingFlags):
             namespace=self.namespace,
             service=self.webhook_service,
             hosts=(self.webhook_host,) if self.webhook_host else (),
+            files=PemFiles(path_of(self.webhook_cert_file), path_of(self.webhook_key_file)),
             limits=self.http_limits,
         )

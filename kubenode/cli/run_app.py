@@ -267,6 +267,13 @@ GuardPort = Annotated[
                  help="Hold acts of others to the budget, asked on this port; not given: none."),
 ]  # fmt: skip
 GuardAddress = Annotated[str | None, typer.Option("--guard-address", metavar="ADDRESS")]
+GuardCertFile = Annotated[
+    str | None,
+    typer.Option("--guard-cert-file", help="Its certificate, read again when it changes."),
+]
+GuardKeyFile = Annotated[
+    str | None, typer.Option("--guard-key-file", help="The key of --guard-cert-file.")
+]
 GuardExempt = Annotated[
     str | None,
     typer.Option("--guard-exempt", metavar="USER,...", help="Users that are left alone too."),
@@ -390,6 +397,8 @@ def run_all(
     plain_http: PlainHttp = None,
     guard_port: GuardPort = None,
     guard_address: GuardAddress = None,
+    guard_cert_file: GuardCertFile = None,
+    guard_key_file: GuardKeyFile = None,
     guard_exempt: GuardExempt = None,
     guard_listed: GuardListed = None,
     dashboard_port: DashboardPort = None,
@@ -487,6 +496,8 @@ def run_defender(
     plain_http: PlainHttp = None,
     guard_port: GuardPort = None,
     guard_address: GuardAddress = None,
+    guard_cert_file: GuardCertFile = None,
+    guard_key_file: GuardKeyFile = None,
     guard_exempt: GuardExempt = None,
     guard_listed: GuardListed = None,
     leader_address: LeaderAddress = None,
@@ -556,6 +567,8 @@ def run_machine(
     webhook_address: WebhookAddress = None,
     webhook_service: WebhookService = None,
     webhook_host: WebhookHost = None,
+    webhook_cert_file: WebhookCertFile = None,
+    webhook_key_file: WebhookKeyFile = None,
 ) -> None:
     """The Machine operator: keeps machines and what runs on them at the declared state."""
     from kubenode.cli.run_machine import machine

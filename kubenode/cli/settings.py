@@ -329,6 +329,10 @@ class ApiFlags(DashboardFlags):
         None, ge=0, le=65535, description="where the webhook for acts of others listens; 0: free"
     )
     guard_address: str = Field("127.0.0.1", description="where that webhook listens")
+    guard_cert_file: str | None = Field(
+        None, description="its certificate, which others renew; without it the program makes one"
+    )
+    guard_key_file: str | None = Field(None, description="the key of that certificate")
     guard_exempt: str = Field("", description="users that it leaves alone, commas between")
     guard_listed: str = Field(
         "", description="cloud controllers and autoscalers that it does not leave alone"
@@ -344,6 +348,10 @@ class ApiFlags(DashboardFlags):
     @property
     def holder_users(self) -> dict[str, frozenset[str]]:
         return users_of(self.namespace, _entries(self.permit_holders))
+
+    @property
+    def guard_files(self) -> PemFiles:
+        return PemFiles(path_of(self.guard_cert_file), path_of(self.guard_key_file))
 
     @property
     def guard_callers(self) -> Callers:

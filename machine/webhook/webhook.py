@@ -6,7 +6,7 @@ It runs on every replica, leader or not, because the caches that it reads are cu
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kubenode.runtime.admission.app import CannotJudge, app
@@ -14,6 +14,7 @@ from kubenode.runtime.admission.review import AdmissionVerdict, BadReview, Revie
 from kubenode.runtime.admission.settings import WebhookPlace
 from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
+from kubenode.runtime.tls.files import PemFiles, start_webhook_files
 from kubenode.runtime.tls.keeper import VALIDATING, CertificateKeeper
 from kubenode.runtime.tls.server import HttpsServer
 from machine.ground import SharedCaches
@@ -27,9 +28,15 @@ PATH = "/validate/machines"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineWebhookSettings(WebhookPlace):
+    """Settings of the webhook.
+
+    files: the certificate, if others create it and publish its authority
+    """
+
     service: str = "kubenode-machine-webhook"
     secret: str = "kubenode-machine-webhook"
     hook: str = "kubenode-machine"
+    files: PemFiles = field(default_factory=PemFiles)
 
 
 class MachineValidator:
@@ -108,7 +115,8 @@ class MachineWebhook:
             flag="--webhook-port",
             limits=settings.limits,
         )
-        self.keeper = CertificateKeeper(
+        keeper = start_webhook_files(ground.clock, self.context, settings.files, "--webhook")
+        self.keeper: Part = keeper or CertificateKeeper(
             ground.kube,
             ground.clock,
             self.context,

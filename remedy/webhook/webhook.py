@@ -16,9 +16,9 @@ from kubenode.runtime.admission.app import SHORT_REVIEW, app
 from kubenode.runtime.admission.settings import WebhookPlace
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.process import CannotStart, Part
+from kubenode.runtime.process import Part
 from kubenode.runtime.tls.context import LiveContext
-from kubenode.runtime.tls.files import FileKeeper, PemFiles
+from kubenode.runtime.tls.files import FileKeeper, PemFiles, start_webhook_files
 from kubenode.runtime.tls.keeper import MUTATING, VALIDATING, CertificateKeeper
 from kubenode.runtime.tls.server import HttpsServer
 from remedy.operator import RemedyOperator
@@ -104,16 +104,8 @@ class RuleWebhook:
     def _keeper(
         self, kube: Kube, clock: Clock, settings: RuleWebhookSettings
     ) -> FileKeeper | CertificateKeeper:
-        files = settings.files
-        if (files.certificate is None) is not (files.key is None):
-            raise CannotStart(
-                "--webhook-cert-file and --webhook-key-file belong together: give both, or none"
-            )
-        if files.certificate is not None:
-            keeper = FileKeeper(clock, self.context, files)
-            keeper.start("--webhook-cert-file")
-            return keeper
-        return CertificateKeeper(
+        keeper = start_webhook_files(clock, self.context, settings.files, "--webhook")
+        return keeper or CertificateKeeper(
             kube,
             clock,
             self.context,

@@ -13,9 +13,11 @@ from support.daemons import free_port
 from support.helm import NAMESPACE, Object, ident, pod_specs
 from support.programs import KUBENODE, Program
 
-NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "central"}}
+NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "central"}}
 DEFENDER_AUDIENCE = "kubenode-defender"
-WEBHOOK_SECRET = "kubenode-remedy-webhook-tls"
+CERTIFICATE_FILE = "--webhook-cert-file", "--guard-cert-file"
+"""Flags of the certificate of a webhook. KEY_FILE of the same place names its key."""
+KEY_FILE = "--webhook-key-file", "--guard-key-file"
 CORE = "/api/v1/namespaces/kubenode-system"
 
 
@@ -105,13 +107,17 @@ class ChartPrograms:
             "--lineage-file": str(self._folder / f"{name}.lineage.json"),
             **(own or {}),
         }
-        if any(word.startswith("--webhook-cert-file=") for word in container["args"]):
-            for flag, key in (
-                ("--webhook-cert-file", "tls.crt"),
-                ("--webhook-key-file", "tls.key"),
-            ):
-                file = self._folder / f"webhook-{key}"
-                file.write_bytes(base64.b64decode(secret(self._cp, WEBHOOK_SECRET)[key]))
+        mounted = {
+            volume["name"]: volume["secret"]["secretName"]
+            for volume in self._pods[pod]["volumes"]
+            if "secret" in volume
+        }
+        for word in container["args"]:
+            flag, _, path = word.partition("=")
+            if flag in (*CERTIFICATE_FILE, *KEY_FILE):
+                folder, key = Path(path).parts[-2:]
+                file = self._folder / f"{name}-{key}"
+                file.write_bytes(base64.b64decode(secret(self._cp, mounted[folder])[key]))
                 here[flag] = str(file)
         words = [_here(word, here) for word in container["args"]]
         return [*words, f"--kubeconfig={config}"]

@@ -37,7 +37,7 @@ class GuardPlane:
     def __enter__(self) -> Self:
         done = kubenode("install", "--kubeconfig", self.cp.kubeconfig)
         assert done.returncode == 0, done.stderr
-        self.cp.kubectl("apply", "-f", CHART / "rbac.yaml")
+        self.cp.kubectl("apply", "-f", CHART / "rbac.yaml", "-f", CHART / "publishing.yaml")
         self.kubeconfig = self.cp.kubeconfig_for(ACCOUNT)
         self.empty()
         return self
@@ -45,6 +45,7 @@ class GuardPlane:
     def __exit__(self, *_: object) -> None:
         self.unhook()
         self.empty()
+        self.cp.kubectl("delete", "--ignore-not-found", "-f", CHART / "publishing.yaml")
 
     def empty(self) -> None:
         for kind in ("nodes", "permits", "defenderpolicies"):

@@ -18,12 +18,17 @@ from support.helm import CHART, NAMESPACE, Helm, Object, documents, ident, is_ho
 
 HEAD = "# Written by `PYTHONPATH=tests python -m support.kustomize_base` from the chart.\n"
 WORKLOADS = "kustomize/workloads.yaml"
-PARTS = ("agent/rbac", "agent/admission", "defender/rbac", "defender/admission", "defender/leader",
-         "defender/webhook", "remedy/rbac", "remedy/publishing", "remedy/admission", "remedy/words",
-         "remedy/webhook", "machine/rbac", "machine/admission", "machine/webhook",
-         "people")  # fmt: skip
+PARTS = ("agent/rbac", "agent/admission", "defender/rbac", "defender/publishing",
+         "defender/admission", "defender/leader", "defender/webhook", "remedy/rbac",
+         "remedy/publishing", "remedy/admission", "remedy/words", "remedy/webhook", "machine/rbac",
+         "machine/publishing", "machine/admission", "machine/webhook", "people")  # fmt: skip
 """Files that these values install, the namespaces' first."""
-BY_OPERATOR: Object = {"remedy": {"webhook": {"certificate": {"source": "Operator"}}}}
+BY_PROGRAM: Object = {"certificate": {"source": "Operator"}}
+BY_OPERATOR: Object = {
+    "remedy": {"webhook": BY_PROGRAM},
+    "defender": {"guard": BY_PROGRAM},
+    "machine": {"webhook": BY_PROGRAM},
+}
 """No helm writes a certificate into a plain manifest."""
 
 

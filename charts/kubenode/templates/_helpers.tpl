@@ -25,60 +25,83 @@ program has the right to publish that. `bundle`, if given, is what the webhooks 
 {{- end }}
 {{- end -}}
 
-{{/* `helm upgrade --reuse-values` takes the values of the release before, which may not have these. */}}
+{{/*
+Values of the certificate of a webhook (remedy.webhook, machine.webhook or defender.guard).
+`helm upgrade --reuse-values` takes the values of the release before, which may not have these.
+*/}}
 {{- define "kubenode.certificateValues" -}}
 {{- $defaults := dict "source" "Helm" "generation" 1 "days" 3650 "existingSecret" "" "caBundle" "" }}
-{{- mergeOverwrite $defaults (.Values.remedy.webhook.certificate | default dict) | toYaml }}
+{{- mergeOverwrite $defaults (.certificate | default dict) | toYaml }}
 {{- end -}}
 
-{{/* Not empty where helm writes the certificate of the remedy operator's webhook, or names its Secret. */}}
+{{/* Not empty where Helm writes the certificate of a webhook, or names its Secret: root, hook (values). */}}
 {{- define "kubenode.webhookByHelm" -}}
-{{- if and .Values.remedy.webhook.enabled (not .Values.certManager.enabled) (eq (include "kubenode.certificateValues" . | fromYaml).source "Helm") }}yes{{ end }}
+{{- if and .hook.enabled (not .root.Values.certManager.enabled) (eq (include "kubenode.certificateValues" .hook | fromYaml).source "Helm") }}yes{{ end }}
+{{- end -}}
+
+{{/* The Secret with the certificate of a webhook, where Helm writes or names it: hook (values), name. */}}
+{{- define "kubenode.webhookSecret" -}}
+{{- (include "kubenode.certificateValues" .hook | fromYaml).existingSecret | default (printf "%s-tls" .name) }}
 {{- end -}}
 
 {{/*
-The certificate of the remedy operator's webhook, as YAML: secret, bundle (base64), and what the Secret
-holds, where it is the chart's. A Secret of the same generation is kept. The name is not that of the
-Secret which older operators fill: those that still run would write into it. What callers trusted
-before goes on being trusted until the next upgrade, so no replica is refused during a rollout. The
-key of the authority is kept nowhere: nobody can sign another certificate.
+Objects of a file with a webhook, and its certificate:
+  root, name     as of kubenode.file
+  hook           values of the webhook
+  certificate    name of the certificate; its Secret is NAME-tls
+  service        Service that leads to the webhook
+  older          Secret that the program fills where it makes the certificate itself
+  without        as of kubenode.file, where Helm writes the certificate
+A Secret of the same generation is kept. The name is not that of the Secret which older programs fill:
+those that still run would write into it. What callers trusted before goes on being trusted until the
+next upgrade, so no replica is refused during a rollout. An upgrade that failed on the way leaves the
+right to publish, so the next one still trusts what the older program published. The key of the authority is kept nowhere:
+nobody can sign another certificate.
 */}}
-{{- define "kubenode.webhookCertificate" -}}
-{{- $wanted := include "kubenode.certificateValues" . | fromYaml }}
-{{- $name := "kubenode-remedy-webhook-tls" }}
-{{- if $wanted.existingSecret }}
-secret: {{ $wanted.existingSecret }}
-bundle: {{ b64enc $wanted.caBundle }}
+{{- define "kubenode.webhook" -}}
+{{- if not (include "kubenode.webhookByHelm" .) }}
+{{- include "kubenode.file" (dict "root" .root "name" .name) }}
 {{- else }}
+{{- $wanted := include "kubenode.certificateValues" .hook | fromYaml }}
+{{- $bundle := b64enc $wanted.caBundle }}
+{{- if not $wanted.existingSecret }}
+{{- $name := include "kubenode.webhookSecret" (dict "hook" .hook "name" .certificate) }}
 {{- $found := lookup "v1" "Secret" "kubenode-system" $name | default dict }}
 {{- $data := $found.data | default dict }}
 {{- $made := dig "metadata" "annotations" "kubenode.io/generation" "" $found }}
 {{- $whole := and (index $data "tls.crt") (index $data "tls.key") (index $data "ca.crt") }}
+{{- $older := (lookup "v1" "Secret" "kubenode-system" .older | default dict).data | default dict }}
 {{- $crt := "" }}{{ $key := "" }}{{ $ca := "" }}{{ $before := "" }}
 {{- if and $whole (eq $made (toString (int $wanted.generation))) }}
 {{- $crt = index $data "tls.crt" }}{{ $key = index $data "tls.key" }}{{ $ca = index $data "ca.crt" }}
+{{- if lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" (printf "kubenode-%s-publish-ca" (dir .name)) }}
+{{- $before = index $older "ca.crt" | default "" }}
+{{- end }}
 {{- else }}
 {{- $days := int $wanted.days }}
-{{- $authority := genCA "kubenode-remedy-webhook" $days }}
-{{- $host := "kubenode-remedy-webhook.kubenode-system" }}
+{{- $authority := genCA .certificate $days }}
+{{- $host := printf "%s.kubenode-system" .service }}
 {{- $signed := genSignedCert (printf "%s.svc" $host) nil (list (printf "%s.svc" $host) $host (printf "%s.svc.cluster.local" $host)) $days $authority }}
 {{- $crt = b64enc $signed.Cert }}{{ $key = b64enc $signed.Key }}{{ $ca = b64enc $authority.Cert }}
-{{- $older := (lookup "v1" "Secret" "kubenode-system" "kubenode-remedy-webhook" | default dict).data | default dict }}
 {{- $before = index $data "ca.crt" | default (index $older "ca.crt") | default "" }}
 {{- end }}
-secret: {{ $name }}
-generation: {{ int $wanted.generation | quote }}
-bundle: {{ printf "%s%s" (b64dec $ca) (b64dec $before) | b64enc }}
+{{- $bundle = printf "%s%s" (b64dec $ca) (b64dec $before) | b64enc }}
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{ $name }}
+  namespace: kubenode-system
+  annotations:
+    kubenode.io/generation: {{ int $wanted.generation | quote }}
+type: kubernetes.io/tls
 data:
   ca.crt: {{ $ca }}
   tls.crt: {{ $crt }}
   tls.key: {{ $key }}
 {{- end }}
-{{- end -}}
-
-{{/* Of a program without webhook: what it would need to publish who signs for it. */}}
-{{- define "kubenode.publishing" -}}
-[ClusterRole/kubenode-{{ . }}-publish-ca, ClusterRoleBinding/kubenode-{{ . }}-publish-ca]
+{{- include "kubenode.file" (dict "root" .root "name" .name "bundle" $bundle "without" .without) }}
+{{- end }}
 {{- end -}}
 
 {{- define "kubenode.image" -}}
@@ -244,7 +267,7 @@ spec:
 {{- if .Values.remedy.webhook.enabled }}
 - --webhook-address=0.0.0.0
 - --webhook-port=8443
-{{- if include "kubenode.webhookByHelm" . }}
+{{- if include "kubenode.webhookByHelm" (dict "root" . "hook" .Values.remedy.webhook) }}
 - --webhook-cert-file=/etc/kubenode/webhook/tls.crt
 - --webhook-key-file=/etc/kubenode/webhook/tls.key
 {{- end }}
@@ -270,6 +293,10 @@ spec:
 {{- if .Values.machine.webhook.enabled }}
 - --webhook-address=0.0.0.0
 - --webhook-port=8443
+{{- if include "kubenode.webhookByHelm" (dict "root" . "hook" .Values.machine.webhook) }}
+- --webhook-cert-file=/etc/kubenode/webhook/tls.crt
+- --webhook-key-file=/etc/kubenode/webhook/tls.key
+{{- end }}
 {{- end }}
 {{- with .Values.providersSecret }}
 - --providers-file=/etc/kubenode/providers/providers.yaml
@@ -282,32 +309,37 @@ spec:
 {{- end -}}
 
 {{- define "kubenode.defenderArgs" }}
+{{- $defender := .Values.defender }}
 - --listen-address=0.0.0.0
 - --listen-port=8443
 - --token-audience=kubenode-defender
 - --tls
 - --tls-host=*.kubenode-defender-replicas.kubenode-system.svc
-{{- if include "kubenode.oneAnswers" . }}
+{{- if include "kubenode.oneAnswers" $defender }}
 - --leader-address=$(POD_IP)
 {{- end }}
-{{- if .guard.enabled }}
+{{- if $defender.guard.enabled }}
 - --guard-address=0.0.0.0
 - --guard-port=8444
+{{- if include "kubenode.webhookByHelm" (dict "root" . "hook" $defender.guard) }}
+- --guard-cert-file=/etc/kubenode/guard/tls.crt
+- --guard-key-file=/etc/kubenode/guard/tls.key
 {{- end }}
-{{- if .dashboard.enabled }}
+{{- end }}
+{{- if $defender.dashboard.enabled }}
 - --dashboard-address=0.0.0.0
 - --dashboard-port=8446
-{{- with .dashboard.keySecret }}
+{{- with $defender.dashboard.keySecret }}
 - --dashboard-key-file=/etc/kubenode/dashboard/key
 {{- end }}
 {{- end }}
-{{- with .redis.url }}
+{{- with $defender.redis.url }}
 - --redis-url={{ . }}
 {{- end }}
-{{- with .redis.passwordSecret }}
+{{- with $defender.redis.passwordSecret }}
 - --redis-password-file=/etc/kubenode/redis-password/password
 {{- end }}
-{{- with .redis.caSecret }}
+{{- with $defender.redis.caSecret }}
 - --redis-ca-file=/etc/kubenode/redis-ca/ca.crt
 {{- end }}
 {{- end }}

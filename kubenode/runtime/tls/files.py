@@ -73,6 +73,24 @@ class FileKeeper:
             self._context.load(Pair(_read(files.certificate), _read(files.key)))
 
 
+def start_webhook_files(
+    clock: Clock, context: LiveContext, files: PemFiles, flag: str
+) -> FileKeeper | None:
+    """Load the certificate of a webhook from `files`. None: they name none.
+
+    flag: start of the names of both settings, such as "--webhook". Raises CannotStart.
+    """
+    if (files.certificate is None) is not (files.key is None):
+        raise CannotStart(
+            f"{flag}-cert-file and {flag}-key-file belong together: give both, or none"
+        )
+    if files.certificate is None:
+        return None
+    keeper = FileKeeper(clock, context, files)
+    keeper.start(f"{flag}-cert-file")
+    return keeper
+
+
 def _ending(pair: Pair | None, now: datetime) -> str:
     """A warning if nobody has renewed it for most of its life; "" otherwise."""
     if pair is None:

@@ -6,7 +6,6 @@ Findings 5, 18 and 19 of the security review. docs/security.md has what remains 
 import asyncio
 import copy
 import json
-import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -20,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey as Ed25519
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
-from support.chart_rights import ENFORCED_SECONDS, ChartRights, account
+from support.chart_rights import ChartRights, account
 from support.control_plane import ControlPlane
 from support.defender_objects import policy_object
 from support.helm import CHART, documents
@@ -471,13 +470,7 @@ def test_the_others_make_no_bootstrap_token_and_approve_nothing(
 # -- what remains possible ------------------------------------------------------------------------
 
 OURS, HOOK_GROUP = "kubenode.io", "admissionregistration.k8s.io"
-VALIDATING = "validatingwebhookconfigurations"
 SIGNER = "kubernetes.io/kube-apiserver-client"
-PUBLISHES: dict[str, list[tuple[str, str, str, str, str]]] = {
-    REMEDY: [],
-    DEFENDER: [("patch", HOOK_GROUP, VALIDATING, "", "kubenode-defender")],
-    MACHINE: [("patch", HOOK_GROUP, VALIDATING, "", "kubenode-machine")],
-}
 REMAINS = {
     REMEDY: [
         ("patch", "", "nodes", "", "any"),
@@ -516,46 +509,94 @@ REMAINS = {
 @pytest.mark.parametrize("user", PROGRAMS)
 def test_what_remains_possible_is_as_documented(rights: ChartRights, user: str) -> None:
     """The rights that docs/security.md names under "Stolen credentials"."""
-    others = [right for program in PROGRAMS if program != user for right in PUBLISHES[program]]
-    assert wrong(rights.cp, user, [*REMAINS[user], *PUBLISHES[user]], others) == []
+    assert wrong(rights.cp, user, REMAINS[user], []) == []
 
 
-@pytest.mark.parametrize("kind", ["mutating", "validating"])
-def test_remedy_points_no_webhook_at_other_objects(rights: ChartRights, kind: str) -> None:
-    """helm writes who signs (decision 0038): the program needs no right on the configurations."""
-    hooks = documents((CHART / "remedy" / "webhook.yaml").read_text())
-    (hook,) = (one for one in hooks if one["kind"].lower() == f"{kind}webhookconfiguration")
-    path = f"/apis/{HOOK_GROUP}/v1/{kind}webhookconfigurations/kubenode-remedy"
-    everything = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
-                  "resources": ["pods", "secrets"]}  # fmt: skip
-    patch = [{"op": "replace", "path": "/webhooks/0/rules", "value": [everything]}]
-    rights.cp.kubectl("create", "-f", "-", stdin=json.dumps(hook))
-    try:
-        said = rights.send(REMEDY, "PATCH", path, patch, dry_run=True)
-        assert "cannot patch" in said
-        assert "cannot get" in rights.send(REMEDY, "GET", path)
-    finally:
-        rights.cp.kubectl("delete", f"{kind}webhookconfiguration", "kubenode-remedy")
+# -- webhooks: Helm creates the certificates (decision 0038) ---------------------------------------
+
+KINDS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+CONFIGURATIONS = [
+    (document, program)
+    for program in ("remedy", "defender", "machine")
+    for document in documents((CHART / program / "webhook.yaml").read_text())
+    if document["kind"].endswith("WebhookConfiguration")
+]
+EVERY_OBJECT = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
+                "resources": ["pods", "secrets"]}  # fmt: skip
 
 
-@pytest.mark.parametrize("user", [DEFENDER, MACHINE])
-def test_without_its_role_no_program_patches_its_webhook(rights: ChartRights, user: str) -> None:
-    """As the chart installs it with cert-manager."""
-    name = f"{user.rpartition(':')[2]}-publish-ca"
-    binding = json.dumps(
-        rights.cp.get(f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}")
-    )
-    rights.cp.kubectl("delete", "clusterrolebinding", name)
-    try:
-        deadline = time.monotonic() + ENFORCED_SECONDS
-        while wrong(rights.cp, user, [], PUBLISHES[user]):
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-    finally:
-        body = json.loads(binding)
-        for field in ("resourceVersion", "uid", "creationTimestamp"):
-            body["metadata"].pop(field, None)
-        rights.cp.kubectl("create", "-f", "-", stdin=json.dumps(body))
+@pytest.fixture(scope="module")
+def configurations(rights: ChartRights) -> Iterator[None]:
+    """The chart's webhook configurations. Each calls its webhook for no object."""
+    items = copy.deepcopy([document for document, _ in CONFIGURATIONS])
+    for hook in (hook for item in items for hook in item["webhooks"]):
+        hook["rules"] = []
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    rights.cp.kubectl("create", "-f", "-", stdin=listed)
+    yield
+    rights.cp.kubectl("delete", "-f", "-", stdin=listed)
+
+
+@pytest.mark.usefixtures("configurations")
+@pytest.mark.parametrize("user", PROGRAMS)
+@pytest.mark.parametrize(
+    ("configuration", "program"),
+    CONFIGURATIONS,
+    ids=[f"{program}-{document['kind']}" for document, program in CONFIGURATIONS],
+)
+def test_no_program_points_a_webhook_at_other_objects(
+    rights: ChartRights, user: str, configuration: dict[str, Any], program: str
+) -> None:
+    path = f"{HOOKS}/{configuration['kind'].lower()}s/kubenode-{program}"
+    patch = [{"op": "replace", "path": "/webhooks/0/rules", "value": [EVERY_OBJECT]}]
+    assert "cannot patch" in rights.send(user, "PATCH", path, patch, dry_run=True)
+    stored = rights.cp.get(path)
+    stored["webhooks"][0]["rules"] = [EVERY_OBJECT]
+    assert "cannot update" in rights.send(user, "PUT", path, stored, dry_run=True)
+    assert "cannot get" in rights.send(user, "GET", path)
+
+
+@pytest.mark.parametrize("user", PROGRAMS)
+def test_no_program_has_any_right_on_webhook_configurations(rights: ChartRights, user: str) -> None:
+    names = ("kubenode-remedy", "kubenode-defender", "kubenode-machine", "another")
+    forbidden = [
+        (verb, HOOK_GROUP, kind, "", name)
+        for kind in KINDS
+        for name in names
+        for verb in ("get", "patch", "update", "delete")
+    ]
+    forbidden += [(verb, HOOK_GROUP, kind, "", "") for kind in KINDS for verb in ("create", "list")]
+    assert wrong(rights.cp, user, [], forbidden) == []
+
+
+FOREIGN = [
+    ("kubenode-system", "kubenode-remedy-webhook-tls"),
+    ("kubenode-system", "kubenode-defender-guard-tls"),
+    ("kubenode-system", "kubenode-machine-webhook-tls"),
+    ("kubenode-system", "kubenode-remedy-webhook"),
+    ("kubenode-system", "kubenode-machine-webhook"),
+    ("kubenode-components", "password"),
+    ("kubenode-agents", "password"),
+    ("default", "password"),
+]
+"""Namespaces and names of Secrets that belong to no program, or only to its kubelet."""
+READS_SECRETS_OF = {MACHINE: ("kubenode-system", "kubenode-components")}
+"""Namespaces in which a program reads Secrets of any name: user data, and those of components."""
+
+
+@pytest.mark.parametrize(("namespace", "name"), FOREIGN)
+@pytest.mark.parametrize("user", PROGRAMS)
+def test_no_program_reads_or_writes_foreign_secrets(
+    rights: ChartRights, user: str, namespace: str, name: str
+) -> None:
+    """With Helm the Secrets of webhooks too are foreign: kubelet mounts them."""
+    path = f"/api/v1/namespaces/{namespace}/secrets/{name}"
+    change = {"data": {"tls.key": ""}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, **change}
+    assert "cannot patch" in rights.send(user, "PATCH", path, change, dry_run=True)
+    assert "cannot update" in rights.send(user, "PUT", path, secret, dry_run=True)
+    if namespace not in READS_SECRETS_OF.get(user, ()):
+        assert "cannot get" in rights.send(user, "GET", path)
 
 
 # -- tokens that callers show ---------------------------------------------------------------------

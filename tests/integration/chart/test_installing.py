@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
@@ -13,7 +14,6 @@ from support import waiting
 from support.api_everything import everything
 from support.chart_plane import (
     NODE,
-    WEBHOOK_SECRET,
     ChartPrograms,
     account,
     monitoring_kinds,
@@ -22,6 +22,7 @@ from support.chart_plane import (
     secret,
 )
 from support.chart_values import EVERYTHING
+from support.chart_webhooks import UID, WEBHOOKS, ChartWebhook
 from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
 from support.daemons import free_port
@@ -72,7 +73,7 @@ def test_an_installation_runs_is_upgraded_and_leaves_nothing(
     programs_run_with_its_flags_and_rights(plane, here.rendered(VALUES), tmp_path)
     older_kinds_are_brought_up_to_date(plane, here.rendered(VALUES), tmp_path)
     an_upgrade_keeps_certificates(plane, here)
-    the_webhook_of_an_older_release_goes_on(plane, here)
+    the_webhooks_of_an_older_release_go_on(plane, here, tmp_path)
     every_field_is_known(plane, here)
     here.done("uninstall", "kubenode", "-n", NAMESPACE, "--wait")
     left = {name for name in everything(plane) - pristine if NAMESPACE not in name}
@@ -109,7 +110,7 @@ def programs_run_with_its_flags_and_rights(
         assert command(programs.arguments(f"Job/{NAMESPACE}/kubenode-rules-1")) == 0
         until(lambda: all(map(ready, urls)), "every program is ready")
         for name in ("kubenode-defender", "kubenode-remedy", "kubenode-machine"):
-            until(partial(trusted, plane, name), f"{name} publishes its authority")
+            assert trusted(plane, name), f"{name}: Helm writes the authority"
         assert command(programs.arguments(f"Pod/{NAMESPACE}/kubenode-test")) == 0
         second = {"--listen-port": str(free_port()), "--leader-address": "10.1.0.2"}
         others = [stack.enter_context(programs.running(defender, second))]
@@ -169,36 +170,108 @@ def an_upgrade_keeps_certificates(plane: ControlPlane, here: Helm) -> None:
     assert "clusterroles//kubenode-crds" not in everything(plane)
 
 
-def the_webhook_of_an_older_release_goes_on(plane: ControlPlane, here: Helm) -> None:
-    """Its operator filled a Secret and published who signed; replicas of it still run for a while.
+def the_webhooks_of_an_older_release_go_on(plane: ControlPlane, here: Helm, folder: Path) -> None:
+    """Its programs filled Secrets and published who signed; replicas of it still run for a while.
 
-    Upgrades keep what helm then makes, until `generation` is another.
+    Upgrades keep what Helm then makes, also with --reuse-values, until `generation` is another.
     """
     here.done("upgrade", *RELEASE, values={**VALUES, **BY_OPERATOR})
-    older = new_authority(timedelta(days=1), SystemClock().now())
-    data = {"data": {"ca.crt": base64.b64encode(older.certificate).decode()}}
-    plane.kubectl("patch", "secret", "kubenode-remedy-webhook", "-n", NAMESPACE,
+    older = {webhook: _older_authority(plane, webhook) for webhook in WEBHOOKS}
+    # The older programs own what they published, which helm takes over only by force. The upgrade
+    # that fails leaves a Secret of helm's; the next one still trusts both authorities.
+    upgrade = ("upgrade", "kubenode", _without_certificates(folder), *RELEASE[2:])
+    refused = here.run(*upgrade, values=VALUES)
+    assert refused.returncode != 0 and "clientConfig.caBundle" in refused.stderr
+    here.done(*upgrade, "--force-conflicts", values=VALUES)
+    first = {webhook: secret(plane, webhook.secret) for webhook in WEBHOOKS}
+    for webhook in WEBHOOKS:
+        assert _bundles(plane, webhook) == {_authority(first[webhook]) + older[webhook]}
+    for _ in range(2):
+        here.done("upgrade", *RELEASE, "--reuse-values")
+        for webhook in WEBHOOKS:
+            assert secret(plane, webhook.secret) == first[webhook]
+            assert _bundles(plane, webhook) == {_authority(first[webhook])}
+    assert not [name for name in everything(plane) if "publish-ca" in name]
+    every_webhook_answers(plane, here.rendered(VALUES), folder)
+    second = {
+        webhook.part: {webhook.values: {"certificate": {"generation": 2}}} for webhook in WEBHOOKS
+    }
+    here.done("upgrade", *RELEASE, "--reuse-values", values=second)
+    for webhook in WEBHOOKS:
+        made = secret(plane, webhook.secret)
+        assert made["tls.crt"] != first[webhook]["tls.crt"]
+        assert _bundles(plane, webhook) == {_authority(made) + _authority(first[webhook])}
+
+
+def every_webhook_answers(plane: ControlPlane, objects: list[Object], folder: Path) -> None:
+    """With the certificate of its Secret, to a caller that trusts what the configuration names."""
+    programs = ChartPrograms(plane, objects, folder)
+    with ExitStack() as stack:
+        for webhook in sorted(WEBHOOKS, key=lambda webhook: webhook.part):  # Kube Defender first
+            (bundle,) = _bundles(plane, webhook)
+            port = free_port()
+            kind = "StatefulSet" if webhook.part == "defender" else "Deployment"
+            own = {f"--{webhook.values}-port": str(port)}
+            pod = f"{kind}/{NAMESPACE}/kubenode-{webhook.part}"
+            stack.enter_context(programs.running(pod, own))
+            until(
+                partial(answered, webhook, port, bundle), f"the webhook of {webhook.part} answers"
+            )
+
+
+def answered(webhook: ChartWebhook, port: int, bundle: bytes) -> bool:
+    """False while the program starts. Raises SSLError for a certificate that is not trusted."""
+    try:
+        return webhook.review(port, bundle) == UID
+    except ConnectionError:
+        return False
+
+
+def _without_certificates(folder: Path) -> Path:
+    """The chart with the values of an older one: what --reuse-values brings has no certificates."""
+    chart = folder / "older"
+    shutil.copytree(CHART, chart)
+    file = chart / "values.yaml"
+    (values,) = documents(file.read_text())
+    for webhook in WEBHOOKS:
+        del values[webhook.part][webhook.values]["certificate"]
+    file.write_text(json.dumps(values))
+    return chart
+
+
+def _older_authority(plane: ControlPlane, webhook: ChartWebhook) -> bytes:
+    """The authority that an older program has written into its Secret, and published."""
+    made = new_authority(timedelta(days=1), SystemClock().now()).certificate
+    data = {"data": {"ca.crt": base64.b64encode(made).decode()}}
+    plane.kubectl("patch", "secret", webhook.own, "-n", NAMESPACE,
                   "--type=merge", "-p", json.dumps(data))  # fmt: skip
-    without = {"remedy": {"webhook": {"certificate": None}}}  # values that --reuse-values brings
-    here.done("upgrade", *RELEASE, values={**VALUES, **without})
-    first = secret(plane, WEBHOOK_SECRET)
-    assert _bundles(plane) == {base64.b64decode(first["ca.crt"]) + older.certificate}
-    here.done("upgrade", *RELEASE, values=VALUES)
-    assert secret(plane, WEBHOOK_SECRET) == first
-    assert _bundles(plane) == {base64.b64decode(first["ca.crt"])}
-    second = {"remedy": {"webhook": {"certificate": {"generation": 2}}}}
-    here.done("upgrade", *RELEASE, values={**VALUES, **second})
-    made = secret(plane, WEBHOOK_SECRET)
-    assert made["tls.crt"] != first["tls.crt"]
-    both = base64.b64decode(made["ca.crt"]) + base64.b64decode(first["ca.crt"])
-    assert _bundles(plane) == {both}
-    assert "clusterroles//kubenode-remedy-publish-ca" not in everything(plane)
+    for path in _configurations(webhook):
+        bundle = base64.b64encode(made).decode()
+        patch = [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
+            for index in range(len(plane.get(path)["webhooks"]))
+        ]
+        kind, name = path.split("/")[-2:]
+        words = ("--type=json", "--field-manager=kubenode", "-p", json.dumps(patch))
+        plane.kubectl("patch", kind, name, *words)
+    return made
 
 
-def _bundles(plane: ControlPlane) -> set[bytes]:
-    """What callers of the remedy operator's webhooks trust."""
-    kinds = (HOOKS, HOOKS.replace("validating", "mutating"))
-    hooks = [hook for kind in kinds for hook in plane.get(f"{kind}/kubenode-remedy")["webhooks"]]
+def _authority(data: Mapping[str, str]) -> bytes:
+    return base64.b64decode(data["ca.crt"])
+
+
+def _configurations(webhook: ChartWebhook) -> list[str]:
+    """Paths of its webhook configurations."""
+    kinds = [HOOKS]
+    if webhook.part == "remedy":
+        kinds.append(HOOKS.replace("validating", "mutating"))
+    return [f"{kind}/kubenode-{webhook.part}" for kind in kinds]
+
+
+def _bundles(plane: ControlPlane, webhook: ChartWebhook) -> set[bytes]:
+    """What callers of the webhooks of a program trust."""
+    hooks = [hook for path in _configurations(webhook) for hook in plane.get(path)["webhooks"]]
     return {base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks}
 
 

@@ -10,6 +10,7 @@ import pytest
 import typer.main
 from cryptography import x509
 from support.chart_values import CERTIFICATES, CHOICES, EVERYTHING
+from support.chart_webhooks import WEBHOOKS, ChartWebhook
 from support.components import CONTROL_PLANE, require
 from support.control_plane import kubectl_command
 from support.helm import CHART, Helm, Object, documents, ident, is_hook, pod_specs
@@ -105,8 +106,9 @@ def test_a_program_that_is_switched_off_leaves_nothing(
 
 
 def test_what_the_files_say_is_what_is_installed(helm: Helm) -> None:
-    remedy = {**EVERYTHING["remedy"], **BY_OPERATOR["remedy"]}  # else helm writes into the files
-    there = {ident(found): found for found in helm.rendered({**EVERYTHING, "remedy": remedy})}
+    # Else Helm writes into the files.
+    values = {part: {**EVERYTHING.get(part, {}), **BY_OPERATOR[part]} for part in BY_OPERATOR}
+    there = {ident(found): found for found in helm.rendered({**EVERYTHING, **values})}
     files = [CHART / "people.yaml"]
     for part in ("agent", "remedy", "defender", "machine"):
         files += sorted((CHART / part).glob("*.yaml"))
@@ -146,7 +148,8 @@ def test_with_cert_manager_each_secret_is_its_own_and_each_webhook_trusts_what_i
     made = {one["spec"]["secretName"]: one for one in objects if one["kind"] == "Certificate"}
     without = helm.rendered({**CERTIFICATES, "certManager": {"enabled": False}})
     ours = {one["metadata"]["name"] for one in without if one["kind"] == "Secret"}
-    assert set(made) == {name.removesuffix("-tls") for name in ours}
+    # cert-manager's certificate of Kube Defender's API is that of its webhook too.
+    assert set(made) == {name.removesuffix("-tls") for name in ours} - {"kubenode-defender-guard"}
     assert [ident(one) for one in objects if one["kind"] == "Secret"] == []
     for hook in (one for one in objects if one["kind"].endswith("WebhookConfiguration")):
         space, _, name = hook["metadata"]["annotations"][INJECTED].partition("/")
@@ -157,9 +160,10 @@ def test_with_cert_manager_each_secret_is_its_own_and_each_webhook_trusts_what_i
 
 
 def test_only_a_program_that_publishes_its_own_authority_may_patch_its_webhook(helm: Helm) -> None:
-    """Nobody with cert-manager, and no program without a webhook."""
+    """None by default, with cert-manager and without webhooks; each with `source: Operator`."""
     off = {"enabled": False}
     for values in (
+        {},
         {"certManager": CERTIFICATES["certManager"]},
         {
             "remedy": {"webhook": off},
@@ -170,72 +174,61 @@ def test_only_a_program_that_publishes_its_own_authority_may_patch_its_webhook(h
         objects = helm.rendered(values)
         assert [r for r in given(objects) if r.group == "admissionregistration.k8s.io"] == []
         assert [ident(one) for one in objects if "publish-ca" in ident(one)] == []
-    accounts = {
-        r.account for r in given(helm.rendered({})) if r.resource.endswith("configurations")
-    }
-    assert {name.rpartition("/")[2] for name in accounts} == {
-        "kubenode-defender",
-        "kubenode-machine",
-    }
+    for part, values in BY_OPERATOR.items():
+        rights = given(helm.rendered({part: values}))
+        accounts = {r.account for r in rights if r.resource.endswith("configurations")}
+        assert accounts == {f"kubenode-system/kubenode-{part}"}
 
 
-def _webhook(objects: list[Object]) -> tuple[dict[str, Object], set[str]]:
-    """The Secrets of the remedy operator's webhook by name, and the bundles that callers trust."""
-    secrets = {
-        one["metadata"]["name"]: one
-        for one in objects
-        if one["kind"] == "Secret" and "remedy-webhook" in one["metadata"]["name"]
-    }
-    bundles = {
-        hook["clientConfig"].get("caBundle", "")
-        for one in objects
-        if one["kind"].endswith("WebhookConfiguration")
-        and one["metadata"]["name"] == "kubenode-remedy"
-        for hook in one["webhooks"]
-    }
-    return secrets, bundles
+each_webhook = pytest.mark.parametrize("webhook", WEBHOOKS, ids=lambda webhook: webhook.part)
 
 
-def _remedy_pod(objects: list[Object]) -> Object:
-    return next(s for name, s in pod_specs(objects) if name.endswith("/kubenode-remedy"))
-
-
-def test_helm_signs_for_the_webhook_of_the_remedy_operator(helm: Helm) -> None:
-    """One authority in every webhook, which signed what the pod has; its key is nowhere."""
+@each_webhook
+def test_helm_signs_for_each_webhook(helm: Helm, webhook: ChartWebhook) -> None:
+    """One authority in every configuration, which signed what the pod has; its key is nowhere."""
     objects = helm.rendered({})
-    secrets, bundles = _webhook(objects)
-    (name,) = secrets
-    data = {key: base64.b64decode(text) for key, text in secrets[name]["data"].items()}
+    secret = webhook.secrets(objects)[webhook.secret]
+    data = {key: base64.b64decode(text) for key, text in secret["data"].items()}
     assert set(data) == {"ca.crt", "tls.crt", "tls.key"}
-    assert {base64.b64decode(text) for text in bundles} == {data["ca.crt"]}
+    assert {base64.b64decode(text) for text in webhook.bundles(objects)} == {data["ca.crt"]}
     authority, leaf = (x509.load_pem_x509_certificate(data[k]) for k in ("ca.crt", "tls.crt"))
     leaf.verify_directly_issued_by(authority)
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert "kubenode-remedy-webhook.kubenode-system.svc" in names.get_values_for_type(x509.DNSName)
+    assert f"{webhook.service}.kubenode-system.svc" in names.get_values_for_type(x509.DNSName)
     assert (leaf.not_valid_after_utc - leaf.not_valid_before_utc).days >= 3649
     context = LiveContext()
     context.load(Pair(data["tls.crt"], data["tls.key"]))
-    spec = _remedy_pod(objects)
-    assert {"name": "webhook", "secret": {"secretName": name}} in spec["volumes"]
-    assert "--webhook-cert-file=/etc/kubenode/webhook/tls.crt" in spec["containers"][0]["args"]
+    spec, folder = webhook.pod(objects), webhook.values
+    assert {"name": folder, "secret": {"secretName": webhook.secret}} in spec["volumes"]
+    words = spec["containers"][0]["args"]
+    assert f"--{folder}-cert-file=/etc/kubenode/{folder}/tls.crt" in words
+    assert f"--{folder}-key-file=/etc/kubenode/{folder}/tls.key" in words
 
 
-def test_a_named_secret_renders_the_same_each_time(helm: Helm) -> None:
+def test_named_secrets_render_the_same_each_time(helm: Helm) -> None:
     """As GitOps needs it: without a cluster there is nothing to look up."""
-    certificate = {"existingSecret": "ours", "caBundle": "-----BEGIN CERTIFICATE-----"}
-    values = {"remedy": {"webhook": {"certificate": certificate}}}
+    bundle = "-----BEGIN CERTIFICATE-----"
+    values: Object = {}
+    for webhook in WEBHOOKS:
+        values |= webhook.certificate(existingSecret=f"our-{webhook.part}", caBundle=bundle)
     objects = helm.rendered(values)
     assert objects == helm.rendered(values)
-    wanted = base64.b64encode(certificate["caBundle"].encode()).decode()
-    assert _webhook(objects) == ({}, {wanted})
-    assert {"name": "webhook", "secret": {"secretName": "ours"}} in _remedy_pod(objects)["volumes"]
+    for webhook in WEBHOOKS:
+        assert webhook.bundles(objects) == {base64.b64encode(bundle.encode()).decode()}
+        assert webhook.secret not in webhook.secrets(objects)
+        mounted = {"name": webhook.values, "secret": {"secretName": f"our-{webhook.part}"}}
+        assert mounted in webhook.pod(objects)["volumes"]
 
 
-def test_the_operator_makes_its_certificate_only_where_the_values_say_so(helm: Helm) -> None:
-    objects = helm.rendered({"remedy": {"webhook": {"certificate": {"source": "Operator"}}}})
-    secrets, bundles = _webhook(objects)
-    assert (set(secrets), bundles) == ({"kubenode-remedy-webhook"}, {""})
-    assert "ClusterRole//kubenode-remedy-publish-ca" in map(ident, objects)
+@each_webhook
+def test_a_program_makes_its_certificate_only_where_the_values_say_so(
+    helm: Helm, webhook: ChartWebhook
+) -> None:
+    objects = helm.rendered(webhook.certificate(source="Operator"))
+    assert set(webhook.secrets(objects)) == {webhook.own}
+    assert webhook.bundles(objects) == {""}
+    assert f"ClusterRole//kubenode-{webhook.part}-publish-ca" in map(ident, objects)
+    assert "-cert-file" not in "".join(webhook.pod(objects)["containers"][0]["args"])
 
 
 def test_no_caller_shows_its_full_token(helm: Helm) -> None:
@@ -325,9 +318,12 @@ def test_whoever_asks_kube_defender_names_every_replica(helm: Helm) -> None:
         ({"rules": {"mode": "enforce"}}, "mode"),
         ({"image": {"digest": "latest"}}, "digest"),
         ({"certManager": {"enabled": True}}, "certManager.issuer.name"),
-        (
-            {"remedy": {"webhook": {"certificate": {"existingSecret": "ours"}}}},
-            "existingSecret and caBundle belong together",
+        *(
+            (
+                webhook.certificate(existingSecret="ours"),
+                f"{webhook.part}.{webhook.values}.certificate: existingSecret and caBundle belong",
+            )
+            for webhook in WEBHOOKS
         ),
     ],
 )

@@ -20,7 +20,8 @@ from support.daemons import free_port
 from support.machine_world import OPERATOR, OPERATOR_GROUPS
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
-HOOK = Path(__file__).parents[3] / "charts" / "kubenode" / "machine" / "webhook.yaml"
+CHART = Path(__file__).parents[3] / "charts" / "kubenode" / "machine"
+HOOK, PUBLISHING = CHART / "webhook.yaml", CHART / "publishing.yaml"
 CONFIGURATION = "validatingwebhookconfiguration/kubenode-machine"
 KINDS = "machines,machineclasses,machinesets,machinecomponents,machinecomponentsets"
 
@@ -34,6 +35,7 @@ def hook(cluster: ControlPlane, port: int) -> None:
             each["failurePolicy"] = "Fail"
             each["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}"}
     listed = {"apiVersion": "v1", "kind": "List", "items": documents}
+    cluster.kubectl("apply", "-f", PUBLISHING)
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
 
 
@@ -44,6 +46,7 @@ def unhooked(cluster: ControlPlane) -> Iterator[None]:
         yield
     finally:
         cluster.kubectl("delete", CONFIGURATION, "--ignore-not-found")
+        cluster.kubectl("delete", "-f", PUBLISHING, "--ignore-not-found")
         secret = ("secret", "kubenode-machine-webhook", "-n", "kubenode-system")
         cluster.kubectl("delete", *secret, "--ignore-not-found")
         cluster.kubectl("delete", KINDS, "--all", "--wait=false")

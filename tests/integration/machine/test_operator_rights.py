@@ -11,6 +11,7 @@ from machine.names import TOKEN_GROUP
 pytestmark = pytest.mark.integration
 
 PEOPLE = CHARTS / "people.yaml"
+HOOK_GROUP = "admissionregistration.k8s.io"
 CSR, CERTIFICATES = "certificatesigningrequests", "certificates.k8s.io"
 MAY: list[Question] = [
     ("approve", CERTIFICATES, "signers", "", "kubernetes.io/kube-apiserver-client"),
@@ -40,6 +41,9 @@ MAY_NOT: list[Question] = [
     ("list", "", "secrets", "kubenode-system", ""),
     ("patch", "", "secrets", "kubenode-system", "x"),
     ("get", "", "secrets", "default", "x"),
+    ("patch", "", "secrets", "kubenode-system", "kubenode-machine-webhook"),
+    ("get", HOOK_GROUP, "validatingwebhookconfigurations", "", "kubenode-machine"),
+    ("patch", HOOK_GROUP, "validatingwebhookconfigurations", "", "kubenode-machine"),
     ("create", "", "nodes", "", ""),
     ("create", "", "pods", "default", ""),
     ("delete", "", "pods", "default", "p"),
