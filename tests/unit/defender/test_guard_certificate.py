@@ -7,7 +7,7 @@ import pytest
 from support.clock import FakeClock
 from support.tls_world import TlsWorld
 
-from kubenode.cli.defending import _keeper
+from kubenode.cli.defender_frontends import _keeper
 from kubenode.cli.settings import DefenderFlags
 from kubenode.runtime.kube.client import as_dict
 from kubenode.runtime.kube.errors import Forbidden
