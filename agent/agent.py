@@ -38,7 +38,7 @@ from agent.prober import Prober
 from agent.probes import Probes
 from agent.request import CLOSED
 from agent.version import version
-from agent.wire import Job
+from agent.wire import WireJob
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.disruption.permits import ApiPermits
@@ -65,14 +65,14 @@ class Worker:
 
     def __init__(self, core: AgentCore, clock: Clock, hands: asyncio.Lock | None = None) -> None:
         self._core = core
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, WireJob] = {}
         self._queue: WorkQueue[str] = WorkQueue(clock, high=RETRY_HIGH)
         self.recovered = asyncio.Event()
         self.hands = hands or asyncio.Lock()
         self.read_again: Callable[[str], None] = lambda job: None
         """Called with a job that has to be tried again, for who knows how to read it anew."""
 
-    def observe_job(self, name: str, job: Job | None) -> None:
+    def observe_job(self, name: str, job: WireJob | None) -> None:
         """The newest state of a job, None when it is gone. Never blocks."""
         if job is None:
             self._jobs.pop(name, None)

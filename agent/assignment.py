@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from agent.kubejobs import PLURAL as JOBS
 from agent.prober import PLURAL as PROBES
-from agent.wire import Assignment, Job, Probe, decode_assignment, decode_job, decode_probe
+from agent.wire import Assignment, Probe, WireJob, decode_assignment, decode_job, decode_probe
 from kubenode.runtime.clock import Clock, wait
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.kube.client import Kube
@@ -39,13 +39,13 @@ WATCHED = "\0"
 """In place of a request: known from the watches, so to be read anew."""
 HIGHEST_READ_RETRY = 30.0
 
-RequestT = TypeVar("RequestT", Job, Probe)
+RequestT = TypeVar("RequestT", WireJob, Probe)
 Item = tuple[str, str]
 """Plural and name of an object to read."""
 
 
 class JobReceiver(Protocol):
-    def observe_job(self, name: str, job: Job | None) -> None: ...
+    def observe_job(self, name: str, job: WireJob | None) -> None: ...
 
 
 class ProbeReceiver(Protocol):
@@ -221,7 +221,7 @@ class RequestSource:
 
     async def _read(self, item: Item) -> None:
         plural, name = item
-        request: Job | Probe | None
+        request: WireJob | Probe | None
         try:
             if plural == JOBS:
                 request = await self._kube.get(custom(plural, name), decode_job)
@@ -232,11 +232,11 @@ class RequestSource:
         if item in self._assigned:
             self._deliver(item, request)
 
-    def _deliver(self, item: Item, request: Job | Probe | None) -> None:
+    def _deliver(self, item: Item, request: WireJob | Probe | None) -> None:
         plural, name = item
         if plural == JOBS:
             assert not isinstance(request, Probe)
             self._worker.observe_job(name, request)
         else:
-            assert not isinstance(request, Job)
+            assert not isinstance(request, WireJob)
             self._prober.observe_probe(name, request)

@@ -30,8 +30,8 @@ from agent.outcome import INTERRUPTED, OutcomeState, StepOutcome, failed, refuse
 from agent.outcomes import Settling
 from agent.patience import AT_ONCE, Waits
 from agent.probes import CannotAnswer
-from agent.request import BadRequest, StepRequest
-from agent.wire import Answer, Job, StepStatus, format_time
+from agent.request import AgentRequestError, StepRequest
+from agent.wire import WireAnswer, WireJob, WireStepStatus, format_time
 from kubenode.runtime.kube.errors import KubeError
 
 log = logging.getLogger(__name__)
@@ -43,12 +43,12 @@ LOGGED = 200
 class JobClient(Protocol):
     """The API server as the core needs it. Both raise KubeError."""
 
-    async def read(self, name: str) -> Job | None:
+    async def read(self, name: str) -> WireJob | None:
         """The live object, None if it is gone."""
         ...
 
     async def answer(
-        self, job: str, request_id: str, answer: Answer, obsolete: Collection[str] = ()
+        self, job: str, request_id: str, answer: WireAnswer, obsolete: Collection[str] = ()
     ) -> str:
         """Write one answer; the job's new resourceVersion, "" if the job is gone.
 
@@ -102,7 +102,7 @@ class AgentCore:
             )
             await self._settling.settle(key, entry)
 
-    async def handle(self, job: Job) -> None:
+    async def handle(self, job: WireJob) -> None:
         """Bring every request of `job` to its answer. Raises KubeError: try again."""
         if job.spec.agent != self._agent:
             return  # another's to answer; the API server would refuse ours
@@ -129,14 +129,14 @@ class AgentCore:
                     },
                 )
 
-    def _behind(self, job: Job) -> bool:
+    def _behind(self, job: WireJob) -> bool:
         return _number(job.metadata.resource_version) < self._written.get(job.metadata.uid, 0)
 
-    async def _answer_request(self, job: Job, step: StepStatus) -> Answer | None:
+    async def _answer_request(self, job: WireJob, step: WireStepStatus) -> WireAnswer | None:
         """The answer to one request; None if it is not asked any more."""
         try:
             request = requests.read(job, step)
-        except BadRequest as error:
+        except AgentRequestError as error:
             return self._refuse(str(error))
         try:
             entry = await self._journal.read(request.key)
@@ -163,7 +163,7 @@ class AgentCore:
             return f"this agent cannot {request.step.action}"
         return action.unfit(request)
 
-    async def _live(self, job: Job, step: StepStatus) -> StepRequest | None:
+    async def _live(self, job: WireJob, step: WireStepStatus) -> StepRequest | None:
         """The request as it stands now, None if it does not: a watch may tell old news."""
         now = await self._jobs.read(job.metadata.name)
         if now is None or now.metadata.uid != job.metadata.uid or now.spec.cancel:
@@ -173,7 +173,7 @@ class AgentCore:
                 return requests.read(now, live)
         return None
 
-    async def _begin(self, request: StepRequest) -> Answer:
+    async def _begin(self, request: StepRequest) -> WireAnswer:
         """Look, write the intent, act, write the outcome."""
         if why := self._unfit(request):
             return self._refuse(why)
@@ -228,7 +228,7 @@ class AgentCore:
         """Say that it begins: its end may be told by another boot. Raises KubeError: not begun."""
         at = format_time(self._bench.clock.now())
         boot_id = self._bench.host.boot_id()
-        answer = Answer(state=OutcomeState.RUNNING.value, boot_id=boot_id, started_at=at)
+        answer = WireAnswer(state=OutcomeState.RUNNING.value, boot_id=boot_id, started_at=at)
         version = await self._jobs.answer(request.job, request.key.request_id, answer)
         self._written[request.key.job_uid] = _number(version)
 
@@ -262,9 +262,9 @@ class AgentCore:
 
     # -- answers --------------------------------------------------------------------------------
 
-    def _answer(self, entry: JournalEntry) -> Answer:
+    def _answer(self, entry: JournalEntry) -> WireAnswer:
         assert entry.outcome is not None
-        return Answer(
+        return WireAnswer(
             state=entry.outcome.state.value,
             boot_id=entry.ended_on or entry.boot_id,
             started_at=format_time(entry.started_at),
@@ -273,10 +273,10 @@ class AgentCore:
             output=entry.outcome.output,
         )
 
-    def _without_entry(self, outcome: StepOutcome) -> Answer:
+    def _without_entry(self, outcome: StepOutcome) -> WireAnswer:
         """The answer to what was never begun by this process."""
         at = format_time(self._bench.clock.now())
-        return Answer(
+        return WireAnswer(
             state=outcome.state.value,
             boot_id=self._bench.host.boot_id(),
             started_at=at,
@@ -285,7 +285,7 @@ class AgentCore:
             output=outcome.output,
         )
 
-    def _refuse(self, why: str) -> Answer:
+    def _refuse(self, why: str) -> WireAnswer:
         return self._without_entry(refused(why))
 
 

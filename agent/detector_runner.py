@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from typing import Protocol
 
-from agent.detectors import Detector, EventReport, Severity, Sink
+from agent.detectors import Detector, EventReport, EventSeverity, Sink
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import causes, forever
 from kubenode.runtime.rate import Backoff, Spread
@@ -74,5 +74,5 @@ class DetectorRunner:
             delay = backoff.next()
             message = f"detector {detector.name} failed: {why}; its conditions are not renewed"
             now = self._clock.now()
-            sink.report(EventReport(FAILED, message, Severity.WARNING, now, detector.name))
+            sink.report(EventReport(FAILED, message, EventSeverity.WARNING, now, detector.name))
             await self._clock.sleep(delay)

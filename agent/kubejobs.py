@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from agent.wire import Answer, Job, decode_job
+from agent.wire import WireAnswer, WireJob, decode_job
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.paths import custom
@@ -16,14 +16,14 @@ class KubeJobs:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    async def read(self, name: str) -> Job | None:
+    async def read(self, name: str) -> WireJob | None:
         try:
             return await self._kube.get(custom(PLURAL, name), decode_job)
         except NotFound:
             return None
 
     async def answer(
-        self, job: str, request_id: str, answer: Answer, obsolete: Collection[str] = ()
+        self, job: str, request_id: str, answer: WireAnswer, obsolete: Collection[str] = ()
     ) -> str:
         """A merge patch touches these keys alone, whatever the operator writes meanwhile."""
         requests: dict[str, object] = {**dict.fromkeys(obsolete), request_id: _plain(answer)}
@@ -35,7 +35,7 @@ class KubeJobs:
         return written.metadata.resource_version
 
 
-def _plain(answer: Answer) -> dict[str, object]:
+def _plain(answer: WireAnswer) -> dict[str, object]:
     given = {
         "state": answer.state,
         "bootID": answer.boot_id,

@@ -29,7 +29,7 @@ from agent.notify import Alive, SystemdNotifier
 from agent.outbox import Outbox
 from agent.probes.diagnostics import Diagnostics
 from agent.probes.host import HostProbes
-from agent.settings import IDENTITY, Settings
+from agent.settings import IDENTITY, AgentSettings
 from agent.upgrade import Upgrade
 from agent.version import version
 from kubenode.runtime.clock import SystemClock
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     return 0
 
 
-async def run(loaded: Settings) -> None:
+async def run(loaded: AgentSettings) -> None:
     """Work until SIGTERM or SIGINT. Raises CannotStart, or an ExceptionGroup of what failed."""
     clock = SystemClock()
     host = SystemdHost(boot_id_file=loaded.boot_id_file)
@@ -141,7 +141,7 @@ async def run(loaded: Settings) -> None:
 
 
 def _agent(
-    loaded: Settings,
+    loaded: AgentSettings,
     kube: Kube,
     host: SystemdHost,
     operator: PlainTransport | None,
@@ -191,7 +191,7 @@ def _agent(
 
 
 def _make_transport(
-    loaded: Settings, server: str, ca_file: str, token_file: str, identity_file: str
+    loaded: AgentSettings, server: str, ca_file: str, token_file: str, identity_file: str
 ) -> PlainTransport:
     """The way to a server, under one identity: of the file `identity_file`, or as the settings say.
 
@@ -208,7 +208,7 @@ def _make_transport(
 
 
 def _keeper(
-    loaded: Settings, identity: IdentityStore, kube: Kube, operator: PlainTransport | None
+    loaded: AgentSettings, identity: IdentityStore, kube: Kube, operator: PlainTransport | None
 ) -> IdentityKeeper:
     wanted = IdentityTarget(
         loaded.agent_name,

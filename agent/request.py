@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from agent.wire import AgentStep, Job, StepStatus, format_time
+from agent.wire import WireAgentStep, WireJob, WireStepStatus, format_time
 from kubenode.runtime import duration
 
 DEFAULT_TIMEOUT = 120.0
@@ -44,16 +44,16 @@ class StepRequest:
     agent: str
     boot_id: str
     expires_at: datetime | None
-    step: AgentStep | None
+    step: WireAgentStep | None
     timeout: float
     permit: str = ""
 
 
-class BadRequest(ValueError):
+class AgentRequestError(ValueError):
     """A request that makes no sense; the text names field and value."""
 
 
-def open_requests(job: Job) -> Iterator[tuple[str, StepStatus]]:
+def open_requests(job: WireJob) -> Iterator[tuple[str, WireStepStatus]]:
     """requestID and step of all that is asked of an agent and has no final answer yet."""
     status = job.status
     if status is None or status.phase in CLOSED:
@@ -66,7 +66,7 @@ def open_requests(job: Job) -> Iterator[tuple[str, StepStatus]]:
             yield step.request_id, step
 
 
-def list_obsolete(job: Job) -> list[str]:
+def list_obsolete(job: WireJob) -> list[str]:
     """Requests that were answered and that no step speaks of any more; the API keeps 128 in all."""
     status = job.status
     if status is None or status.agent is None:
@@ -75,12 +75,14 @@ def list_obsolete(job: Job) -> list[str]:
     return [name for name in status.agent.requests or () if name not in known]
 
 
-def read(job: Job, step: StepStatus) -> StepRequest:
+def read(job: WireJob, step: WireStepStatus) -> StepRequest:
     """Raises BadRequest when it cannot even be remembered: what has no name is never done."""
     if not _SAFE.fullmatch(step.request_id or ""):
-        raise BadRequest(f"requestID {step.request_id!r}: letters, digits and - only, at most 64")
+        raise AgentRequestError(
+            f"requestID {step.request_id!r}: letters, digits and - only, at most 64"
+        )
     if not _SAFE.fullmatch(job.metadata.uid):
-        raise BadRequest(f"metadata.uid {job.metadata.uid!r} is no uid")
+        raise AgentRequestError(f"metadata.uid {job.metadata.uid!r} is no uid")
     action = job.action_of(step)
     permit = job.status.permit if job.status is not None else None
     timeout = DEFAULT_TIMEOUT
@@ -88,7 +90,7 @@ def read(job: Job, step: StepStatus) -> StepRequest:
         try:
             timeout = duration.seconds(action.timeout)
         except ValueError as error:
-            raise BadRequest(f"timeout of step {step.index}: {error}") from error
+            raise AgentRequestError(f"timeout of step {step.index}: {error}") from error
     return StepRequest(
         key=Key(job.metadata.uid, step.request_id or ""),
         job=job.metadata.name,

@@ -61,11 +61,11 @@ SHORTEST_LIFE, LONGEST_LIFE = 600, 30 * 24 * 3600
 LEVELS = ("debug", "info", "warning", "error")
 
 
-class SettingsError(CannotStart):
+class AgentSettingsError(CannotStart):
     """One line per complaint."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Files are paths; "" is none.
 
     node                  name of the Node object of this host
@@ -123,24 +123,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.server.startswith("https://") and not given
 
 
-def load(environ: Mapping[str, str], config: str | None = None) -> Settings:
+def load(environ: Mapping[str, str], config: str | None = None) -> AgentSettings:
     """Settings from `config` (or KUBENODE_AGENT_CONFIG, or /etc/kubenode/agent.toml if it is
     there) and the environment. Raises SettingsError."""
     given = _file(environ, config)
-    for name in Settings.__struct_fields__:
+    for name in AgentSettings.__struct_fields__:
         if name not in FILE_ALONE and (value := environ.get(_var(name))) is not None:
             given[name] = value
     missing = [name for name in ("node", "server") if not given.get(name)]
     if missing:
-        raise SettingsError(
+        raise AgentSettingsError(
             "\n".join(f"{n} is not set: write it into {CONFIG_FILE} or {_var(n)}" for n in missing)
         )
     try:
-        settings = msgspec.convert(given, Settings)
+        settings = msgspec.convert(given, AgentSettings)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"agent settings: {error}") from error
+        raise AgentSettingsError(f"agent settings: {error}") from error
     if complaints := list(_complaints(settings)):
-        raise SettingsError("\n".join(complaints))
+        raise AgentSettingsError("\n".join(complaints))
     return settings
 
 
@@ -156,12 +156,12 @@ def _file(environ: Mapping[str, str], config: str | None) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"config file {path}: {error.strerror}") from error
+        raise AgentSettingsError(f"config file {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"config file {path} is no TOML: {error}") from error
+        raise AgentSettingsError(f"config file {path} is no TOML: {error}") from error
 
 
-def _complaints(settings: Settings) -> list[str]:
+def _complaints(settings: AgentSettings) -> list[str]:
     complaints = []
     if not settings.server.startswith(("https://", "http://")):
         complaints.append(f"server {settings.server!r}: give it as https://HOST:PORT")
@@ -190,7 +190,7 @@ def _complaints(settings: Settings) -> list[str]:
     return complaints
 
 
-def _identity(settings: Settings) -> list[str]:
+def _identity(settings: AgentSettings) -> list[str]:
     complaints = []
     known = Path(settings.state_dir) / IDENTITY / CURRENT
     if settings.managed and not settings.bootstrap_token_file and not known.exists():

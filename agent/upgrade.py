@@ -8,7 +8,7 @@ import logging
 from datetime import datetime
 from pathlib import Path
 
-from agent.detectors import EventReport, Severity
+from agent.detectors import EventReport, EventSeverity
 from agent.disk import Disk, RealDisk, replace
 
 log = logging.getLogger(__name__)
@@ -42,4 +42,4 @@ class Upgrade:
             log.warning("what was taken back cannot be read", extra={"error": str(error)})
             return None
         log.error("a newer version was taken back", extra={"why": text})
-        return EventReport(ROLLED_BACK, text, Severity.WARNING, now, detector)
+        return EventReport(ROLLED_BACK, text, EventSeverity.WARNING, now, detector)

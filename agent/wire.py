@@ -16,18 +16,18 @@ FIRST_CHECK = 16
 """`index` of the first of `verify.checks` in the record of a step; a rung has at most 16 steps."""
 
 
-class Wire(msgspec.Struct, rename="camel", frozen=True, gc=False):
+class RemedyWire(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """Base: camelCase names, unknown fields skipped."""
 
 
-class Metadata(Wire, frozen=True):
+class WireRemedyMetadata(RemedyWire, frozen=True):
     name: str = ""
     namespace: str | None = None
     uid: str = ""
     resource_version: str = ""
 
 
-class AgentStep(Wire, frozen=True):
+class WireAgentStep(RemedyWire, frozen=True):
     """The action of the fixed catalogue that a step asks for, and its parameters."""
 
     action: str
@@ -39,57 +39,57 @@ class AgentStep(Wire, frozen=True):
     """Go style (`90s`); None is the API's default."""
 
 
-class RebootStep(Wire, frozen=True):
+class WireRebootStep(RemedyWire, frozen=True):
     timeout: str | None = None
 
 
-class CollectStep(Wire, frozen=True):
+class WireCollectStep(RemedyWire, frozen=True):
     bundle: list[str] | None = None
     timeout: str | None = None
 
 
-class ApproveEventStep(Wire, frozen=True):
+class WireApproveEventStep(RemedyWire, frozen=True):
     timeout: str | None = None
 
 
-class LadderStep(Wire, frozen=True):
-    agent: AgentStep | None = None
-    reboot: RebootStep | None = None
-    collect: CollectStep | None = None
-    approve_event: ApproveEventStep | None = None
+class LadderStep(RemedyWire, frozen=True):
+    agent: WireAgentStep | None = None
+    reboot: WireRebootStep | None = None
+    collect: WireCollectStep | None = None
+    approve_event: WireApproveEventStep | None = None
 
     @property
-    def action(self) -> AgentStep | None:
+    def action(self) -> WireAgentStep | None:
         """What it asks of an agent. Reboot, CollectDiagnostics and ApproveEvent stand behind their
         own steps and behind nothing else.
         """
         if self.reboot is not None:
-            return AgentStep(REBOOT, timeout=self.reboot.timeout or "10m")
+            return WireAgentStep(REBOOT, timeout=self.reboot.timeout or "10m")
         if self.collect is not None:
             bundle = {"bundle": ",".join(self.collect.bundle or ())}
-            return AgentStep(COLLECT, params=bundle, timeout=self.collect.timeout)
+            return WireAgentStep(COLLECT, params=bundle, timeout=self.collect.timeout)
         if self.approve_event is not None:
-            return AgentStep(APPROVE, timeout=self.approve_event.timeout)
+            return WireAgentStep(APPROVE, timeout=self.approve_event.timeout)
         return self.agent if self.agent is None or self.agent.action not in BEHIND else None
 
 
-class Verify(Wire, frozen=True):
+class WireVerify(RemedyWire, frozen=True):
     checks: list[LadderStep] | None = None
 
 
-class Rung(Wire, frozen=True):
+class WireRung(RemedyWire, frozen=True):
     steps: list[LadderStep] | None = None
-    verify: Verify | None = None
+    verify: WireVerify | None = None
 
 
-class Spec(Wire, frozen=True):
+class Spec(RemedyWire, frozen=True):
     node_name: str = ""
     agent: str = ""
-    ladder: list[Rung] | None = None
+    ladder: list[WireRung] | None = None
     cancel: bool | None = None
 
 
-class StepStatus(Wire, frozen=True):
+class WireStepStatus(RemedyWire, frozen=True):
     """One step as the operator wrote it; the intent that the agent acts on."""
 
     rung: int
@@ -102,7 +102,7 @@ class StepStatus(Wire, frozen=True):
     output: dict[str, str] | None = None
 
 
-class Answer(Wire, frozen=True, omit_defaults=True):
+class WireAnswer(RemedyWire, frozen=True, omit_defaults=True):
     """What the agent says of one request, in `status.agent.requests`."""
 
     state: str
@@ -113,29 +113,29 @@ class Answer(Wire, frozen=True, omit_defaults=True):
     output: str = ""
 
 
-class Answers(Wire, frozen=True):
-    requests: dict[str, Answer] | None = None
+class Answers(RemedyWire, frozen=True):
+    requests: dict[str, WireAnswer] | None = None
 
 
-class JobPermit(Wire, frozen=True):
+class JobPermit(RemedyWire, frozen=True):
     """The Permit of Kube Defender that the job holds."""
 
     name: str = ""
 
 
-class Status(Wire, frozen=True):
+class WireJobStatus(RemedyWire, frozen=True):
     phase: str | None = None
     permit: JobPermit | None = None
-    steps: list[StepStatus] | None = None
+    steps: list[WireStepStatus] | None = None
     agent: Answers | None = None
 
 
-class Job(Wire, frozen=True):
-    metadata: Metadata
+class WireJob(RemedyWire, frozen=True):
+    metadata: WireRemedyMetadata
     spec: Spec = Spec()
-    status: Status | None = None
+    status: WireJobStatus | None = None
 
-    def action_of(self, step: StepStatus) -> AgentStep | None:
+    def action_of(self, step: WireStepStatus) -> WireAgentStep | None:
         """What the ladder says at the place that `step` names; None if there is no agent step."""
         ladder = self.spec.ladder or []
         if not 0 <= step.rung < len(ladder):
@@ -152,46 +152,46 @@ class Job(Wire, frozen=True):
             return msgspec.structs.replace(action, params={EVENT: event})
         return action
 
-    def answer(self, request_id: str) -> Answer | None:
+    def answer(self, request_id: str) -> WireAnswer | None:
         """What the API server has of our answer to `request_id`."""
         if self.status is None or self.status.agent is None:
             return None
         return (self.status.agent.requests or {}).get(request_id)
 
 
-class ProbeSpec(Wire, frozen=True):
+class ProbeSpec(RemedyWire, frozen=True):
     name: str
     expires_at: datetime
     agent: str = ""
     args: dict[str, str] | None = None
 
 
-class ProbeStatus(Wire, frozen=True):
+class ProbeStatus(RemedyWire, frozen=True):
     answered_at: datetime | None = None
 
 
-class Probe(Wire, frozen=True):
+class Probe(RemedyWire, frozen=True):
     """A HostProbe."""
 
-    metadata: Metadata
+    metadata: WireRemedyMetadata
     spec: ProbeSpec
     status: ProbeStatus | None = None
 
 
-class AssignedJob(Wire, frozen=True):
+class WireAssignedJob(RemedyWire, frozen=True):
     name: str
     request: str = ""
 
 
-class AssignmentSpec(Wire, frozen=True):
-    jobs: list[AssignedJob] | None = None
+class AssignmentSpec(RemedyWire, frozen=True):
+    jobs: list[WireAssignedJob] | None = None
     probes: list[str] | None = None
 
 
-class Assignment(Wire, frozen=True):
+class Assignment(RemedyWire, frozen=True):
     """An AgentAssignment: what this agent has to read."""
 
-    metadata: Metadata
+    metadata: WireRemedyMetadata
     spec: AssignmentSpec = AssignmentSpec()
 
     def items(self, jobs: str, probes: str) -> dict[tuple[str, str], str]:
@@ -204,7 +204,7 @@ class Assignment(Wire, frozen=True):
 
 
 decode_assignment = msgspec.json.Decoder(Assignment).decode
-decode_job = msgspec.json.Decoder(Job).decode
+decode_job = msgspec.json.Decoder(WireJob).decode
 decode_probe = msgspec.json.Decoder(Probe).decode
 
 

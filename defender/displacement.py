@@ -27,7 +27,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.informers import MakeInformer
-from kubenode.runtime.kube.objects import OwnerReference, Pod, structs
+from kubenode.runtime.kube.objects import KubeOwnerReference, Pod, structs
 from kubenode.runtime.process import Part
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def controllers(pods: Iterable[Pod]) -> dict[str, int]:
     return dict(counts.most_common(MOST_CONTROLLERS))
 
 
-def _controller(pod: Pod) -> OwnerReference | None:
+def _controller(pod: Pod) -> KubeOwnerReference | None:
     return next((o for o in pod.metadata.owner_references if o.controller), None)
 
 

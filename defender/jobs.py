@@ -11,7 +11,7 @@ import msgspec
 
 from kubenode.api.v1alpha1 import HoldReason
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 
 CLOSED = frozenset(phase.value for phase in JobPhase if phase.closed)
 HARMLESS = frozenset(
@@ -160,7 +160,7 @@ class JobViewStatus(msgspec.Struct, rename="camel", frozen=True):
 class ObservedJob(msgspec.Struct, rename="camel", frozen=True):
     """One RemedyOperationJob."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: JobViewSpec = JobViewSpec()
     status: JobViewStatus = JobViewStatus()
 

@@ -37,7 +37,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, NotFound
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.objects import Node, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class _HolderStatus(msgspec.Struct):
 class PermitHolderObject(msgspec.Struct):
     """What Kube Defender reads of a holder: its existence, and the phase of a job."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     status: _HolderStatus = msgspec.field(default_factory=_HolderStatus)
 
 

@@ -18,7 +18,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.lists import decoded
-from kubenode.runtime.kube.objects import Lease, ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, Lease, structs
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class ProbeViewStatus(msgspec.Struct, rename="camel"):
 class ProbeView(msgspec.Struct):
     """The fields of a HostProbe that are needed."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: ProbeViewSpec = msgspec.field(default_factory=ProbeViewSpec)
     status: ProbeViewStatus = msgspec.field(default_factory=ProbeViewStatus)
 

@@ -20,7 +20,7 @@ from kubenode.api.v1alpha1.defenderpolicy import (
     DefenderPolicyStatus,
     LimitScope,
 )
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class LoadedPolicy:
     nodes: of an unreadable policy, the nodes that it selects. None: every node.
     """
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: DefenderPolicySpec | None
     status: DefenderPolicyStatus
     problem: str = ""
@@ -67,7 +67,7 @@ class LoadedPolicy:
 
 
 class _PolicyHead(msgspec.Struct):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
 
 
 _head = msgspec.json.Decoder(_PolicyHead).decode
@@ -116,7 +116,7 @@ BUILT_IN_NAME = "built-in default"
 
 def built_in(policy: DefenderPolicy) -> LoadedPolicy:
     """Return the policy under a name that no object can have, so that nothing is counted twice."""
-    meta = ObjectMeta(name=BUILT_IN_NAME)
+    meta = KubeObjectMeta(name=BUILT_IN_NAME)
     return LoadedPolicy(meta, policy.spec, policy.status, _unsupported(policy.spec))
 
 

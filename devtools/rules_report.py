@@ -39,7 +39,7 @@ BEFORE = "halves-9190dd5.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CaseFigures:
     """The figures of one set of cases.
 
     missed  id of a case that is wrong, what was wanted and what came
@@ -49,9 +49,9 @@ class Part:
     missed: list[tuple[str, str, str]]
 
 
-def measured(cases: Sequence[Case]) -> Part:
+def measured(cases: Sequence[Case]) -> CaseFigures:
     result = score(cases, predictions(cases, library()))
-    return Part([list(row) for row in rows(result)], _missed(result))
+    return CaseFigures([list(row) for row in rows(result)], _missed(result))
 
 
 def _missed(result: Score) -> list[tuple[str, str, str]]:
@@ -64,7 +64,7 @@ def _missed(result: Score) -> list[tuple[str, str, str]]:
 
 
 def page(
-    parts: Mapping[str, Part], answers: Mapping[str, str], figures: Mapping[str, Any]
+    parts: Mapping[str, CaseFigures], answers: Mapping[str, str], figures: Mapping[str, Any]
 ) -> Iterator[str]:
     yield from _HEAD
     for name, part in parts.items():
@@ -78,13 +78,13 @@ def page(
     yield from _HOW
 
 
-def _table(part: Part) -> Iterator[str]:
+def _table(part: CaseFigures) -> Iterator[str]:
     yield "| " + " | ".join(HEADS) + " |"
     yield "| --- |" + " ---: |" * (len(HEADS) - 1)
     yield from ("| " + " | ".join(row) + " |" for row in part.table)
 
 
-def _misses(parts: Mapping[str, Part], answers: Mapping[str, str]) -> Iterator[str]:
+def _misses(parts: Mapping[str, CaseFigures], answers: Mapping[str, str]) -> Iterator[str]:
     missed = [miss for part in parts.values() for miss in part.missed]
     yield "## Remaining misses"
     yield ""
@@ -223,7 +223,7 @@ _HOW = (
 )
 
 
-def build(folder: Path, shared: Part) -> str:
+def build(folder: Path, shared: CaseFigures) -> str:
     """The page. Raises BadCases, and OSError where a file is missing."""
     parts = {"Shared cases": shared}
     known = [path for path in sorted(folder.glob("*.jsonl")) if path.name != FRESH]
@@ -232,18 +232,18 @@ def build(folder: Path, shared: Part) -> str:
     before = json.loads((folder / BEFORE).read_text())
     for half in (OPEN, SEALED):
         now = measured(read(sorted((folder / half).glob("*.jsonl"))))
-        parts[f"{half.title()} half"] = Part(now.table, now.missed if half == OPEN else [])
-        parts[f"{half.title()} half at commit 9190dd5"] = Part(before[half], [])
+        parts[f"{half.title()} half"] = CaseFigures(now.table, now.missed if half == OPEN else [])
+        parts[f"{half.title()} half at commit 9190dd5"] = CaseFigures(before[half], [])
     answers = json.loads((folder / ANSWERS).read_text())
     figures = folder / FIGURES
     benign_figures = json.loads(figures.read_text()) if figures.is_file() else {}
     return "\n".join(page(parts, answers, benign_figures)).rstrip() + "\n"
 
 
-def _shared(folder: Path, shared: Path) -> Part:
+def _shared(folder: Path, shared: Path) -> CaseFigures:
     """Measured where they are; elsewhere as they were measured last."""
     if not shared.is_file():
-        return Part(**json.loads((folder / SHARED_FIGURES).read_text()))
+        return CaseFigures(**json.loads((folder / SHARED_FIGURES).read_text()))
     return measured(read([shared]))
 
 

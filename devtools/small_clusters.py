@@ -19,7 +19,7 @@ from devtools.generators import ROOT, run
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.hosttime import host_time
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeStatus
 
 FILE = ROOT / "docs" / "reference" / "small-clusters.md"
 LARGEST = 10
@@ -30,7 +30,7 @@ LONG_AGO = NOW - timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ClusterSetting:
     """A group of nodes that the page has a table for."""
 
     title: str
@@ -41,34 +41,34 @@ class Setting:
 
 
 SETTINGS = (
-    Setting(
+    ClusterSetting(
         "The whole cluster",
         "Nodes without labels. The cluster's limits are 2% at once, 80% healthy.",
         others=0,
     ),
-    Setting(
+    ClusterSetting(
         "A zone",
         "In a large cluster that is well. The zone's limits are 2% at once, 60% healthy.",
         {"topology.kubernetes.io/zone": "a"},
     ),
-    Setting(
+    ClusterSetting(
         "A rack",
         "In a large cluster that is well. The rack's limit is 1 at once, whatever its size.",
         {"kubenode.io/rack": "a"},
     ),
-    Setting(
+    ClusterSetting(
         "A pool",
         "In a large cluster that is well. The pool's limits are 10% at once, 2 healthy: the second"
         " is a count and holds for small pools too, so a pool of one or two nodes is never"
         " disrupted unless a policy says otherwise.",
         {"kubenode.io/pool": "a"},
     ),
-    Setting(
+    ClusterSetting(
         "The control plane",
         "In a large cluster that is well. One at once, and all others healthy.",
         {"node-role.kubernetes.io/control-plane": ""},
     ),
-    Setting(
+    ClusterSetting(
         "The whole cluster, acts of class Host",
         "Repairs on the host that leave pods alone, such as the restart of a daemon. The cluster's"
         " limit is 5% at once.",
@@ -103,7 +103,7 @@ def page() -> str:
     return "\n".join([HEAD, *(_section(setting) for setting in SETTINGS)])
 
 
-def _section(setting: Setting) -> str:
+def _section(setting: ClusterSetting) -> str:
     columns = range(LARGEST + 1)
     lines = [
         f"## {setting.title}\n\n{setting.text}\n",
@@ -121,7 +121,7 @@ def _section(setting: Setting) -> str:
     return "\n".join([*lines, ""])
 
 
-def answer(setting: Setting, control: RiskControl, nodes: int, failed: int) -> str:
+def answer(setting: ClusterSetting, control: RiskControl, nodes: int, failed: int) -> str:
     """How many of the unhealthy nodes get a permit, or why none does.
 
     `control` holds the nodes around the group; the group is taken out of it again.
@@ -167,7 +167,7 @@ def _node(name: str, labels: dict[str, str], *, ready: bool) -> Node:
     since = LONG_AGO if ready else NOW - timedelta(minutes=1)
     condition = NodeCondition("Ready", str(ready), last_transition_time=host_time(since))
     return Node(
-        ObjectMeta(name=name, uid=name, labels=labels, creation_timestamp=LONG_AGO),
+        KubeObjectMeta(name=name, uid=name, labels=labels, creation_timestamp=LONG_AGO),
         status=NodeStatus(conditions=[condition]),
     )
 

@@ -31,7 +31,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.informers import MakeInformer
-from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, structs
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.bootstrap.lifesigns import STALE_SECONDS, AgentLease, Lifesigns, decode_lease
@@ -61,7 +61,7 @@ class RepairJobStatus(msgspec.Struct, gc=False):
 class RepairJob(msgspec.Struct, gc=False):
     """The fields of a RemedyOperationJob that tell which node it holds."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: RepairJobSpec = msgspec.field(default_factory=RepairJobSpec)
     status: RepairJobStatus = msgspec.field(default_factory=RepairJobStatus)
 

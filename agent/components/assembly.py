@@ -19,7 +19,7 @@ from agent.components.records import Records
 from agent.host import Host
 from agent.patience import AT_ONCE, Waits
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.components.wire import Machine, MachineHost
+from kubenode.runtime.components.wire import WireMachine, WireMachineHost
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.paths import custom
@@ -51,14 +51,14 @@ class Components:
         spread: Spread = random.random,
     ) -> None:
         self._kube, self._agent, self._clock = kube, agent, clock
-        self._machine: Machine | None = None
+        self._machine: WireMachine | None = None
         self.teller = StatusPublisher(kube, agent, lambda: self._machine, clock, spread=spread)
         known = {name: about.get(name, "") for name in ("bootID", "os", "kernel", "arch")}
         self.engine = ComponentEngine(
             ports,
             reach,
             records,
-            Library(kube, MachineHost(*known.values())),
+            Library(kube, WireMachineHost(*known.values())),
             host,
             clock,
             hands,
@@ -70,13 +70,13 @@ class Components:
         )
         self.parts: list[Part] = [self.engine, self.teller]
 
-    def observe_machine(self, machine: Machine | None) -> None:
+    def observe_machine(self, machine: WireMachine | None) -> None:
         """The newest state of the own Machine; None: it was deleted. Never blocks."""
         self._machine = machine
         self.engine.observe_machine(machine)
         self.teller.wake()
 
-    def watch(self, watch_seconds: float) -> Informer[Machine]:
+    def watch(self, watch_seconds: float) -> Informer[WireMachine]:
         """Of the own Machine alone; a Part."""
         informer = Informer(
             self._kube,

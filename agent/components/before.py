@@ -23,8 +23,8 @@ from agent.components.sources.packages import wanted_of
 from agent.components.units import MODE, OWNER, drop_in_files
 from agent.host import Contraindicated, HostError
 from kubenode.runtime.components.change import ComponentForm
-from kubenode.runtime.components.wire import ComponentSource, UnitState
-from kubenode.runtime.components.wire import Packages as PackageNames
+from kubenode.runtime.components.wire import UnitState, WireComponentSource
+from kubenode.runtime.components.wire import WirePackages as PackageNames
 
 
 class Before(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ def _small(path: str, existing: FileSnapshot | None) -> FileSnapshot | None:
     return existing
 
 
-def _packages(source: ComponentSource) -> PackageNames | None:
+def _packages(source: WireComponentSource) -> PackageNames | None:
     return source.apt or source.dnf
 
 

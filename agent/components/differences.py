@@ -5,14 +5,19 @@ from datetime import datetime
 
 import msgspec
 
-from agent.components.drift.compare import Drifted, DriftKind, HostState, drifted
+from agent.components.drift.compare import Drifted, HostDriftKind, HostState, drifted
 from agent.components.drift.fight import DriftFights
 from agent.components.model import ComponentRecord, Off, StoredComponent
 from agent.components.units import running
 from kubenode.runtime.components.change import ComponentForm, change_class, same
-from kubenode.runtime.components.wire import ChangeClass, Drift, MachinePermit, UnitState
+from kubenode.runtime.components.wire import (
+    UnitState,
+    WireChangeClass,
+    WireDrift,
+    WireMachinePermit,
+)
 
-AT_ONCE = frozenset({ChangeClass.NONE, ChangeClass.RELOAD})
+AT_ONCE = frozenset({WireChangeClass.NONE, WireChangeClass.RELOAD})
 MOST_DRIFT = 10
 LONGEST = 512
 """Characters of a sentence in the status."""
@@ -22,7 +27,7 @@ class FormDifference(msgspec.Struct, frozen=True):
     """same  there is nothing to do; how  class of what is"""
 
     same: bool
-    how: ChangeClass
+    how: WireChangeClass
 
 
 def to_target(
@@ -37,11 +42,15 @@ def to_target(
     if after is None:
         there = before is not None or host_state.installed.version != ""
         spec = applied.spec if applied is not None else target.spec
-        return FormDifference(not there, spec.disruption.uninstall if there else ChangeClass.NONE)
+        return FormDifference(
+            not there, spec.disruption.uninstall if there else WireChangeClass.NONE
+        )
     unlike = drifted(name, after, host_state)
     if before is None and not host_state.installed.version:
-        return FormDifference(not unlike, after.disruption.install if unlike else ChangeClass.NONE)
-    classes = [ChangeClass.NONE, *(difference.disturbs for difference in unlike)]
+        return FormDifference(
+            not unlike, after.disruption.install if unlike else WireChangeClass.NONE
+        )
+    classes = [WireChangeClass.NONE, *(difference.disturbs for difference in unlike)]
     if before is not None:
         classes.append(change_class(before, after))
     how = max(classes, key=lambda class_: class_.weight)
@@ -52,9 +61,9 @@ class Lapse(msgspec.Struct, frozen=True):
     """What to do about drift at rest; `paths` are those that the act puts right."""
 
     off: Off = Off.NONE
-    how: ChangeClass = ChangeClass.NONE
+    how: WireChangeClass = WireChangeClass.NONE
     differs: str = ""
-    paths: tuple[tuple[DriftKind, str], ...] = ()
+    paths: tuple[tuple[HostDriftKind, str], ...] = ()
 
 
 def lapse(listed: Sequence[Drifted], fights: DriftFights, now: datetime) -> Lapse:
@@ -66,13 +75,15 @@ def lapse(listed: Sequence[Drifted], fights: DriftFights, now: datetime) -> Laps
     ]
     for off, worn in ((Off.FIGHT, False), (Off.WORN, True)):
         ended = [
-            difference for difference in fought if (difference.kind is DriftKind.RUN_STATE) is worn
+            difference
+            for difference in fought
+            if (difference.kind is HostDriftKind.RUN_STATE) is worn
         ]
         if ended:
             return Lapse(off, differs=describe_drift(ended))
     at_once = [difference for difference in listed if difference.disturbs in AT_ONCE]
     if at_once:
-        stopped = all(difference.kind is DriftKind.RUN_STATE for difference in at_once)
+        stopped = all(difference.kind is HostDriftKind.RUN_STATE for difference in at_once)
         paths = tuple((difference.kind, difference.path) for difference in at_once)
         off = Off.START if stopped else Off.CORRECT
         return Lapse(off, _most(at_once), describe_drift(at_once), paths)
@@ -81,7 +92,7 @@ def lapse(listed: Sequence[Drifted], fights: DriftFights, now: datetime) -> Laps
     return Lapse()
 
 
-def _most(listed: Sequence[Drifted]) -> ChangeClass:
+def _most(listed: Sequence[Drifted]) -> WireChangeClass:
     return max((difference.disturbs for difference in listed), key=lambda class_: class_.weight)
 
 
@@ -96,9 +107,9 @@ def on_the_wire(
     fights: DriftFights,
     since: Mapping[tuple[str, str], datetime],
     now: datetime,
-) -> list[Drift]:
+) -> list[WireDrift]:
     return [
-        Drift(
+        WireDrift(
             difference.kind.value,
             difference.path,
             max(1, fights.count(difference.kind, difference.path, now)),
@@ -110,8 +121,8 @@ def on_the_wire(
 
 def permitted(
     name: str,
-    how: ChangeClass,
-    permit: MachinePermit | None,
+    how: WireChangeClass,
+    permit: WireMachinePermit | None,
     now: datetime,
     *,
     begun: bool = False,
@@ -126,7 +137,7 @@ def permitted(
         return False
     if now >= (permit.last_start if begun else permit.start_before):
         return False
-    weights = {class_.value: class_.weight for class_ in ChangeClass}
+    weights = {class_.value: class_.weight for class_ in WireChangeClass}
     return weights.get(permit.max_disruption, 0) >= how.weight
 
 

@@ -26,7 +26,7 @@ from agent.components.model import (
 from agent.components.moves import Moves
 from agent.components.observations import HostObservations
 from agent.components.observer import NOTHING_YET, DesiredComponents, Eyes
-from agent.components.permits import LivePermits, PermitState
+from agent.components.permits import LivePermits, PermitReadiness
 from agent.components.ports import ComponentPorts
 from agent.components.records import Records
 from agent.components.status import discreet, status_of
@@ -35,7 +35,7 @@ from agent.host import Host, HostError, HostUnreachable
 from agent.patience import AT_ONCE, Waits
 from agent.probes import CannotAnswer
 from kubenode.runtime.clock import Clock, wait
-from kubenode.runtime.components.wire import Assigned, ComponentStatus, Machine
+from kubenode.runtime.components.wire import Assigned, WireComponentStatus, WireMachine
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.rate import Spread
 
@@ -79,7 +79,7 @@ class ComponentEngine:
         hands: asyncio.Lock,
         busy: Callable[[], str],
         permits: LivePermits,
-        tell: Callable[[list[ComponentStatus]], None],
+        tell: Callable[[list[WireComponentStatus]], None],
         *,
         patience: Waits = AT_ONCE,
         spread: Spread = random.random,
@@ -91,7 +91,7 @@ class ComponentEngine:
         self._moves, self._observed = Moves(ports), HostObservations(ports, reach, clock)
         self._eyes = Eyes(self._observed)
         self._watcher = DriftWatcher(ports.watch, self._news, clock, spread=spread)
-        self._machine: Machine | None = None
+        self._machine: WireMachine | None = None
         self._gone = False
         self._wanted = NOTHING_YET
         self._records: dict[str, ComponentRecord] = {}
@@ -104,7 +104,7 @@ class ComponentEngine:
 
     # -- from outside -----------------------------------------------------------------------------
 
-    def observe_machine(self, machine: Machine | None) -> None:
+    def observe_machine(self, machine: WireMachine | None) -> None:
         """The newest state of the own Machine; None: it was deleted. Never blocks."""
         self._machine, self._gone = machine, machine is None
         self._wake.set()
@@ -316,10 +316,10 @@ class ComponentEngine:
         if record.name in self._repaired:
             return True
         permit = await self._permits.check(record.name, record.how)
-        if permit.state is PermitState.LIVE:
+        if permit.state is PermitReadiness.LIVE:
             return True
         extra = {"component": record.name, "at": str(record.at), "why": permit.why}
-        if permit.state is PermitState.MISSING:
+        if permit.state is PermitReadiness.MISSING:
             log.warning("a change is interrupted", extra=extra)
             await self._save(interrupted(record))
             self.observe_machine(permit.machine)
@@ -409,7 +409,7 @@ class ComponentEngine:
             if name not in self._records:
                 self._records[name] = ComponentRecord(name=name)
 
-    async def _read_component(self, wanted: Assigned, machine: Machine) -> None:
+    async def _read_component(self, wanted: Assigned, machine: WireMachine) -> None:
         """What is read stands for its revision; a problem is looked at again now and then."""
         name, known = wanted.name, self._read.get(wanted.name)
         same = known is not None and _asks_the_same(known[0], wanted)
@@ -443,7 +443,7 @@ class ComponentEngine:
             [self._status(r) for n, r in self._records.items() if n in self._wanted.assigned]
         )
 
-    def _status(self, record: ComponentRecord) -> ComponentStatus:
+    def _status(self, record: ComponentRecord) -> WireComponentStatus:
         name = record.name
         known_state = self._observed.known(name)
         drift = self._eyes.drift.get(name, []) if record.state not in MOVING else []

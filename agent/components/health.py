@@ -11,7 +11,7 @@ from agent.components.model import ComponentHealth, StoredComponent
 from agent.components.ports import ComponentPorts
 from agent.components.units import running
 from agent.host import HostError
-from kubenode.runtime.components.wire import HealthCheck, UnitState
+from kubenode.runtime.components.wire import UnitState, WireHealthCheck
 
 STEADY_SECONDS = 30.0
 """At least this long between two looks at what is well."""
@@ -34,7 +34,7 @@ class Reach(Protocol):
 class Streak:
     """Of one check: good or bad answers in a row, and when it is asked next."""
 
-    def __init__(self, check: HealthCheck) -> None:
+    def __init__(self, check: WireHealthCheck) -> None:
         self.check = check
         self.health = ComponentHealth.UNKNOWN
         self.due = float("-inf")
@@ -128,8 +128,8 @@ class Checker:
         )
 
 
-def _of_unit(name: str) -> HealthCheck:
-    return HealthCheck(
+def _of_unit(name: str) -> WireHealthCheck:
+    return WireHealthCheck(
         f"unit {name}",
         "unit",
         unit=name,

@@ -29,9 +29,9 @@ from kubenode.runtime.components.wire import (
     Assigned,
     Component,
     ComponentSpec,
-    DesiredState,
-    Machine,
-    MachineHost,
+    WireDesiredState,
+    WireMachine,
+    WireMachineHost,
 )
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound, Undecodable
@@ -66,16 +66,16 @@ _decode_texts = structs(_TextObject)
 class Library:
     """host  as `status.host` has it"""
 
-    def __init__(self, kube: Kube, host: MachineHost) -> None:
+    def __init__(self, kube: Kube, host: WireMachineHost) -> None:
         self._kube, self._host = kube, host
         self._specs: dict[str, ComponentSpec] = {}
 
     async def load_component(
-        self, wanted: Assigned, machine: Machine, record: ComponentRecord
+        self, wanted: Assigned, machine: WireMachine, record: ComponentRecord
     ) -> StoredComponent:
         """Raises Problem, KubeError."""
         spec = await self._spec(wanted)
-        if wanted.desired_state == DesiredState.ABSENT:
+        if wanted.desired_state == WireDesiredState.ABSENT:
             return StoredComponent(
                 wanted.component, wanted.config_hash, spec, RenderedFiles(), "Absent"
             )
@@ -167,7 +167,7 @@ def _copy(wanted: Assigned, record: ComponentRecord) -> StoredComponent | None:
     return None
 
 
-def _unfit(spec: ComponentSpec, host: MachineHost) -> str:
+def _unfit(spec: ComponentSpec, host: WireMachineHost) -> str:
     try:
         return unfit(spec, host)
     except ValueError as error:

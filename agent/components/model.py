@@ -14,7 +14,7 @@ from agent.components.before import Before
 from agent.components.drift.fight import FRESH, DriftFights
 from kubenode.runtime.components.change import ComponentForm, form_of
 from kubenode.runtime.components.render import RenderedFiles
-from kubenode.runtime.components.wire import Assigned, ChangeClass, ComponentSpec
+from kubenode.runtime.components.wire import Assigned, ComponentSpec, WireChangeClass
 
 AGENT = "kubenode-agent"
 """Our own package."""
@@ -145,7 +145,7 @@ class ComponentRecord(msgspec.Struct, frozen=True, kw_only=True):
     target: StoredComponent | None = None
     stray: StoredComponent | None = None
     at: ComponentMove | None = None
-    how: ChangeClass = ChangeClass.NONE
+    how: WireChangeClass = WireChangeClass.NONE
     boot_id: str = ""
     started: dict[str, str] = {}
     tries: int = 0
@@ -154,7 +154,7 @@ class ComponentRecord(msgspec.Struct, frozen=True, kw_only=True):
     before: Before | None = None
     leaving: bool = False
     staged_at: datetime | None = None
-    needs: ChangeClass | None = None
+    needs: WireChangeClass | None = None
     reason: str = ""
     message: str = ""
 
@@ -235,7 +235,7 @@ class ComponentObservation(msgspec.Struct, frozen=True, kw_only=True):
     leaving: bool = False
     there: bool = False
     same: bool = False
-    how: ChangeClass = ChangeClass.NONE
+    how: WireChangeClass = WireChangeClass.NONE
     permitted: bool = False
     waits: str = ""
     done: MoveResult | None = None

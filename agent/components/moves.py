@@ -25,10 +25,15 @@ from agent.components.sources import source_of
 from agent.components.units import START_SECONDS, let_go, running, settle
 from agent.host import Contraindicated, HostError, HostUnreachable
 from kubenode.runtime.components.render import RenderedFile, RenderedUnit
-from kubenode.runtime.components.wire import ChangeClass, ComponentSource, Hook, UnitState
+from kubenode.runtime.components.wire import (
+    UnitState,
+    WireChangeClass,
+    WireComponentSource,
+    WireHook,
+)
 from kubenode.runtime.duration import seconds
 
-MILD = frozenset({ChangeClass.NONE, ChangeClass.RELOAD})
+MILD = frozenset({WireChangeClass.NONE, WireChangeClass.RELOAD})
 """Classes that are put right at once."""
 OUTPUT = 300
 """Characters of a program's output in the status: the last ones."""
@@ -113,7 +118,7 @@ class Moves:
                 await source.hold()
             mild = [file for file in applied.form.files if file.on_change in MILD]
             written = [file for file in mild if await put(self._ports.files, file, file)]
-            reload = any(file.on_change is ChangeClass.RELOAD for file in written)
+            reload = any(file.on_change is WireChangeClass.RELOAD for file in written)
             for unit in applied.form.units:
                 bare = replace(unit, drop_ins=())
                 await settle(self._ports.units, self._ports.files, bare)
@@ -187,12 +192,12 @@ class Moves:
     async def _run(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
         """What ran before the change, and still does, is restarted or reloaded."""
         assert change.new is not None and change.new.form is not None
-        if record.how in (ChangeClass.NONE, ChangeClass.REBOOT):
+        if record.how in (WireChangeClass.NONE, WireChangeClass.REBOOT):
             return MoveResult()
         for unit in change.new.form.units:
             if unit.state is not UnitState.ACTIVE or unit.name not in record.started:
                 continue
-            if record.how is ChangeClass.RELOAD:
+            if record.how is WireChangeClass.RELOAD:
                 await self._ports.units.reload(unit.name, START_SECONDS)
                 continue
             unit_state = await self._ports.units.read_unit(unit.name)
@@ -256,7 +261,9 @@ class Moves:
     async def _hook(self, record: ComponentRecord, change: ChangePath, name: str) -> MoveResult:
         """`check` passes: left out. Then `run`, and `check` once more."""
         component = change.new or (change.olds[0] if change.olds else None)
-        hook: Hook | None = getattr(component.spec.hooks, name) if component is not None else None
+        hook: WireHook | None = (
+            getattr(component.spec.hooks, name) if component is not None else None
+        )
         if hook is None or (hook.check and not await self._fails(hook.check, hook, "")):
             return MoveResult()
         step = f"{record.name} {record.revision} {record.attempt} {record.state} {name}"
@@ -266,7 +273,7 @@ class Moves:
             return MoveResult(f"hook {name} ran, and its check fails: {why}")
         return MoveResult()
 
-    async def _fails(self, argv: list[str], hook: Hook, name: str) -> str:
+    async def _fails(self, argv: list[str], hook: WireHook, name: str) -> str:
         try:
             ran = await self._ports.runner.run(argv, hook.timeout_seconds, name)
         except TimeoutError:
@@ -322,7 +329,7 @@ def _other_files(change: ChangePath) -> bool:
     return change.new is None or [content(change.new)] != [content(old) for old in change.olds[:1]]
 
 
-def _place(source: ComponentSource) -> tuple[str, str]:
+def _place(source: WireComponentSource) -> tuple[str, str]:
     """Where a source has its files: what is elsewhere is not replaced by installing."""
     tree = source.tarball or source.oci
     return source.type, tree.dest if tree is not None else ""

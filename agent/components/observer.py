@@ -19,7 +19,7 @@ from agent.components.model import (
 )
 from agent.components.observations import HostObservations
 from agent.components.step import LIVE
-from kubenode.runtime.components.wire import Assigned, ChangeClass, MachinePermit
+from kubenode.runtime.components.wire import Assigned, WireChangeClass, WireMachinePermit
 
 UNCHECKED = MOVING | {ComponentApplyState.FAILED, ComponentApplyState.ABSENT}
 """States in which nothing of ours is wholly there to be looked after."""
@@ -40,7 +40,7 @@ class DesiredComponents:
         assigned: Mapping[str, Assigned] | None,
         components: Mapping[str, StoredComponent],
         problems: Mapping[str, tuple[str, str]],
-        permit: MachinePermit | None,
+        permit: WireMachinePermit | None,
         *,
         observe: bool,
         leaving: bool = False,
@@ -186,7 +186,7 @@ class Eyes:
     def _waits(
         self,
         name: str,
-        how: ChangeClass,
+        how: WireChangeClass,
         records: Mapping[str, ComponentRecord],
         wanted: DesiredComponents,
     ) -> str:

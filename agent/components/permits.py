@@ -16,14 +16,14 @@ import msgspec
 from agent.components.differences import permitted
 from agent.components.publisher import PLURAL
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.components.wire import ChangeClass, Machine, MachinePermit
+from kubenode.runtime.components.wire import WireChangeClass, WireMachine, WireMachinePermit
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.objects import structs
 from kubenode.runtime.kube.paths import custom
 
 
-class PermitState(StrEnum):
+class PermitReadiness(StrEnum):
     """LIVE        the act may begin
     MISSING     there is no permit, or it ended, or it is for less
     UNREADABLE  the API server does not answer
@@ -41,9 +41,9 @@ class PermitCheck(msgspec.Struct, frozen=True):
     machine  as it was read; None: it is gone, or was not read
     """
 
-    state: PermitState
+    state: PermitReadiness
     why: str = ""
-    machine: Machine | None = None
+    machine: WireMachine | None = None
 
 
 class LivePermits:
@@ -53,14 +53,14 @@ class LivePermits:
 
     def __init__(
         self,
-        read: Callable[[], Awaitable[Machine | None]],
+        read: Callable[[], Awaitable[WireMachine | None]],
         conflict: Callable[[str], str],
         clock: Clock,
     ) -> None:
         self._read, self._conflict, self._clock = read, conflict, clock
-        self._last: tuple[MachinePermit, datetime, float] | None = None
+        self._last: tuple[WireMachinePermit, datetime, float] | None = None
 
-    async def check(self, name: str, how: ChangeClass) -> PermitCheck:
+    async def check(self, name: str, how: WireChangeClass) -> PermitCheck:
         """Whether an act of class `how` on the component may begin now."""
         try:
             machine = await self._read()
@@ -71,13 +71,13 @@ class LivePermits:
         self._last = (permit, now, self._clock.monotonic()) if permit is not None else None
         if not permitted(name, how, permit, now, begun=True):
             why = f"no permit for a change of class {how} is valid"
-            return PermitCheck(PermitState.MISSING, why, machine)
+            return PermitCheck(PermitReadiness.MISSING, why, machine)
         assert permit is not None
         if why := self._conflict(permit.name):
-            return PermitCheck(PermitState.BUSY, why, machine)
-        return PermitCheck(PermitState.LIVE, machine=machine)
+            return PermitCheck(PermitReadiness.BUSY, why, machine)
+        return PermitCheck(PermitReadiness.LIVE, machine=machine)
 
-    def _unread(self, name: str, how: ChangeClass, error: KubeError) -> PermitCheck:
+    def _unread(self, name: str, how: WireChangeClass, error: KubeError) -> PermitCheck:
         """By the permit that this process read last, as the monotonic clock measures its age."""
         if self._last is not None:
             permit, read_at, at = self._last
@@ -85,13 +85,13 @@ class LivePermits:
             since = (permit.last_start - read_at).total_seconds()
             if permitted(name, how, permit, read_at, begun=True) and age < since:
                 if why := self._conflict(permit.name):
-                    return PermitCheck(PermitState.BUSY, why)
-                return PermitCheck(PermitState.LIVE)
-        return PermitCheck(PermitState.UNREADABLE, f"the permit cannot be read: {error}")
+                    return PermitCheck(PermitReadiness.BUSY, why)
+                return PermitCheck(PermitReadiness.LIVE)
+        return PermitCheck(PermitReadiness.UNREADABLE, f"the permit cannot be read: {error}")
 
 
 class _Machines(msgspec.Struct):
-    items: list[Machine] = []
+    items: list[WireMachine] = []
 
 
 _decode_machines = structs(_Machines)
@@ -106,7 +106,7 @@ class MachineReader:
     def __init__(self, kube: Kube, agent: str) -> None:
         self._kube, self._query = kube, {"fieldSelector": f"metadata.name={agent}"}
 
-    async def __call__(self) -> Machine | None:
+    async def __call__(self) -> WireMachine | None:
         """None: there is none. Raises KubeError."""
         machines = await self._kube.get(custom(PLURAL), _decode_machines, self._query)
         return machines.items[0] if machines.items else None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.components.wire import ComponentStatus, Machine
+from kubenode.runtime.components.wire import WireComponentStatus, WireMachine
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
 from kubenode.runtime.kube.objects import structs
@@ -25,7 +25,7 @@ PLURAL = "machines"
 GATHER_SECONDS = 0.5
 RETRY_LOW, RETRY_HIGH = 0.5, 60.0
 
-decode_machine = structs(Machine)
+decode_machine = structs(WireMachine)
 
 
 class StatusPublisher:
@@ -40,7 +40,7 @@ class StatusPublisher:
         self,
         kube: Kube,
         agent: str,
-        machine: Callable[[], Machine | None],
+        machine: Callable[[], WireMachine | None],
         clock: Clock,
         *,
         gather: float = GATHER_SECONDS,
@@ -48,12 +48,12 @@ class StatusPublisher:
     ) -> None:
         self._kube, self._path, self._machine = kube, custom(PLURAL, agent, "status"), machine
         self._clock, self._gather = clock, gather
-        self._wanted: list[ComponentStatus] | None = None
-        self._written: Machine | None = None
+        self._wanted: list[WireComponentStatus] | None = None
+        self._written: WireMachine | None = None
         self._news = asyncio.Event()
         self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
 
-    def tell(self, components: Sequence[ComponentStatus]) -> None:
+    def tell(self, components: Sequence[WireComponentStatus]) -> None:
         """What it shall say from now on. Never blocks."""
         if components != self._wanted:
             self._wanted = list(components)
@@ -95,7 +95,7 @@ class StatusPublisher:
         self._backoff.reset()
         return True
 
-    def _newest(self) -> Machine | None:
+    def _newest(self) -> WireMachine | None:
         """Of what is watched and what our own last write answered."""
         watched, written = self._machine(), self._written
         if watched is None or written is None or watched.metadata.uid != written.metadata.uid:

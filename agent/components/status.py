@@ -6,7 +6,7 @@ from datetime import datetime
 from agent.components.differences import on_the_wire, run_state
 from agent.components.drift.compare import Drifted, HostState
 from agent.components.model import MOVING, ComponentApplyState, ComponentRecord, StoredComponent
-from kubenode.runtime.components.wire import ComponentStatus, Previous
+from kubenode.runtime.components.wire import Previous, WireComponentStatus
 
 LONGEST = 1024
 HIDDEN = "(hidden)"
@@ -20,11 +20,11 @@ def status_of(
     drift: Sequence[Drifted],
     since: Mapping[tuple[str, str], datetime],
     now: datetime,
-) -> ComponentStatus:
+) -> WireComponentStatus:
     """found, drift  of what is applied"""
     applied, previous = record.applied, record.previous
     whole = record.state not in MOVING and record.state is not ComponentApplyState.FAILED
-    return ComponentStatus(
+    return WireComponentStatus(
         name=record.name,
         revision=record.revision,
         attempt=record.attempt,

@@ -25,7 +25,7 @@ from agent.components.model import (
     StoredComponent,
 )
 from kubenode.runtime.components.change import same as same_form
-from kubenode.runtime.components.wire import ChangeClass, DesiredState, UndoMode
+from kubenode.runtime.components.wire import WireChangeClass, WireDesiredState, WireUndoMode
 
 MOST_TRIES = 3
 """Processes, or boots, that find the same change in the middle before it is taken back."""
@@ -136,7 +136,9 @@ def interrupted(record: ComponentRecord) -> ComponentRecord:
 
 def disturbs(record: ComponentRecord) -> bool:
     """Whether the record's move needs a permit that is valid when it begins."""
-    return record.how.weight >= ChangeClass.RESTART.weight and record.at is not ComponentMove.NOTE
+    return (
+        record.how.weight >= WireChangeClass.RESTART.weight and record.at is not ComponentMove.NOTE
+    )
 
 
 def repairing(record: ComponentRecord) -> ComponentRecord | None:
@@ -154,7 +156,7 @@ def repairing(record: ComponentRecord) -> ComponentRecord | None:
         mine or record.state in LIVE | {ComponentApplyState.ROLLED_BACK}
     ):
         return None
-    return _applying(record, record.applied, ChangeClass.RESTART, there=True)
+    return _applying(record, record.applied, WireChangeClass.RESTART, there=True)
 
 
 def _to(
@@ -164,7 +166,7 @@ def _to(
 
 
 def _says(
-    record: ComponentRecord, reason: str, message: str = "", needs: ChangeClass | None = None
+    record: ComponentRecord, reason: str, message: str = "", needs: WireChangeClass | None = None
 ) -> Next:
     return replace(record, reason=reason, message=message, needs=needs), ComponentAct.NONE
 
@@ -192,11 +194,11 @@ def _begin(record: ComponentRecord, observation: ComponentObservation) -> Next:
         return hold
     assert observation.assigned is not None and observation.target is not None
     match observation.assigned.desired_state:
-        case DesiredState.ABSENT:
+        case WireDesiredState.ABSENT:
             return _leave(record, observation)
-        case DesiredState.RUNNING | DesiredState.INSTALLED if observation.same:
+        case WireDesiredState.RUNNING | WireDesiredState.INSTALLED if observation.same:
             return _as_it_is(record, observation), ComponentAct.NONE
-        case DesiredState.RUNNING | DesiredState.INSTALLED | DesiredState.STAGED:
+        case WireDesiredState.RUNNING | WireDesiredState.INSTALLED | WireDesiredState.STAGED:
             return _to(record, ComponentApplyState.STAGING), ComponentAct.NONE
         case unknown:
             return _blocked(
@@ -243,7 +245,12 @@ def _as_it_is(record: ComponentRecord, observation: ComponentObservation) -> Com
     ):
         before = as_is(observation.target.form)
     changed = replace(
-        record, target=observation.target, how=ChangeClass.NONE, at=None, fresh=False, before=before
+        record,
+        target=observation.target,
+        how=WireChangeClass.NONE,
+        at=None,
+        fresh=False,
+        before=before,
     )
     return _to(changed, ComponentApplyState.VERIFYING)
 
@@ -316,7 +323,7 @@ def _staged(record: ComponentRecord, observation: ComponentObservation) -> Next:
     if hold := _find_hold(record, observation):
         return hold
     assert observation.assigned is not None and observation.target is not None
-    if observation.assigned.desired_state == DesiredState.STAGED:
+    if observation.assigned.desired_state == WireDesiredState.STAGED:
         return _maintain(record, observation)
     if observation.same:
         return _as_it_is(record, observation), ComponentAct.NONE
@@ -328,7 +335,7 @@ def _staged(record: ComponentRecord, observation: ComponentObservation) -> Next:
 
 
 def _applying(
-    record: ComponentRecord, target: StoredComponent, how: ChangeClass, *, there: bool
+    record: ComponentRecord, target: StoredComponent, how: WireChangeClass, *, there: bool
 ) -> ComponentRecord:
     begun = replace(
         record,
@@ -366,7 +373,7 @@ def moves(record: ComponentRecord) -> tuple[ComponentMove, ...]:
     if record.state is ComponentApplyState.APPLYING:
         return PUT
     if record.state is ComponentApplyState.UNDOING and record.applied is not None:
-        scripted = record.target is not None and record.target.spec.undo.mode is UndoMode.SCRIPT
+        scripted = record.target is not None and record.target.spec.undo.mode is WireUndoMode.SCRIPT
         return PUT if scripted else PUT_BACK
     return TAKE
 
@@ -383,7 +390,7 @@ def _next_move(record: ComponentRecord, done: MoveResult, boot_id: str) -> Compo
     after = sequence[sequence.index(record.at) + 1 :] if record.at in sequence else ()
     if after:
         return replace(record, at=after[0])
-    if record.how is ChangeClass.REBOOT:
+    if record.how is WireChangeClass.REBOOT:
         return replace(record, at=ComponentMove.REBOOT, boot_id=boot_id)
     return _arrived(record)
 
@@ -458,7 +465,7 @@ def _failed(record: ComponentRecord, reason: str, why: str) -> Next:
 
 def can_undo(record: ComponentRecord) -> bool:
     """Whether there is something to go back to: what we applied, or nothing at all."""
-    if record.target is None or record.target.spec.undo.mode is UndoMode.NONE:
+    if record.target is None or record.target.spec.undo.mode is WireUndoMode.NONE:
         return False
     if record.applied is None:
         return record.fresh

@@ -12,7 +12,7 @@ from agent.components.model import (
 )
 from kubenode.runtime.components.order import DependencyCycle, depends_on, ordered
 from kubenode.runtime.components.versions import satisfies
-from kubenode.runtime.components.wire import Assigned, ChangeClass, DesiredState
+from kubenode.runtime.components.wire import Assigned, WireChangeClass, WireDesiredState
 
 
 def in_order(wanted: Mapping[str, StoredComponent]) -> tuple[tuple[str, ...], Mapping[str, str]]:
@@ -35,7 +35,7 @@ def missing(wanted: StoredComponent, assigned: Collection[str]) -> str:
 
 def waits(
     name: str,
-    how: ChangeClass,
+    how: WireChangeClass,
     wanted: Mapping[str, StoredComponent],
     assigned: Mapping[str, Assigned],
     records: Mapping[str, ComponentRecord],
@@ -45,11 +45,11 @@ def waits(
     Changes that reboot the host share one reboot: who has come so far lets others of that class
     catch up.
     """
-    sharing = how is ChangeClass.REBOOT
+    sharing = how is WireChangeClass.REBOOT
     for other, record in records.items():
         if other != name and _in_the_middle(record) and not (sharing and _about_to_boot(record)):
             return f"waits for {other}, which is {record.state}"
-    if wanted[name].desired_state == DesiredState.ABSENT:
+    if wanted[name].desired_state == WireDesiredState.ABSENT:
         return _needed(name, wanted, records)
     for need in wanted[name].spec.depends_on:
         record = records.get(need.component, ComponentRecord(name=need.component))

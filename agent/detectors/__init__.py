@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 
-class Status(StrEnum):
+class ReportedStatus(StrEnum):
     """Of a Node condition. UNKNOWN is neither well nor faulty, and starts no repair alone."""
 
     TRUE = "True"
@@ -28,7 +28,7 @@ CONFIG_INVALID = "DetectorConfigInvalid"
 """Reason of the Event for a detector's file that cannot be used."""
 
 
-class Severity(StrEnum):
+class EventSeverity(StrEnum):
     """`type` of an Event, as its readers know it."""
 
     INFO = "Normal"
@@ -47,7 +47,7 @@ class ConditionReport:
     """
 
     type: str
-    status: Status
+    status: ReportedStatus
     reason: str
     message: str
     at: datetime
@@ -60,7 +60,7 @@ class EventReport:
 
     reason: str
     message: str
-    severity: Severity
+    severity: EventSeverity
     at: datetime
     detector: str
 

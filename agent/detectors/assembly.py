@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.detectors import CONFIG_INVALID, Detector, EventReport, Severity, Sink
+from agent.detectors import CONFIG_INVALID, Detector, EventReport, EventSeverity, Sink
 from agent.detectors.checks.assembly import builtins, runner
 from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd import config
@@ -46,7 +46,7 @@ def detectors(
         try:
             monitor = config.read(file, data)
             claim(owners, file, [condition.type for condition in monitor.conditions])
-        except config.ConfigError as error:
+        except config.PluginConfigError as error:
             complaints.append(str(error))
             continue
         enabled.append(PluginMonitor(monitor, programs, BuiltIns(host, clock, root), run))
@@ -70,7 +70,7 @@ def claim(owners: dict[str, str], file: str, conditions: Sequence[str]) -> None:
     """Raises ConfigError when one of the conditions has another file for its owner."""
     for kind in conditions:
         if (other := owners.get(kind)) is not None:
-            raise config.ConfigError(
+            raise config.PluginConfigError(
                 f"{file}: condition {kind} is kept by {other}: leave one of the files out"
             )
     owners.update(dict.fromkeys(conditions, file))
@@ -119,5 +119,5 @@ class Complaints:
         for why in self.complaints:
             log.warning("a detector's file is not used", extra={"why": why})
             now = self._clock.now()
-            sink.report(EventReport(CONFIG_INVALID, why, Severity.WARNING, now, self.name))
+            sink.report(EventReport(CONFIG_INVALID, why, EventSeverity.WARNING, now, self.name))
         await forever()

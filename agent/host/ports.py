@@ -169,7 +169,7 @@ class Certificate:
     not_after: datetime
 
 
-class KubeletCertificate(Protocol):
+class KubeletCertificateStore(Protocol):
     async def read(self) -> Certificate | None:
         """The client certificate that the kubelet uses now; None: it has none of its own."""
         ...
@@ -221,5 +221,5 @@ class Ports:
     filesystems: Filesystems
     network: Network
     gpus: Gpus
-    kubelet_certificate: KubeletCertificate
+    kubelet_certificate: KubeletCertificateStore
     scripts: Scripts

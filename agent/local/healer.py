@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from agent.detectors import EventReport, Severity, Sink
+from agent.detectors import EventReport, EventSeverity, Sink
 from agent.host import Host, HostError, Unit, UnitVerb
 from agent.local.limit import RestartLimit
 from agent.local.rule import UnitObservation, why_not
@@ -87,7 +87,7 @@ class LocalHealer:
         if why := await self._take(unit.name):
             if unit.name not in self._limited:
                 self._limited.add(unit.name)
-                self._tell(LIMITED, f"{unit} and is left failed: it {why}", Severity.WARNING)
+                self._tell(LIMITED, f"{unit} and is left failed: it {why}", EventSeverity.WARNING)
             return
         log.warning("starting a failed unit", extra={"unit": unit.name})
         self._failed_since.pop(unit.name, None)
@@ -97,10 +97,12 @@ class LocalHealer:
             await self._clock.sleep(SETTLE_SECONDS)
             now = await self._host.unit(unit.name)
         except HostError as error:
-            self._tell(FAILED, f"{unit}; starting it failed: {error}", Severity.WARNING)
+            self._tell(FAILED, f"{unit}; starting it failed: {error}", EventSeverity.WARNING)
             return
         well = now.active == "active"
-        reason, severity = (RESTARTED, Severity.INFO) if well else (FAILED, Severity.WARNING)
+        reason, severity = (
+            (RESTARTED, EventSeverity.INFO) if well else (FAILED, EventSeverity.WARNING)
+        )
         self._tell(reason, f"{unit}; it was started and now {now}", severity)
 
     async def _take(self, unit: str) -> str:
@@ -113,6 +115,6 @@ class LocalHealer:
         except CannotAnswer as error:
             return f"cannot be written down: {error}"
 
-    def _tell(self, reason: str, message: str, severity: Severity) -> None:
+    def _tell(self, reason: str, message: str, severity: EventSeverity) -> None:
         log.info(message, extra={"reason": reason})
         self._sink.report(EventReport(reason, message, severity, self._clock.now(), NAME))

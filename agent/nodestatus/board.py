@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from agent.detectors import NOT_LOOKED_AT, ConditionReport, Status
+from agent.detectors import NOT_LOOKED_AT, ConditionReport, ReportedStatus
 
 FOREIGN = frozenset(
     {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
@@ -32,7 +32,7 @@ class KnownCondition(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     type: str
-    status: Status
+    status: ReportedStatus
     reason: str
     message: str
     since: datetime
@@ -93,7 +93,7 @@ class ConditionBoard:
             since = known.since if same else max(report.at, known.since)
         new = KnownCondition(
             type=report.type,
-            status=Status(report.status),
+            status=ReportedStatus(report.status),
             reason=cut(report.reason, REASON_BYTES) or "Unknown",
             message=cut(report.message, self._message_bytes),
             since=min(since, now),
@@ -109,7 +109,7 @@ class ConditionBoard:
         self._known[new.type] = new
         self._untold.add(new.type)
 
-    def status(self, type_: str) -> Status | None:
+    def status(self, type_: str) -> ReportedStatus | None:
         known = self._known.get(type_)
         return known.status if known is not None else None
 
@@ -154,7 +154,7 @@ def _unseen(
 ) -> KnownCondition:
     return KnownCondition(
         type=type_,
-        status=Status.UNKNOWN,
+        status=ReportedStatus.UNKNOWN,
         reason=reason,
         message=message,
         since=now,

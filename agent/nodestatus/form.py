@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from agent.detectors import ConditionReport, EventReport, Severity, Status
+from agent.detectors import ConditionReport, EventReport, EventSeverity, ReportedStatus
 from agent.nodestatus.board import KnownCondition
 from agent.nodestatus.tally import EventEntry
 
@@ -33,8 +33,8 @@ def changed(report: ConditionReport) -> EventReport:
         f"Node condition {report.type} is now: {report.status}, reason: {report.reason}, "
         f'message: "{report.message}"'
     )
-    bad = report.status == Status.TRUE
-    severity = Severity.WARNING if bad else Severity.INFO
+    bad = report.status == ReportedStatus.TRUE
+    severity = EventSeverity.WARNING if bad else EventSeverity.INFO
     return EventReport(report.reason, message, severity, report.at, report.detector)
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from agent.detectors import EventReport, Severity
+from agent.detectors import EventReport, EventSeverity
 from agent.nodestatus.board import MESSAGE_BYTES, REASON_BYTES, cut
 
 MOST_WAITING = 256
@@ -36,7 +36,7 @@ class EventEntry(msgspec.Struct, kw_only=True):
     name: str
     reason: str
     message: str
-    severity: Severity
+    severity: EventSeverity
     detector: str
     first: datetime
     last: datetime
@@ -110,7 +110,7 @@ class EventTally:
             name=digest.hexdigest()[:16],
             reason=reason,
             message=message,
-            severity=Severity(report.severity),
+            severity=EventSeverity(report.severity),
             detector=report.detector,
             first=at,
             last=at,
@@ -157,7 +157,7 @@ class EventTally:
             f"{dropped.count} events of this node {span} were too many to keep and are not told"
         )
         entry = self.put(
-            EventReport(EVENTS_DROPPED, message, Severity.WARNING, dropped.last, detector),
+            EventReport(EVENTS_DROPPED, message, EventSeverity.WARNING, dropped.last, detector),
             dropped.last,
         )
         self._waiting.move_to_end(entry.content, last=False)

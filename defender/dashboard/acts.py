@@ -26,8 +26,8 @@ from kubenode.runtime.kube.errors import (
     Forbidden,
     KubeError,
     NotFound,
+    ServerUnreachable,
     Unauthorized,
-    Unreachable,
 )
 
 audit = logging.getLogger("defender.dashboard.audit")
@@ -197,7 +197,7 @@ def describe_failure(error: KubeError, who: Person) -> str:
             return "The API server does not know you any more: log in again."
         case NotFound():
             return "It is not there any more: somebody has deleted it."
-        case Unreachable():
+        case ServerUnreachable():
             return (
                 "The API server did not answer: it may have happened or not."
                 " See below before you press again."

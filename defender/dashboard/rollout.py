@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from defender.dashboard.rule import RuleCondition
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 
 
 class RolloutSpec(msgspec.Struct, rename="camel", frozen=True):
@@ -50,6 +50,6 @@ class RolloutStatus(msgspec.Struct, rename="camel", frozen=True):
 class SetRollout(msgspec.Struct, rename="camel", frozen=True):
     """One MachineComponentSet."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: RolloutSpec = RolloutSpec()
     status: RolloutStatus = RolloutStatus()

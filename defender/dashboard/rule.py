@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 
 
 class RuleSpec(msgspec.Struct, rename="camel", frozen=True):
@@ -43,6 +43,6 @@ class RuleStatus(msgspec.Struct, rename="camel", frozen=True):
 class RuleView(msgspec.Struct, rename="camel", frozen=True):
     """One NodeRemedier. `infer` is set for a rule that only infers a fact."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: RuleSpec = RuleSpec()
     status: RuleStatus = RuleStatus()

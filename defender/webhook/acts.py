@@ -12,7 +12,7 @@ from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.defenderpolicy import Guard, GuardMode
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.admission.review import Review
-from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, structs
 
 OVERRIDE = "kubenode.io/override"
 """Annotation with the reason for acting although Kube Defender would refuse."""
@@ -100,7 +100,7 @@ def of_node(review: Review) -> GuardedAct | None:
     return _act(GuardedActKind.CORDON, review, before, review.object)
 
 
-def of_eviction(review: Review, node: Node, pod: ObjectMeta) -> GuardedAct:
+def of_eviction(review: Review, node: Node, pod: KubeObjectMeta) -> GuardedAct:
     """Return the act. The override may be on the Eviction or on the pod."""
     act = _act(GuardedActKind.EVICTION, review, node, review.object or {})
     return replace(act, override=act.override or _cut(pod.annotations.get(OVERRIDE, "")))

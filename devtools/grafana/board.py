@@ -49,7 +49,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BoardRow:
     title: str
     panels: tuple[Panel, ...]
 
@@ -59,7 +59,7 @@ class Board:
     uid: str
     title: str
     text: str
-    rows: tuple[Row, ...]
+    rows: tuple[BoardRow, ...]
     links: tuple[tuple[str, str], ...] = field(default=())
     """(title, uid) of other boards."""
 
@@ -101,7 +101,7 @@ _DATASOURCE = {
 }
 
 
-def _placed(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+def _placed(rows: Sequence[BoardRow]) -> Iterator[dict[str, Any]]:
     number, top = 0, 0
     for row in rows:
         number += 1

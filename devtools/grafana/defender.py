@@ -13,9 +13,9 @@ from devtools.grafana.board import (
     YELLOW,
     YES_NO,
     Board,
+    BoardRow,
     Panel,
     Query,
-    Row,
     quantiles,
     stat,
 )
@@ -34,7 +34,7 @@ def _share(kind: str) -> str:
     return f"{used} / clamp_min({limit}, 1)"
 
 
-NOW = Row(
+NOW = BoardRow(
     "Now",
     (
         stat(
@@ -90,7 +90,7 @@ NOW = Row(
     ),
 )
 
-FLEET = Row(
+FLEET = BoardRow(
     "Fleet and breakers",
     (
         Panel(
@@ -131,7 +131,7 @@ FLEET = Row(
     ),
 )
 
-BUDGETS = Row(
+BUDGETS = BoardRow(
     "Budgets",
     (
         Panel(
@@ -173,7 +173,7 @@ BUDGETS = Row(
     ),
 )  # fmt: skip
 
-ANSWERS = Row(
+ANSWERS = BoardRow(
     "Answers and the queue",
     (
         Panel(
@@ -229,7 +229,7 @@ ANSWERS = Row(
     ),
 )  # fmt: skip
 
-RECORD = Row(
+RECORD = BoardRow(
     "Record and guard",
     (
         Panel(

@@ -6,9 +6,9 @@ from devtools.grafana.board import (
     NO_YES,
     YELLOW,
     Board,
+    BoardRow,
     Panel,
     Query,
-    Row,
     stat,
 )
 
@@ -24,7 +24,7 @@ def _of_sets(state: str) -> Query:
     return Query(f'max by (set) (kubenode_component_set_machines{{state="{state}"}})', "{{set}}")
 
 
-NOW = Row(
+NOW = BoardRow(
     "Now",
     (
         stat("Frozen", "Whether so much is wrong at once that nothing is changed.",
@@ -45,7 +45,7 @@ NOW = Row(
     ),
 )  # fmt: skip
 
-ROLLOUTS = Row(
+ROLLOUTS = BoardRow(
     "Rollouts",
     (
         Panel(
@@ -78,7 +78,7 @@ ROLLOUTS = Row(
     ),
 )
 
-FLEET = Row(
+FLEET = BoardRow(
     "Machines and what they run",
     (
         Panel(

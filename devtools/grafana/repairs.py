@@ -7,9 +7,9 @@ from devtools.grafana.board import (
     YELLOW,
     YES_NO,
     Board,
+    BoardRow,
     Panel,
     Query,
-    Row,
     quantiles,
     stat,
 )
@@ -25,7 +25,7 @@ def _ended(phase: str) -> str:
     return f'sum(increase(kubenode_job_moves_total{{phase="{phase}"}}[24h]))'
 
 
-NOW = Row(
+NOW = BoardRow(
     "Now",
     (
         stat("A leader acts", "Whether some replica holds the lease.",
@@ -45,7 +45,7 @@ NOW = Row(
     ),
 )  # fmt: skip
 
-JOBS = Row(
+JOBS = BoardRow(
     "Jobs",
     (
         Panel(
@@ -99,7 +99,7 @@ JOBS = Row(
     ),
 )
 
-RULES = Row(
+RULES = BoardRow(
     "Rules",
     (
         Panel(
@@ -138,7 +138,7 @@ RULES = Row(
     ),
 )
 
-OBJECTIVES = Row(
+OBJECTIVES = BoardRow(
     "Objectives",
     (
         Panel(
@@ -162,7 +162,7 @@ OBJECTIVES = Row(
     ),
 )
 
-PROCESS = Row(
+PROCESS = BoardRow(
     "Process",
     (
         Panel(

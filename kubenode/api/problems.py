@@ -41,7 +41,7 @@ KINDS_OF_VALUE: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldProblem:
     """`text` says what is wrong at `path` and what to do."""
 
     path: Path
@@ -60,7 +60,7 @@ def problems(
     return lines
 
 
-def list_problems(error: ValidationError, model: type[Model] | None = None) -> list[Problem]:
+def list_problems(error: ValidationError, model: type[Model] | None = None) -> list[FieldProblem]:
     """Each problem of `error` in the order it was found, none twice.
 
     `model` is what was validated; a kind is known by the error's own title. It serves to tell
@@ -73,7 +73,7 @@ def list_problems(error: ValidationError, model: type[Model] | None = None) -> l
     all_problems = []
     for path, several in grouped.items():
         texts = _alternatives(several) or [_text(entry, path, model) for entry in several]
-        all_problems += [Problem(path, text) for text in texts]
+        all_problems += [FieldProblem(path, text) for text in texts]
     return list(dict.fromkeys(all_problems))
 
 

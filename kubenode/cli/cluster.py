@@ -8,7 +8,7 @@ from typing import Any
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import NotFound, Unauthorized, Unreachable
+from kubenode.runtime.kube.errors import NotFound, ServerUnreachable, Unauthorized
 
 HELLO_SECONDS = 5.0
 GROUP_PATH = "/apis/kubenode.io/v1alpha1"
@@ -37,7 +37,7 @@ async def hello(kube: Kube, kubeconfig: str | None) -> Mapping[str, str]:
         answer = await kube.call("GET", "/version", timeout=HELLO_SECONDS, attempts=1)
         # /version is public on most clusters; what follows is not.
         await kube.call("GET", "/api", timeout=HELLO_SECONDS, attempts=1)
-    except Unreachable as error:
+    except ServerUnreachable as error:
         raise Refusal(
             f"the cluster {named} does not answer: {error}; is the server address right, and is"
             " there a way to it (VPN, proxy)?",

@@ -15,7 +15,7 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
 from kubenode.cli.tables import table
 from kubenode.runtime.clock import SystemClock
-from kubenode.runtime.components.wire import ChangeClass
+from kubenode.runtime.components.wire import WireChangeClass
 from kubenode.runtime.kube.errors import Forbidden
 from machine.componentset.access import ReferencedTexts, ServerVersion
 from machine.componentset.disturbance import Disturbance
@@ -26,11 +26,11 @@ COLUMNS = ("BATCH", "MACHINE", "ZONE", "FROM", "TO", "CLASS", "NEEDS", "NOTE")
 SHOWN = 20
 """Names of machines that a line lists; JSON has all."""
 NEEDS = {
-    ChangeClass.NONE: "",
-    ChangeClass.RELOAD: "",
-    ChangeClass.RESTART: "permit",
-    ChangeClass.DRAIN: "permit, drain",
-    ChangeClass.REBOOT: "permit, drain, reboot",
+    WireChangeClass.NONE: "",
+    WireChangeClass.RELOAD: "",
+    WireChangeClass.RESTART: "permit",
+    WireChangeClass.DRAIN: "permit, drain",
+    WireChangeClass.REBOOT: "permit, drain, reboot",
 }
 
 

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from kubenode.runtime.fence import LeaseLost
-from kubenode.runtime.kube.errors import Forbidden, KubeError, Unauthorized, Unreachable
+from kubenode.runtime.kube.errors import Forbidden, KubeError, ServerUnreachable, Unauthorized
 from kubenode.runtime.kube.transport import CredentialsError
 from kubenode.runtime.process import CannotStart, causes
 from kubenode.runtime.settings import SettingsError
@@ -74,7 +74,7 @@ def _explain_error(error: BaseException) -> tuple[str, Exit] | None:
             return f"another process may lead now, so this one ends: {error}", Exit.FINDING
         case CannotStart():
             return str(error), Exit.FINDING
-        case Unreachable():
+        case ServerUnreachable():
             return f"the cluster does not answer: {error}", Exit.UNREACHABLE
         case Unauthorized():
             text = f"the cluster refuses these credentials: {error}; renew them, or name others"

@@ -8,7 +8,13 @@ from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.cli.exits import Refusal
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unreachable
+from kubenode.runtime.kube.errors import (
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerUnreachable,
+    Unauthorized,
+)
 
 PLURAL = RemedyOperationJob.resource.plural
 ROLE = "ClusterRole kubenode-operator of charts/kubenode/people.yaml has it"
@@ -37,7 +43,7 @@ def refusals(verb: str, name: str) -> Iterator[None]:
     except Forbidden as error:
         text = f"you may not {verb} {PLURAL}.kubenode.io: {error.message}; {ROLE}"
         raise Refusal(text) from error
-    except (Unauthorized, Unreachable):
+    except (Unauthorized, ServerUnreachable):
         raise
     except KubeError as error:
         raise _refused(error) from error

@@ -16,7 +16,7 @@ from kubenode.cli.options import Plain
 from kubenode.cli.providers_file import listened, provided
 from kubenode.cli.tables import table
 from kubenode.providers.errors import ProviderError
-from kubenode.providers.events import EventSource
+from kubenode.providers.events import ProviderEventSource
 from kubenode.providers.port import ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import SystemClock
@@ -86,7 +86,7 @@ def _print(rows: Sequence[ProviderRow], events: Sequence[EventRow], output: Plai
         typer.echo(line)
 
 
-async def _source(source: EventSource, room: asyncio.Semaphore) -> EventRow:
+async def _source(source: ProviderEventSource, room: asyncio.Semaphore) -> EventRow:
     async with room:
         try:
             about = await source.check()

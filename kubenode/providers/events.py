@@ -37,7 +37,7 @@ class QueueMessage:
     body: str
 
 
-class EventSource(Protocol):
+class ProviderEventSource(Protocol):
     """name  in metrics and logs: `aws`, `aws-queue`
     where what exactly is looked at, for people
     """
@@ -52,7 +52,7 @@ class EventSource(Protocol):
     async def close(self) -> None: ...
 
 
-class EventList(EventSource, Protocol):
+class EventList(ProviderEventSource, Protocol):
     """Raises ProviderError and nothing else, as a queue does.
 
     every  how often it is looked at
@@ -65,7 +65,7 @@ class EventList(EventSource, Protocol):
         ...
 
 
-class EventQueue(EventSource, Protocol):
+class EventQueue(ProviderEventSource, Protocol):
     async def receive(self) -> Sequence[QueueMessage]:
         """Waits for messages; none after a while. They come again unless they are deleted."""
         ...
@@ -86,7 +86,7 @@ class Sources:
     def __bool__(self) -> bool:
         return bool(self.lists or self.queues)
 
-    def __iter__(self) -> Iterator[EventSource]:
+    def __iter__(self) -> Iterator[ProviderEventSource]:
         yield from self.lists
         yield from self.queues
 

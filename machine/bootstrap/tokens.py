@@ -18,7 +18,7 @@ import msgspec
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, NotFound
-from kubenode.runtime.kube.objects import ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, structs
 from kubenode.runtime.kube.paths import resource
 from machine.certificates.case import BootstrapToken
 from machine.names import (
@@ -36,7 +36,7 @@ ID_LENGTH, SECRET_LENGTH = 6, 16
 
 
 class _TokenSecret(msgspec.Struct, gc=False):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     data: dict[str, bytes] = {}
 
 

@@ -5,7 +5,7 @@ Source: the OpenAPI v3 document of Kubernetes 1.36, certificates.k8s.io/v1.
 
 import msgspec
 
-from kubenode.runtime.kube.objects import ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, structs
 from kubenode.runtime.kube.paths import resource
 
 BASE, PLURAL = "/apis/certificates.k8s.io/v1", "certificatesigningrequests"
@@ -42,7 +42,7 @@ class RequestStatus(msgspec.Struct, rename="camel", gc=False):
 class SigningRequest(msgspec.Struct, rename="camel", gc=False):
     """A CertificateSigningRequest."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: RequestSpec = msgspec.field(default_factory=RequestSpec)
     status: RequestStatus = msgspec.field(default_factory=RequestStatus)
 

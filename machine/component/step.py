@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinecomponent import MachineComponentConditionReason as Reason
 from kubenode.runtime.components.render import TemplateError, list_placeholders
-from kubenode.runtime.components.wire import ComponentSource, ComponentSpec
+from kubenode.runtime.components.wire import ComponentSpec, WireComponentSource
 from machine.bootstrap.agentready import ConditionUpdate
 
 FINALIZER = "kubenode.io/component"
@@ -23,7 +23,7 @@ def valid(spec: ComponentSpec) -> ConditionUpdate:
     return ConditionUpdate(ConditionStatus.TRUE, "Valid", "")
 
 
-def bad_source(source: ComponentSource) -> str:
+def bad_source(source: WireComponentSource) -> str:
     """Return why no host can install the source, "" if one can."""
     packages = source.apt or source.dnf
     if packages is not None:

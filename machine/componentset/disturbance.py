@@ -16,7 +16,7 @@ from kubenode.runtime.components.render import (
     RenderedUnit,
     TemplateError,
 )
-from kubenode.runtime.components.wire import ChangeClass
+from kubenode.runtime.components.wire import WireChangeClass
 from machine.componentset.revisions import AssignableRevision
 
 MadeOf = Callable[[AssignedComponent], AssignableRevision | None]
@@ -39,7 +39,7 @@ class Disturbance:
     """
 
     before: str = ""
-    class_: ChangeClass | None = None
+    class_: WireChangeClass | None = None
     at_most: bool = False
     nothing: bool = False
 

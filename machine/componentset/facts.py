@@ -15,7 +15,7 @@ from kubenode.api.v1alpha1.machinestatus import (
 )
 from kubenode.api.v1alpha1.machinework import AssignedComponent, ChangeClass, DesiredState
 from kubenode.runtime.components.rollback import rollback_in
-from kubenode.runtime.components.wire import ConditionWanted
+from kubenode.runtime.components.wire import WireConditionWanted
 from kubenode.runtime.kube.objects import Node
 from machine.componentset.member import MemberState, RolloutMember
 from machine.machine.success import BAD, applied, reported, status_of
@@ -75,7 +75,7 @@ class SetView:
     family: str
     strategy: UpdateStrategy
     desired: DesiredState = DesiredState.RUNNING
-    checks: Mapping[str, Sequence[ConditionWanted]] = field(default_factory=dict)
+    checks: Mapping[str, Sequence[WireConditionWanted]] = field(default_factory=dict)
     reboot: timedelta = REBOOT
 
 

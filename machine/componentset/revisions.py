@@ -197,15 +197,15 @@ def history(
     return sorted(wanted, key=lambda r: r.number)[-MOST:]
 
 
-def _wired(machine: Machine) -> wire.Machine:
+def _wired(machine: Machine) -> wire.WireMachine:
     meta, spec, host = machine.metadata, machine.spec, machine.status.host
-    return wire.Machine(
-        wire.Metadata(name=meta.name, labels=meta.labels),
-        wire.MachineSpec(
+    return wire.WireMachine(
+        wire.WireMachineMetadata(name=meta.name, labels=meta.labels),
+        wire.WireMachineSpec(
             node_name=spec.node_name, addresses=spec.addresses, failure_domain=spec.failure_domain
         ),
-        wire.MachineStatus(
-            host=wire.MachineHost(os=host.os, arch=host.arch) if host is not None else None
+        wire.WireMachineStatus(
+            host=wire.WireMachineHost(os=host.os, arch=host.arch) if host is not None else None
         ),
     )
 

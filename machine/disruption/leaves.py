@@ -18,7 +18,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.informers import MakeInformer
-from kubenode.runtime.kube.objects import ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, structs
 from machine.disruption.port import DISRUPTION, DisruptionRequest
 
 K = TypeVar("K")
@@ -54,7 +54,7 @@ class _PermitStatus(msgspec.Struct, gc=False):
 class NodePermit(msgspec.Struct, gc=False):
     """The fields of a Permit that tell which holder has which node."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: _PermitSpec = msgspec.field(default_factory=_PermitSpec)
     status: _PermitStatus = msgspec.field(default_factory=_PermitStatus)
 

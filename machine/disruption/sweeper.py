@@ -15,7 +15,7 @@ from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
-from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, structs
 from kubenode.runtime.kube.paths import custom
 from machine.disruption.cordon import holder_in
 from machine.disruption.nodes import cordoned
@@ -29,7 +29,7 @@ KINDS = {kind.resource.kind: kind for kind in (Machine, MachineSet, MachineCompo
 
 
 class _Object(msgspec.Struct):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
 
 
 _object = structs(_Object)

@@ -14,7 +14,7 @@ import yaml  # type: ignore[import-untyped]
 from kubenode.api.base import API_VERSION
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import MachineComponentSet
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 from machine.inspection.port import PASSED, Inspected, InspectionAnswer, InspectionResult
 from machine.names import COMPONENTS
 
@@ -41,7 +41,7 @@ class _JobStatus(msgspec.Struct):
 class InspectionJob(msgspec.Struct):
     """The fields of a Job that tell how it ended."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     status: _JobStatus = msgspec.field(default_factory=_JobStatus)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinecomponent import MachineComponent
 from kubenode.api.v1alpha1.machinework import DesiredState
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 from machine.names import COMPONENTS, agent_user
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -28,7 +28,7 @@ class AccessRule(msgspec.Struct, rename="camel", gc=False):
 class AccessRole(msgspec.Struct, gc=False):
     """The fields of a Role that are compared."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     rules: list[AccessRule] = []
 
 
@@ -41,7 +41,7 @@ class AccessSubject(msgspec.Struct, rename="camel", gc=False):
 class AccessBinding(msgspec.Struct, gc=False):
     """The fields of a RoleBinding that are compared. Its roleRef is immutable."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     subjects: list[AccessSubject] = []
 
 
@@ -93,7 +93,7 @@ def is_binding_current(binding: AccessBinding, machine: Machine) -> bool:
     return binding.subjects == wanted.subjects and _owned(binding.metadata, machine)
 
 
-def _owned(metadata: ObjectMeta, machine: Machine) -> bool:
+def _owned(metadata: KubeObjectMeta, machine: Machine) -> bool:
     return [owner.uid for owner in metadata.owner_references] == [machine.metadata.uid]
 
 

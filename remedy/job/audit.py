@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from kubenode.runtime.audit import SILENT, Audit, AuditLine
 from kubenode.runtime.clock import Clock, SystemClock
-from kubenode.runtime.kube.errors import KubeError, Unreachable
+from kubenode.runtime.kube.errors import KubeError, ServerUnreachable
 from remedy.job.model import CLOSING, CloseReason, Job, JobAct, JobActResult
 
 PART, WHO = "remedy", "kubenode-remedy"
@@ -66,7 +66,7 @@ class JobAudit:
         try:
             yield acting
         except KubeError as error:
-            outcome = UNKNOWN if isinstance(error, Unreachable) else FAILED
+            outcome = UNKNOWN if isinstance(error, ServerUnreachable) else FAILED
             self._write(job, what, outcome, str(error))
             raise
         except BaseException as error:

@@ -38,7 +38,7 @@ DEFAULT_PHASES = (JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN, JobPhase.FAI
 """What people want to hear of unless they say otherwise: what waits for them, and what failed."""
 
 
-class Rate(Model):
+class NotificationRate(Model):
     """At most `count` notifications in any time of `per`; the rest is summed up in one."""
 
     count: StrictInt = Field(default=10, ge=1, le=10_000)
@@ -118,7 +118,7 @@ class Receiver(Model):
     """Jobs of rules that are less severe are not told; steps `notify` and `webhook` always are."""
     all_rules: StrictBool = False
     """Hear of every rule's jobs, not only of those that name this receiver."""
-    rate: Rate | None = None
+    rate: NotificationRate | None = None
     """Default: 10 in 5m for people (apprise), 600 in 1m for programs."""
     timeout: Duration = timedelta(seconds=10)
     """Of one try."""
@@ -142,11 +142,13 @@ class Receiver(Model):
         return timeout
 
     @property
-    def limit(self) -> Rate:
+    def limit(self) -> NotificationRate:
         if self.rate is not None:
             return self.rate
         people = self.apprise is not None
-        return Rate() if people else Rate(count=600, per=timedelta(minutes=1))
+        return (
+            NotificationRate() if people else NotificationRate(count=600, per=timedelta(minutes=1))
+        )
 
     @property
     def http(self) -> Http | None:

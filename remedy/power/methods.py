@@ -14,7 +14,7 @@ import msgspec
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled
+from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, TooManyRequests
 from kubenode.runtime.kube.lists import RecentList
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.kube.paths import resource
@@ -114,7 +114,7 @@ def to_failed_result(error: KubeError) -> JobActResult:
 
 
 def outcome_of(error: KubeError) -> tuple[RequestOutcome, timedelta | None]:
-    if isinstance(error, Throttled):
+    if isinstance(error, TooManyRequests):
         return RequestOutcome.LATER, timedelta(seconds=error.retry_after or 1.0)
     if error.status == 0 or error.status >= 500:
         return RequestOutcome.UNCLEAR, None

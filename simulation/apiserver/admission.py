@@ -10,7 +10,7 @@ from typing import Any
 
 from simulation.apiserver.errors import ApiError, Cause, Obj, invalid
 from simulation.apiserver.patches import json_patch
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 
 Hook = Callable[[Obj, Obj | None], None]
 """hook(new, old): old is None when the object is created; raises ValueError to refuse the write.
@@ -40,7 +40,7 @@ class Admission:
     def add(self, qualified: str, hook: Hook) -> None:
         self._hooks.setdefault(qualified, []).append(hook)
 
-    def mutate(self, resource: Resource, new: Obj, old: Obj | None) -> Obj:
+    def mutate(self, resource: ServedResource, new: Obj, old: Obj | None) -> Obj:
         """`new`, or a changed copy. Raises ApiError 422 when the mutator refuses."""
         mutator = self._mutators.get(resource.qualified)
         if mutator is None:
@@ -51,7 +51,7 @@ class Admission:
             raise invalid(resource, new["metadata"].get("name", ""), _causes(refusal)) from refusal
         return json_patch(new, list(ops)) if ops else new
 
-    def review(self, resource: Resource, new: Obj, old: Obj | None) -> None:
+    def review(self, resource: ServedResource, new: Obj, old: Obj | None) -> None:
         """Raises ApiError 422 with the first refusal; an ApiError of a hook passes as it is."""
         for hook in self._hooks.get(resource.qualified, ()):
             try:

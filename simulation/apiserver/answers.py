@@ -6,7 +6,7 @@ from simulation.apiserver.store import encode
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerResponse:
     """JSON, a status code, and warnings for the person behind the client."""
 
     body: bytes

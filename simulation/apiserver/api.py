@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from simulation.apiserver import eviction, patches, type_decoder
-from simulation.apiserver.answers import SUCCESS, Answer
+from simulation.apiserver.answers import SUCCESS, ServerResponse
 from simulation.apiserver.apply import apply
 from simulation.apiserver.bodies import check_media, decode
 from simulation.apiserver.calls import (
@@ -39,7 +39,7 @@ class Api:
         self._objects = objects
         self._reads = Reads(objects)
 
-    def answer(self, call: Call) -> Answer:
+    def answer(self, call: Call) -> ServerResponse:
         """Raises ApiError."""
         match call.verb, call.subresource:
             case "get", "" | "status":
@@ -67,14 +67,14 @@ class Api:
 
     # ---- writes
 
-    def _create(self, call: Call) -> Answer:
+    def _create(self, call: Call) -> ServerResponse:
         check_media(call)
         options = write_options(call)
         data = _typed(call, decode(call), None, options)
         record = self._objects.create(call.resource, call.namespace, data, options)
-        return Answer(record.raw, 201, options.warnings)
+        return ServerResponse(record.raw, 201, options.warnings)
 
-    def _update(self, call: Call) -> Answer:
+    def _update(self, call: Call) -> ServerResponse:
         check_media(call)
         options = write_options(call)
         data = _typed(call, decode(call), None, options)
@@ -82,19 +82,19 @@ class Api:
         collection = self._objects.store.collection(resource.qualified)
         if resource.put_creates and collection.get((call.namespace, call.name)) is None:
             record = self._objects.create(resource, call.namespace, _unversioned(data), options)
-            return Answer(record.raw, 201, options.warnings)
+            return ServerResponse(record.raw, 201, options.warnings)
         return self._updated(call, data, options)
 
-    def _updated(self, call: Call, data: Any, options: WriteOptions) -> Answer:
+    def _updated(self, call: Call, data: Any, options: WriteOptions) -> ServerResponse:
         record = self._objects.update(
             call.resource, call.namespace, call.name, data, options, call.subresource
         )
-        return Answer(record.raw, 200, options.warnings)
+        return ServerResponse(record.raw, 200, options.warnings)
 
-    def _patch(self, call: Call) -> Answer:
+    def _patch(self, call: Call) -> ServerResponse:
         if call.content_type == APPLY:
             record, is_new, warnings = apply(self._objects, call)
-            return Answer(record.raw, 201 if is_new else 200, warnings)
+            return ServerResponse(record.raw, 201 if is_new else 200, warnings)
         _check_patch(call)
         options = write_options(call)
         options.patch = True
@@ -110,11 +110,11 @@ class Api:
             raise invalid(call.resource, call.name, [cause])
         return self._updated(call, _typed(call, new, old, options), options)
 
-    def _delete(self, call: Call) -> Answer:
+    def _delete(self, call: Call) -> ServerResponse:
         options = _deletion(call)
         record, gone = self._objects.delete(call.resource, call.namespace, call.name, options)
         if not gone or call.resource.qualified == "pods":
-            return Answer(record.raw)
+            return ServerResponse(record.raw)
         details = {
             "name": call.name,
             "group": call.resource.group,
@@ -122,9 +122,9 @@ class Api:
             "uid": record.obj["metadata"]["uid"],
         }
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-        return Answer(encode({**status, "details": details}))
+        return ServerResponse(encode({**status, "details": details}))
 
-    def _delete_collection(self, call: Call) -> Answer:
+    def _delete_collection(self, call: Call) -> ServerResponse:
         selection = select(call.resource, call.namespace, "", call.query)
         records = self._objects.delete_collection(call.resource, selection, _deletion(call))
         head = {"kind": call.resource.list_kind, "apiVersion": call.resource.gv}
@@ -132,14 +132,14 @@ class Api:
         items = [
             msgspec.Raw(record.raw if call.resource.crd else record.item) for record in records
         ]
-        return Answer(encode({**head, "metadata": metadata, "items": items}))
+        return ServerResponse(encode({**head, "metadata": metadata, "items": items}))
 
     # ---- subresource scale
 
-    def _scale(self, call: Call, scaling: Scaling) -> Answer:
+    def _scale(self, call: Call, scaling: Scaling) -> ServerResponse:
         old = self._objects.get(call.resource, call.namespace, call.name).obj
         if call.verb == "get":
-            return Answer(encode(scaling.scale(old)))
+            return ServerResponse(encode(scaling.scale(old)))
         options = write_options(call)
         if call.verb == "update":
             check_media(call)
@@ -150,11 +150,11 @@ class Api:
         record = self._objects.update(
             call.resource, call.namespace, call.name, scaling.scaled(old, wanted), options
         )
-        return Answer(encode(scaling.scale(record.obj)), 200, options.warnings)
+        return ServerResponse(encode(scaling.scale(record.obj)), 200, options.warnings)
 
     # ---- subresources of pods
 
-    def _evict(self, call: Call) -> Answer:
+    def _evict(self, call: Call) -> ServerResponse:
         check_media(call)
         pod = self._objects.get(call.resource, call.namespace, call.name)
         body = decode(call)
@@ -162,13 +162,13 @@ class Api:
             raise bad_request("name in URL does not match name in Eviction object")
         options = delete_options(call, body.get("deleteOptions") or {})
         eviction.evict(self._objects, call.resource, pod, options)
-        return Answer(SUCCESS, 201)
+        return ServerResponse(SUCCESS, 201)
 
-    def _bind(self, call: Call) -> Answer:
+    def _bind(self, call: Call) -> ServerResponse:
         check_media(call)
         pod: Record = self._objects.get(call.resource, call.namespace, call.name)
         eviction.bind(self._objects, call.resource, pod, decode(call))
-        return Answer(SUCCESS, 201)
+        return ServerResponse(SUCCESS, 201)
 
 
 def _unversioned(data: Any) -> Any:

@@ -16,7 +16,7 @@ from simulation.apiserver.errors import (
 )
 from simulation.apiserver.field_tracker import Writer
 from simulation.apiserver.objects import DeleteOptions, WriteOptions
-from simulation.apiserver.registry import Registry, Resource
+from simulation.apiserver.registry import Registry, ServedResource
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -43,7 +43,7 @@ class Call:
     delete or deletecollection; `namespace`, `name` and `subresource` are "" when absent."""
 
     verb: str
-    resource: Resource
+    resource: ServedResource
     namespace: str
     name: str
     subresource: str
@@ -102,7 +102,7 @@ def _verb(method: str, name: str, query: Mapping[str, str]) -> str:
             raise unsupported(405, f"method {method}", "use GET, POST, PUT, PATCH or DELETE")
 
 
-def _check_subresource(resource: Resource, subresource: str) -> None:
+def _check_subresource(resource: ServedResource, subresource: str) -> None:
     if subresource in resource.subresources or (subresource == "status" and resource.status):
         return
     if subresource == "scale" and resource.scale is not None:

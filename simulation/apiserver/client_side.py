@@ -10,7 +10,7 @@ import msgspec
 from simulation.apiserver import fields, managed_fields
 from simulation.apiserver.errors import Obj
 from simulation.apiserver.fields import Paths
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 from simulation.apiserver.store import encode
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
@@ -18,7 +18,7 @@ KUBECTL = "kubectl"
 """The one manager for which this is done."""
 
 
-def own(resource: Resource, live: Obj, manager: str) -> Paths:
+def own(resource: ServedResource, live: Obj, manager: str) -> Paths:
     """The fields that `manager` may take from others, as it applied them before by itself."""
     text = _annotation(live)
     if manager != KUBECTL or not text:

@@ -5,7 +5,7 @@ One served version for each CRD: version conversion is not done, and a CRD that 
 
 from simulation.apiserver.errors import Cause, Obj, invalid
 from simulation.apiserver.objects import CRDS
-from simulation.apiserver.registry import Column, Registry, Resource, ScalePaths
+from simulation.apiserver.registry import Column, Registry, ScalePaths, ServedResource
 from simulation.apiserver.schema import Schema
 from simulation.apiserver.store import Store
 
@@ -104,10 +104,10 @@ class CustomResources:
             raise invalid(self._registry.named(CRDS), name, causes)
         return spec
 
-    def _resource(self, name: str, spec: Obj, version: Obj) -> Resource:
+    def _resource(self, name: str, spec: Obj, version: Obj) -> ServedResource:
         names = spec["names"]
         paths = [f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()]
-        return Resource(
+        return ServedResource(
             group=spec["group"],
             version=version["name"],
             plural=names["plural"],

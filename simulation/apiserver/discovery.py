@@ -6,7 +6,7 @@ Source: apiserver `pkg/endpoints/discovery`; kubectl 1.36 asks for the aggregate
 from collections.abc import Iterator
 
 from simulation.apiserver.errors import Obj, no_such_path
-from simulation.apiserver.registry import VERBS, Registry, Resource
+from simulation.apiserver.registry import VERBS, Registry, ServedResource
 
 VERSION = {
     "major": "1",
@@ -34,7 +34,7 @@ AGGREGATED_TYPE = f"application/json;{AGGREGATED}"
 SUBRESOURCE_VERBS = {"status": ("get", "patch", "update"), "eviction": ("create",)}
 
 
-def _subresources(resource: Resource) -> Iterator[tuple[str, Obj, tuple[str, ...]]]:
+def _subresources(resource: ServedResource) -> Iterator[tuple[str, Obj, tuple[str, ...]]]:
     """(name, responseKind, verbs) of each."""
     own = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     if resource.status:
@@ -92,7 +92,7 @@ def resources(registry: Registry, name: str, version: str) -> Obj:
     }
 
 
-def _entries(resource: Resource) -> Iterator[Obj]:
+def _entries(resource: ServedResource) -> Iterator[Obj]:
     yield {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -132,7 +132,7 @@ def aggregated(registry: Registry, core: bool) -> Obj:
     }
 
 
-def _aggregated_entry(resource: Resource) -> Obj:
+def _aggregated_entry(resource: ServedResource) -> Obj:
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     return {
         "resource": resource.plural,

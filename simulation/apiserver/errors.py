@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simulation.apiserver.registry import Resource
+    from simulation.apiserver.registry import ServedResource
 
 Obj = dict[str, Any]
 """A decoded JSON object. Stored ones are shared between versions: never change one in place."""
@@ -58,7 +58,7 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
-def no_such_object(resource: "Resource", name: str) -> ApiError:
+def no_such_object(resource: "ServedResource", name: str) -> ApiError:
     message = f'{resource.qualified} "{name}" not found'
     return ApiError(404, "NotFound", message, name=name, group=resource.group, kind=resource.plural)
 
@@ -67,19 +67,19 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
-def already_exists(resource: "Resource", name: str) -> ApiError:
+def already_exists(resource: "ServedResource", name: str) -> ApiError:
     message = f'{resource.qualified} "{name}" already exists'
     return ApiError(
         409, "AlreadyExists", message, name=name, group=resource.group, kind=resource.plural
     )
 
 
-def conflict(resource: "Resource", name: str, why: str) -> ApiError:
+def conflict(resource: "ServedResource", name: str, why: str) -> ApiError:
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
     return ApiError(409, "Conflict", message, name=name, group=resource.group, kind=resource.plural)
 
 
-def modified(resource: "Resource", name: str) -> ApiError:
+def modified(resource: "ServedResource", name: str) -> ApiError:
     return conflict(
         resource,
         name,
@@ -88,7 +88,7 @@ def modified(resource: "Resource", name: str) -> ApiError:
     )
 
 
-def invalid(resource: "Resource", name: str, causes: Iterable[Cause]) -> ApiError:
+def invalid(resource: "ServedResource", name: str, causes: Iterable[Cause]) -> ApiError:
     causes = list(causes)
     listed = [f"{c.field}: {c.message}" if c.field else c.message for c in causes]
     sentence = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
@@ -104,7 +104,7 @@ def invalid(resource: "Resource", name: str, causes: Iterable[Cause]) -> ApiErro
     )
 
 
-def unreadable(resource: "Resource", why: str, patch: bool) -> ApiError:
+def unreadable(resource: "ServedResource", why: str, patch: bool) -> ApiError:
     """A body that does not fit its kind: a patch is invalid, any other a bad request."""
     if patch:
         return invalid(resource, "", [Cause("patch", f"Invalid value: {why}")])

@@ -10,7 +10,7 @@ from typing import Any
 
 from simulation.apiserver.errors import ApiError, Obj, bad_request, conflict
 from simulation.apiserver.objects import DeleteOptions, Objects, timestamp
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 from simulation.apiserver.selectors import label_selector
 from simulation.apiserver.store import Record
 
@@ -19,7 +19,7 @@ MAX_DISRUPTED = 2000
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
-def evict(objects: Objects, pods: Resource, pod: Record, options: DeleteOptions) -> None:
+def evict(objects: Objects, pods: ServedResource, pod: Record, options: DeleteOptions) -> None:
     """Delete `pod` if its budget allows. Raises ApiError 429 when not now, 500 for two budgets."""
     if not _needs_no_budget(pod.obj):
         budgets = _budgets(objects, pod.obj)
@@ -96,7 +96,7 @@ def _refusal(why: str, retry_after: int = 0) -> ApiError:
     return ApiError(429, "TooManyRequests", REFUSED, **details)
 
 
-def bind(objects: Objects, pods: Resource, pod: Record, binding: Obj) -> None:
+def bind(objects: Objects, pods: ServedResource, pod: Record, binding: Obj) -> None:
     """Place `pod` on the node that `binding` names. Raises ApiError 400, or 409 if it has one."""
     node = (binding.get("target") or {}).get("name")
     if not node:

@@ -6,7 +6,7 @@ from typing import Any
 
 from simulation.apiserver import managed_fields
 from simulation.apiserver.errors import Obj
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 
 LONGEST_NAME = 128
 
@@ -27,7 +27,7 @@ class Writer:
 
 
 def note(
-    resource: Resource, old: Obj | None, new: Obj, writer: Writer, now: Callable[[], str]
+    resource: ServedResource, old: Obj | None, new: Obj, writer: Writer, now: Callable[[], str]
 ) -> None:
     """Set `new["metadata"]["managedFields"]`, which is ours to change; `now` gives a timestamp.
 
@@ -56,14 +56,14 @@ def note(
 
 
 def entries_of(
-    resource: Resource, live: Obj, now: str
-) -> dict[managed_fields.Manager, managed_fields.Entry]:
+    resource: ServedResource, live: Obj, now: str
+) -> dict[managed_fields.Manager, managed_fields.FieldOwnership]:
     """The entries of an object that is about to be applied to."""
     entries = _readable(live["metadata"].get("managedFields"))
     return entries or managed_fields.before_first_apply(resource, live, now)
 
 
-def _readable(given: Any) -> dict[managed_fields.Manager, managed_fields.Entry]:
+def _readable(given: Any) -> dict[managed_fields.Manager, managed_fields.FieldOwnership]:
     try:
         return managed_fields.decode(given)
     except ValueError:

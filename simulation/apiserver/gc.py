@@ -18,7 +18,7 @@ from simulation.apiserver.objects import (
     Objects,
     without_owners,
 )
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 from simulation.apiserver.store import Key, Record
 
 
@@ -56,7 +56,7 @@ class Collector:
             self._work[0]()  # stays queued while it works, so that it starts no second run
             self._work.popleft()
 
-    def _on_removed(self, resource: Resource, record: Record) -> None:
+    def _on_removed(self, resource: ServedResource, record: Record) -> None:
         """After an object is gone, or one that waits for others was marked for deletion."""
         metadata = record.obj["metadata"]
         gone = self._objects.store.collection(resource.qualified).get(record.key) is None
@@ -152,7 +152,7 @@ class Collector:
                     self._objects.delete(resource, *record.key, DeleteOptions())
         self._finish_crd(name)
 
-    def _check_holders(self, resource: Resource, namespace: str) -> None:
+    def _check_holders(self, resource: ServedResource, namespace: str) -> None:
         """The last object may have been what a namespace or a CRD waited for."""
         if namespace and self._is_going(NAMESPACES, namespace):
             self._later(lambda: self._finish_namespace(namespace))

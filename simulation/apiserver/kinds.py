@@ -11,7 +11,7 @@ from typing import Any
 
 from simulation.apiserver.checks import DNS_LABEL, SUBDOMAIN, wrong
 from simulation.apiserver.errors import Cause, Obj
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _QUALIFIED = re.compile(
@@ -33,7 +33,7 @@ POD_DEFAULTS: Obj = {
 }
 
 
-def name_error(resource: Resource, name: str) -> str:
+def name_error(resource: ServedResource, name: str) -> str:
     """Why `name` is not a name of this kind, "" when it is."""
     if resource.kind in _PATH_NAMED:
         bad = name in (".", "..") or "/" in name or "%" in name
@@ -117,7 +117,7 @@ OMITTED_WHEN_EMPTY = {
 """`omitempty` of k8s.io/api, where our programs or tests would see the difference."""
 
 
-def without_empty(resource: Resource, obj: Obj) -> Obj:
+def without_empty(resource: ServedResource, obj: Obj) -> Obj:
     """`obj` without fields that a typed kind does not write when they are empty or false."""
     for path in OMITTED_WHEN_EMPTY.get(resource.kind, ()):
         parent = obj if len(path) == 1 else obj.get(path[0])
@@ -129,7 +129,7 @@ def without_empty(resource: Resource, obj: Obj) -> Obj:
     return obj
 
 
-def on_create(resource: Resource, obj: Obj) -> Obj:
+def on_create(resource: ServedResource, obj: Obj) -> Obj:
     """`obj` as its strategy prepares it: status dropped or set, defaults filled."""
     if resource.status and resource.kind != "Node":
         obj = {key: value for key, value in obj.items() if key != "status"}

@@ -15,7 +15,7 @@ from simulation.apiserver import fields
 from simulation.apiserver.errors import ApiError, Obj
 from simulation.apiserver.fields import Paths
 from simulation.apiserver.merge import merge, with_parents, without
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 from simulation.apiserver.shape import Shape, of_schema
 from simulation.apiserver.type_decoder import shape_of
 
@@ -53,19 +53,19 @@ class Manager:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FieldOwnership:
     """What a writer owns, and when that last changed."""
 
     paths: frozenset[fields.Path]
     time: str
 
 
-Entries = Mapping[Manager, Entry]
+Entries = Mapping[Manager, FieldOwnership]
 
 
-def decode(managed: Any) -> dict[Manager, Entry]:
+def decode(managed: Any) -> dict[Manager, FieldOwnership]:
     """The entries of a `managedFields`. Raises ValueError for what is none."""
-    by_manager: dict[Manager, Entry] = {}
+    by_manager: dict[Manager, FieldOwnership] = {}
     try:
         for entry in managed or ():
             manager = Manager(
@@ -77,7 +77,7 @@ def decode(managed: Any) -> dict[Manager, Entry]:
             if manager.operation not in (APPLY, UPDATE):
                 raise ValueError(f"managedFields: unknown operation {manager.operation!r}")
             paths = frozenset(fields.decode(entry.get("fieldsV1") or {}))
-            by_manager[manager] = Entry(paths, entry.get("time") or "")
+            by_manager[manager] = FieldOwnership(paths, entry.get("time") or "")
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("managedFields that cannot be read") from error
     return by_manager
@@ -92,7 +92,7 @@ def encode(entries: Entries) -> list[Obj]:
     return [_written(manager, entry) for manager, entry in order]
 
 
-def _written(manager: Manager, entry: Entry) -> Obj:
+def _written(manager: Manager, entry: FieldOwnership) -> Obj:
     return {
         "manager": manager.name,
         "operation": manager.operation,
@@ -105,7 +105,7 @@ def _written(manager: Manager, entry: Entry) -> Obj:
 
 
 @lru_cache(maxsize=256)
-def shape(resource: Resource) -> Shape:
+def shape(resource: ServedResource) -> Shape:
     """The shape of whole objects of a resource."""
     if resource.schema is None:
         return shape_of(resource)
@@ -131,21 +131,21 @@ def _nobodys(paths: Paths) -> Paths:
 
 
 def updated(
-    resource: Resource, old: Obj | None, new: Obj, entries: Entries, who: Manager, now: str
-) -> dict[Manager, Entry]:
+    resource: ServedResource, old: Obj | None, new: Obj, entries: Entries, who: Manager, now: str
+) -> dict[Manager, FieldOwnership]:
     """The entries after `who` made `new` of `old` (None: created it) other than by an apply."""
     changes = fields.compare(owned_part(old or {}), owned_part(new), shape(resource))
     changed = _nobodys(changes.added | changes.modified)
     remaining = _taken(entries, who, changed | changes.removed)
     mine = set(entries[who].paths) - changes.removed if who in entries else set()
     if changed or (who in entries and mine != entries[who].paths):
-        remaining[who] = Entry(frozenset(mine | changed), now)
+        remaining[who] = FieldOwnership(frozenset(mine | changed), now)
     elif who in entries:
         remaining[who] = entries[who]
     return _few({manager: entry for manager, entry in remaining.items() if entry.paths}, now)
 
 
-def _taken(entries: Entries, who: Manager, paths: Paths) -> dict[Manager, Entry]:
+def _taken(entries: Entries, who: Manager, paths: Paths) -> dict[Manager, FieldOwnership]:
     """The entries of all but `who`, without `paths`."""
     remaining = {}
     for manager, entry in entries.items():
@@ -156,7 +156,7 @@ def _taken(entries: Entries, who: Manager, paths: Paths) -> dict[Manager, Entry]
     return remaining
 
 
-def _few(entries: dict[Manager, Entry], now: str) -> dict[Manager, Entry]:
+def _few(entries: dict[Manager, FieldOwnership], now: str) -> dict[Manager, FieldOwnership]:
     """At most MOST_UPDATERS updates apart; the oldest become one."""
     updates = [manager for manager in entries if manager.operation == UPDATE]
     if len(updates) <= MOST_UPDATERS:
@@ -166,21 +166,21 @@ def _few(entries: dict[Manager, Entry], now: str) -> dict[Manager, Entry]:
     paths = frozenset().union(*(entries[manager].paths for manager in old))
     time = max(entries[manager].time for manager in old) or now
     recent = {manager: entry for manager, entry in entries.items() if manager not in old}
-    return {**recent, Manager(UPDATE, ANCIENT, old[-1].version, ""): Entry(paths, time)}
+    return {**recent, Manager(UPDATE, ANCIENT, old[-1].version, ""): FieldOwnership(paths, time)}
 
 
 # ---- apply
 
 
 def applied(
-    resource: Resource,
+    resource: ServedResource,
     live: Obj,
     config: Obj,
     entries: Entries,
     who: Manager,
     free: Paths | None,
     now: str,
-) -> tuple[Obj, dict[Manager, Entry]]:
+) -> tuple[Obj, dict[Manager, FieldOwnership]]:
     """What an apply of `config` makes of `live` ({} for none), and who owns what then.
 
     `free` are fields of others that it may take, None for all of them.
@@ -189,7 +189,7 @@ def applied(
     form = shape(resource)
     mine = _owned_by(resource, config, form)
     last = entries[who].paths if who in entries else frozenset()
-    after = {**entries, who: Entry(frozenset(mine), now)}
+    after = {**entries, who: FieldOwnership(frozenset(mine), now)}
     merged = merge(live, config, form)
     if last:
         paths = {path for entry in after.values() for path in entry.paths}
@@ -203,11 +203,11 @@ def applied(
     same = who in entries and last == mine and not changed and not changes.removed
     time = entries[who].time if same else now
     if mine:
-        remaining[who] = Entry(frozenset(mine), time)
+        remaining[who] = FieldOwnership(frozenset(mine), time)
     return merged, remaining
 
 
-def _owned_by(resource: Resource, config: Obj, form: Shape) -> Paths:
+def _owned_by(resource: ServedResource, config: Obj, form: Shape) -> Paths:
     try:
         return _nobodys(fields.of(owned_part(config), form))
     except fields.Undeclared as error:
@@ -249,6 +249,8 @@ def _named(manager: Manager) -> str:
     return f"{name} using {manager.version}" if manager.operation == UPDATE else name
 
 
-def before_first_apply(resource: Resource, live: Obj, now: str) -> dict[Manager, Entry]:
+def before_first_apply(
+    resource: ServedResource, live: Obj, now: str
+) -> dict[Manager, FieldOwnership]:
     """The entries of an object whose writers nobody noted."""
     return updated(resource, None, live, {}, Manager(UPDATE, BEFORE, resource.gv, ""), now)

@@ -27,7 +27,7 @@ from simulation.apiserver.errors import (
     unreadable,
 )
 from simulation.apiserver.field_tracker import Writer
-from simulation.apiserver.registry import Registry, Resource
+from simulation.apiserver.registry import Registry, ServedResource
 from simulation.apiserver.selectors import Selection
 from simulation.apiserver.store import Record, Store
 
@@ -58,7 +58,7 @@ class WriteOptions:
     writer: Writer = field(default_factory=Writer)
     warnings: list[str] = field(default_factory=list)
 
-    def unknown(self, resource: Resource, paths: list[str]) -> None:
+    def unknown(self, resource: ServedResource, paths: list[str]) -> None:
         """Tell of fields that the kind does not have. Raises ApiError 400 or 422 if "Strict"."""
         messages = [f'unknown field "{path}"' for path in sorted(paths)]
         if messages and self.validation == "Strict":
@@ -113,8 +113,8 @@ class Objects:
         self.registry = registry
         self.store = store
         self.now = now
-        self.removed: Callable[[Resource, Record], None] = lambda resource, record: None
-        self.owned: Callable[[Resource, Record], None] = lambda resource, record: None
+        self.removed: Callable[[ServedResource, Record], None] = lambda resource, record: None
+        self.owned: Callable[[ServedResource, Record], None] = lambda resource, record: None
         self._admission = admission
         self._install = install
 
@@ -124,7 +124,7 @@ class Objects:
 
     # ---- reads
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Record:
+    def get(self, resource: ServedResource, namespace: str, name: str) -> Record:
         """Raises ApiError 404."""
         record = self.store.collection(resource.qualified).get((namespace, name))
         if record is None:
@@ -134,7 +134,7 @@ class Objects:
     # ---- create
 
     def create(
-        self, resource: Resource, namespace: str, given: Obj, options: WriteOptions
+        self, resource: ServedResource, namespace: str, given: Obj, options: WriteOptions
     ) -> Record:
         """`given` becomes ours. Raises ApiError 400, 403, 404 (namespace), 409, 422."""
         obj = self._prepare(resource, namespace, given)
@@ -170,7 +170,7 @@ class Objects:
             self.owned(resource, record)
         return record
 
-    def _check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+    def _check_namespace(self, resource: ServedResource, namespace: str, name: str) -> None:
         record = self.store.collection(NAMESPACES).get(("", namespace))
         if record is None:
             raise no_such_object(self.registry.named(NAMESPACES), namespace)
@@ -187,7 +187,7 @@ class Objects:
 
     def update(
         self,
-        resource: Resource,
+        resource: ServedResource,
         namespace: str,
         name: str,
         given: Obj,
@@ -221,13 +221,13 @@ class Objects:
             return Record.of(new, record.rv)
         return self.store.commit(resource.qualified, "MODIFIED", new)
 
-    def put(self, resource: Resource, namespace: str, obj: Obj) -> Record:
+    def put(self, resource: ServedResource, namespace: str, obj: Obj) -> Record:
         """Store a version that the server itself made of an object, without any check."""
         if _may_go(obj):
             return self._remove(resource, self.get(resource, namespace, obj["metadata"]["name"]))
         return self.store.commit(resource.qualified, "MODIFIED", obj)
 
-    def _compare(self, resource: Resource, record: Record, new: Obj) -> None:
+    def _compare(self, resource: ServedResource, record: Record, new: Obj) -> None:
         metadata, name = new["metadata"], record.obj["metadata"]["name"]
         if metadata.get("name") != name:
             raise bad_request(
@@ -256,7 +256,9 @@ class Objects:
             )
             raise invalid(resource, name, [cause])
 
-    def _merge_endpoints(self, resource: Resource, old: Obj, new: Obj, subresource: str) -> Obj:
+    def _merge_endpoints(
+        self, resource: ServedResource, old: Obj, new: Obj, subresource: str
+    ) -> Obj:
         """The main endpoint owns all but status; /status owns it (of built-ins: and metadata)."""
         if subresource == "status":
             owner = old["metadata"] if resource.crd else new["metadata"]
@@ -280,7 +282,7 @@ class Objects:
                 metadata.pop(key, None)
         return merged
 
-    def _check_finalizers(self, resource: Resource, name: str, new: Obj, old: Obj) -> None:
+    def _check_finalizers(self, resource: ServedResource, name: str, new: Obj, old: Obj) -> None:
         if not old.get("deletionTimestamp"):
             return
         added = [f for f in new.get("finalizers") or () if f not in (old.get("finalizers") or ())]
@@ -295,7 +297,7 @@ class Objects:
 
     # ---- what create and update share
 
-    def _prepare(self, resource: Resource, namespace: str, given: Obj) -> Obj:
+    def _prepare(self, resource: ServedResource, namespace: str, given: Obj) -> Obj:
         if not isinstance(given, dict) or not isinstance(given.get("metadata", {}), dict | None):
             raise bad_request("the body is not a Kubernetes object")
         for key, wanted in (("apiVersion", resource.gv), ("kind", resource.kind)):
@@ -322,7 +324,9 @@ class Objects:
             metadata.pop("namespace", None)
         return {**given, "apiVersion": resource.gv, "kind": resource.kind, "metadata": metadata}
 
-    def _settle(self, resource: Resource, obj: Obj, old: Obj | None, options: WriteOptions) -> Obj:
+    def _settle(
+        self, resource: ServedResource, obj: Obj, old: Obj | None, options: WriteOptions
+    ) -> Obj:
         """Prune, default and check. Raises ApiError 400 (strict) or 422."""
         metadata = obj["metadata"]
         name = metadata.get("name", "")
@@ -350,7 +354,7 @@ class Objects:
         return obj
 
     def _fit_schema(
-        self, resource: Resource, obj: Obj, options: WriteOptions, causes: list[Cause]
+        self, resource: ServedResource, obj: Obj, options: WriteOptions, causes: list[Cause]
     ) -> Obj:
         schema = resource.schema
         assert schema is not None
@@ -365,7 +369,7 @@ class Objects:
     # ---- delete
 
     def delete(
-        self, resource: Resource, namespace: str, name: str, options: DeleteOptions
+        self, resource: ServedResource, namespace: str, name: str, options: DeleteOptions
     ) -> tuple[Record, bool]:
         """Delete, or mark for deletion while finalizers or a grace period hold it.
 
@@ -408,7 +412,7 @@ class Objects:
             return record, False
         return self._mark(resource, obj, grace), False
 
-    def _mark(self, resource: Resource, obj: Obj, grace: int) -> Record:
+    def _mark(self, resource: ServedResource, obj: Obj, grace: int) -> Record:
         metadata = dict(obj["metadata"])
         if not metadata.get("deletionTimestamp") and metadata.get("generation"):
             metadata["generation"] += 1  # controllers see deletion as a change of intent
@@ -422,7 +426,7 @@ class Objects:
             self.removed(resource, record)
         return record
 
-    def _grace(self, resource: Resource, obj: Obj, requested: int | None) -> int:
+    def _grace(self, resource: ServedResource, obj: Obj, requested: int | None) -> int:
         """Only a pod that a kubelet may be running is given time.
 
         Source: kubernetes `pkg/registry/core/pod/strategy.go`, CheckGracefulDelete.
@@ -435,7 +439,7 @@ class Objects:
         grace = spec.get("terminationGracePeriodSeconds", 30) if requested is None else requested
         return grace if grace >= 0 else 1
 
-    def _holds_content(self, resource: Resource, obj: Obj) -> bool:
+    def _holds_content(self, resource: ServedResource, obj: Obj) -> bool:
         """Namespaces and CRDs go when what is in them is gone; the garbage collector sees to it."""
         if resource.qualified == NAMESPACES:
             return bool((obj.get("spec") or {}).get("finalizers"))
@@ -451,13 +455,13 @@ class Objects:
             if resource is not None and record is not None:
                 self.put(resource, key[0], without_owners(record.obj, {uid}))
 
-    def _remove(self, resource: Resource, stored: Record) -> Record:
+    def _remove(self, resource: ServedResource, stored: Record) -> Record:
         """The last event shows what was stored, not the write that let it go."""
         record = self.store.commit(resource.qualified, "DELETED", stored.obj)
         self.removed(resource, record)
         return record
 
-    def finish(self, resource: Resource, record: Record) -> None:
+    def finish(self, resource: ServedResource, record: Record) -> None:
         """Remove an object whose content is gone, unless finalizers of others still hold it."""
         obj = record.obj
         if resource.qualified == NAMESPACES:
@@ -465,7 +469,7 @@ class Objects:
         self.put(resource, "", obj)
 
     def delete_collection(
-        self, resource: Resource, selection: Selection, options: DeleteOptions
+        self, resource: ServedResource, selection: Selection, options: DeleteOptions
     ) -> list[Record]:
         """Delete all that match; returns their last versions."""
         records = self.store.collection(resource.qualified).sorted(selection)
@@ -492,7 +496,7 @@ def without_owners(obj: Obj, uids: set[str]) -> Obj:
     return {**obj, "metadata": metadata}
 
 
-def _spec_changed(resource: Resource, new: Obj, old: Obj) -> bool:
+def _spec_changed(resource: ServedResource, new: Obj, old: Obj) -> bool:
     outside = ("metadata", "status") if resource.status else ("metadata",)
     keys = (new.keys() | old.keys()) - set(outside)
     if any(new.get(key) != old.get(key) for key in keys):

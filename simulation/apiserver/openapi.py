@@ -10,7 +10,7 @@ from typing import Any
 
 from simulation.apiserver import builtin
 from simulation.apiserver.errors import Obj, unsupported
-from simulation.apiserver.registry import Registry, Resource
+from simulation.apiserver.registry import Registry, ServedResource
 from simulation.apiserver.store import encode
 
 PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
@@ -34,7 +34,7 @@ def index(registry: Registry) -> Obj:
     }
 
 
-def _hash(resources: list[Resource]) -> str:
+def _hash(resources: list[ServedResource]) -> str:
     """Clients cache a document by it, also from one run of the server to the next."""
     sources = [
         (resource.plural, resource.schema and resource.schema.source) for resource in resources
@@ -66,7 +66,7 @@ def swagger(registry: Registry) -> Obj:
     }
 
 
-def _paths(resources: list[Resource], parameters: list[Obj], content: Schema) -> Obj:
+def _paths(resources: list[ServedResource], parameters: list[Obj], content: Schema) -> Obj:
     paths: Obj = {}
     for resource in resources:
         gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
@@ -108,7 +108,7 @@ def _parameters_v2() -> list[Obj]:
     ]
 
 
-def _schemas(resources: list[Resource]) -> Obj:
+def _schemas(resources: list[ServedResource]) -> Obj:
     typed = (_name(resource) for resource in resources if resource.schema is None)
     schemas = builtin.schemas(iter([builtin.METADATA, *typed]))
     for resource in resources:
@@ -127,7 +127,7 @@ def _custom(source: Obj) -> Obj:
     return {**source, "properties": {**(source.get("properties") or {}), **head}}
 
 
-def _name(resource: Resource) -> str:
+def _name(resource: ServedResource) -> str:
     if resource.schema is None:
         return builtin.name_of(resource.group, resource.version, resource.kind)
     return ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])

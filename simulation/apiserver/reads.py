@@ -4,12 +4,12 @@ import base64
 
 import msgspec
 
-from simulation.apiserver.answers import Answer
+from simulation.apiserver.answers import ServerResponse
 from simulation.apiserver.calls import Call
 from simulation.apiserver.errors import Obj, bad_request, expired, too_large
 from simulation.apiserver.forms import Form, Partial, Rendering, choose_form
 from simulation.apiserver.objects import Objects
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 from simulation.apiserver.selectors import select
 from simulation.apiserver.store import Collection, Record, encode
 from simulation.apiserver.tables import Tabular
@@ -17,7 +17,7 @@ from simulation.apiserver.tables import Tabular
 _Token = msgspec.json.Decoder(tuple[int, str, str])
 
 
-def rendering(resource: Resource, form: Form) -> Rendering | None:
+def rendering(resource: ServedResource, form: Form) -> Rendering | None:
     """What makes the form of objects of a resource; None to send them as they are stored."""
     if form is Form.PLAIN:
         return None
@@ -35,12 +35,14 @@ class Reads:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    def get(self, call: Call) -> Answer:
+    def get(self, call: Call) -> ServerResponse:
         record = self._objects.get(call.resource, call.namespace, call.name)
         form = rendering(call.resource, form_of(call))
-        return Answer(record.raw if form is None else encode(form.render_object(record.obj)))
+        return ServerResponse(
+            record.raw if form is None else encode(form.render_object(record.obj))
+        )
 
-    def list(self, call: Call) -> Answer:
+    def list(self, call: Call) -> ServerResponse:
         query, resource = call.query, call.resource
         form = rendering(call.resource, form_of(call))
         selection = select(resource, call.namespace, "", query)
@@ -62,8 +64,8 @@ class Reads:
                 metadata["remainingItemCount"] = len(records) - limit
             records = records[:limit]
         if form is not None:
-            return Answer(encode(form.many([record.obj for record in records], metadata)))
-        return Answer(_whole(resource, records, metadata))
+            return ServerResponse(encode(form.many([record.obj for record in records], metadata)))
+        return ServerResponse(_whole(resource, records, metadata))
 
     def _moment(self, call: Call, collection: Collection) -> tuple[int, tuple[str, str] | None]:
         """The resourceVersion to list at, and the key that the page before ended with."""
@@ -93,7 +95,7 @@ class Reads:
         return current, None
 
 
-def _whole(resource: Resource, records: list[Record], metadata: Obj) -> bytes:
+def _whole(resource: ServedResource, records: list[Record], metadata: Obj) -> bytes:
     """A list, joined from the JSON that is kept of each object."""
     head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
         resource.list_kind.encode(),

@@ -40,7 +40,7 @@ SCALED = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "sele
 
 
 @dataclass(eq=False)
-class Resource:
+class ServedResource:
     """A kind as it is served under one group and version.
 
     generation     spec changes are counted in metadata.generation
@@ -114,9 +114,9 @@ EVENT_FIELDS = {
 }
 
 
-def _core() -> Iterator[Resource]:
-    def core(plural: str, kind: str, **more: object) -> Resource:
-        return Resource("", "v1", plural, kind, **more)  # type: ignore[arg-type]
+def _core() -> Iterator[ServedResource]:
+    def core(plural: str, kind: str, **more: object) -> ServedResource:
+        return ServedResource("", "v1", plural, kind, **more)  # type: ignore[arg-type]
 
     yield core("nodes", "Node", short=("no",), status=True, fields=_paths("spec.unschedulable"))
     yield core("namespaces", "Namespace", short=("ns",), status=True, fields=_paths("status.phase"))
@@ -148,7 +148,7 @@ def _core() -> Iterator[Resource]:
     )
 
 
-def _workloads() -> Iterator[Resource]:
+def _workloads() -> Iterator[ServedResource]:
     kinds = (
         ("apps", "daemonsets", "DaemonSet", "ds", ()),
         ("apps", "deployments", "Deployment", "deploy", ()),
@@ -157,7 +157,7 @@ def _workloads() -> Iterator[Resource]:
         ("batch", "jobs", "Job", "", ("status.successful",)),
     )
     for group, plural, kind, short, fields in kinds:
-        yield Resource(
+        yield ServedResource(
             group,
             "v1",
             plural,
@@ -172,8 +172,8 @@ def _workloads() -> Iterator[Resource]:
         )
 
 
-def _machinery() -> Iterator[Resource]:
-    yield Resource(
+def _machinery() -> Iterator[ServedResource]:
+    yield ServedResource(
         "policy",
         "v1",
         "poddisruptionbudgets",
@@ -184,7 +184,7 @@ def _machinery() -> Iterator[Resource]:
         generation=True,
         blind_put=False,
     )
-    yield Resource(
+    yield ServedResource(
         "coordination.k8s.io",
         "v1",
         "leases",
@@ -193,8 +193,8 @@ def _machinery() -> Iterator[Resource]:
         blind_put=False,
         put_creates=True,
     )
-    yield Resource("apps", "v1", "controllerrevisions", "ControllerRevision", namespaced=True)
-    yield Resource(
+    yield ServedResource("apps", "v1", "controllerrevisions", "ControllerRevision", namespaced=True)
+    yield ServedResource(
         "storage.k8s.io",
         "v1",
         "volumeattachments",
@@ -202,7 +202,7 @@ def _machinery() -> Iterator[Resource]:
         status=True,
         blind_put=False,
     )
-    yield Resource(
+    yield ServedResource(
         "certificates.k8s.io",
         "v1",
         "certificatesigningrequests",
@@ -211,7 +211,7 @@ def _machinery() -> Iterator[Resource]:
         status=True,
         fields=_paths("spec.signerName"),
     )
-    yield Resource(
+    yield ServedResource(
         "apiextensions.k8s.io",
         "v1",
         "customresourcedefinitions",
@@ -224,7 +224,7 @@ def _machinery() -> Iterator[Resource]:
     )
 
 
-def _without_effect() -> Iterator[Resource]:
+def _without_effect() -> Iterator[ServedResource]:
     rbac = "rbac.authorization.k8s.io"
     for plural, kind, namespaced in (
         ("clusterroles", "ClusterRole", False),
@@ -232,14 +232,14 @@ def _without_effect() -> Iterator[Resource]:
         ("roles", "Role", True),
         ("rolebindings", "RoleBinding", True),
     ):
-        yield Resource(rbac, "v1", plural, kind, namespaced=namespaced, put_creates=True)
+        yield ServedResource(rbac, "v1", plural, kind, namespaced=namespaced, put_creates=True)
     for plural, kind in (
         ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
         ("validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
         ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
     ):
-        yield Resource(
+        yield ServedResource(
             "admissionregistration.k8s.io",
             "v1",
             plural,
@@ -254,40 +254,40 @@ class Registry:
     """The resources being served, by (group, version, plural) and by qualified name."""
 
     def __init__(self) -> None:
-        self._by_path: dict[tuple[str, str, str], Resource] = {}
-        self._by_name: dict[str, Resource] = {}
+        self._by_path: dict[tuple[str, str, str], ServedResource] = {}
+        self._by_name: dict[str, ServedResource] = {}
         for source in (_core, _workloads, _machinery, _without_effect):
             for resource in source():
                 self.add(resource)
 
-    def __iter__(self) -> Iterator[Resource]:
+    def __iter__(self) -> Iterator[ServedResource]:
         return iter(self._by_path.values())
 
-    def add(self, resource: Resource) -> None:
+    def add(self, resource: ServedResource) -> None:
         """Serve `resource`, replacing an earlier definition of it."""
         self._by_path[resource.group, resource.version, resource.plural] = resource
         self._by_name[resource.qualified] = resource
 
-    def remove(self, resource: Resource) -> None:
+    def remove(self, resource: ServedResource) -> None:
         del self._by_path[resource.group, resource.version, resource.plural]
         del self._by_name[resource.qualified]
 
-    def get(self, group: str, version: str, plural: str) -> Resource | None:
+    def get(self, group: str, version: str, plural: str) -> ServedResource | None:
         return self._by_path.get((group, version, plural))
 
-    def named(self, qualified: str) -> Resource:
+    def named(self, qualified: str) -> ServedResource:
         """The resource called "plural.group" ("pods" in the core group). Raises ApiError 404."""
         try:
             return self._by_name[qualified]
         except KeyError:
             raise no_such_path() from None
 
-    def find(self, qualified: str) -> Resource | None:
+    def find(self, qualified: str) -> ServedResource | None:
         return self._by_name.get(qualified)
 
-    def versions(self) -> dict[tuple[str, str], list[Resource]]:
+    def versions(self) -> dict[tuple[str, str], list[ServedResource]]:
         """(group, version) -> its resources, in the order in which they were added."""
-        by_version: dict[tuple[str, str], list[Resource]] = {}
+        by_version: dict[tuple[str, str], list[ServedResource]] = {}
         for resource in self:
             by_version.setdefault((resource.group, resource.version), []).append(resource)
         return by_version

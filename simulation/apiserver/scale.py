@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulation.apiserver.errors import Cause, Obj, bad_request, invalid
-from simulation.apiserver.registry import Resource, ScalePaths
+from simulation.apiserver.registry import ScalePaths, ServedResource
 
 LARGEST = 2**31 - 1
 METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -17,7 +17,7 @@ METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 class Scaling:
     """`resource` has a scale subresource at `paths`."""
 
-    resource: Resource
+    resource: ServedResource
     paths: ScalePaths
 
     def scale(self, obj: Obj) -> Obj:

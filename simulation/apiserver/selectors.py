@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulation.apiserver.errors import Obj, bad_request
-from simulation.apiserver.registry import Path, Resource
+from simulation.apiserver.registry import Path, ServedResource
 
 Labels = Mapping[str, str]
 Test = Callable[[Labels], bool]
@@ -149,7 +149,7 @@ class FieldTerm:
         return (field_text(dig(obj, self.path), self.name) == self.value) is not self.negative
 
 
-def parse_fields(text: str, resource: Resource) -> tuple[FieldTerm, ...]:
+def parse_fields(text: str, resource: ServedResource) -> tuple[FieldTerm, ...]:
     r"""The terms of a `fieldSelector` parameter; `\,` `\=` and `\\` are escapes in values.
 
     Raises ApiError 400 for a field that the resource does not offer.
@@ -173,7 +173,7 @@ def parse_fields(text: str, resource: Resource) -> tuple[FieldTerm, ...]:
     return tuple(terms)
 
 
-def _field_path(resource: Resource, name: str) -> Path:
+def _field_path(resource: ServedResource, name: str) -> Path:
     if name == "metadata.name" or (name == "metadata.namespace" and resource.namespaced):
         return tuple(name.split("."))
     path = resource.fields.get(name)
@@ -221,7 +221,9 @@ class Selection:
         return all(term.test(obj) for term in self._fields)
 
 
-def select(resource: Resource, namespace: str, name: str, query: Mapping[str, str]) -> Selection:
+def select(
+    resource: ServedResource, namespace: str, name: str, query: Mapping[str, str]
+) -> Selection:
     """The selection of a request. Raises ApiError 400 for a selector that cannot be understood."""
     return Selection(
         namespace,

@@ -19,7 +19,7 @@ from aiohttp import web
 from simulation.apiserver import calls, discovery, openapi
 from simulation.apiserver.access import Tls, check_token, kubeconfig
 from simulation.apiserver.admission import Admission, Hook, Mutator
-from simulation.apiserver.answers import Answer
+from simulation.apiserver.answers import ServerResponse
 from simulation.apiserver.api import Api
 from simulation.apiserver.crd import CustomResources
 from simulation.apiserver.database import Database
@@ -278,7 +278,7 @@ class EmbeddedApiServer:
         if parts == ["openapi", "v2"] and "json" not in accept and "*/*" not in accept:
             raise unsupported(406, "OpenAPI v2 as protobuf", "ask with Accept: application/json")
         aggregated = discovery.AGGREGATED in accept
-        answer = _response(Answer(encode(self._document(parts, aggregated))))
+        answer = _response(ServerResponse(encode(self._document(parts, aggregated))))
         if aggregated and parts in (["api"], ["apis"]):
             # kubectl tells the two forms apart by this header alone.
             answer.headers["Content-Type"] = discovery.AGGREGATED_TYPE
@@ -376,7 +376,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: ServerResponse) -> web.Response:
     response = web.Response(
         body=answer.body, status=answer.code, headers={"Content-Type": "application/json"}
     )
@@ -386,7 +386,7 @@ def _response(answer: Answer) -> web.Response:
 
 
 def _refusal(error: ApiError) -> web.Response:
-    response = _response(Answer(encode(error.status()), error.code))
+    response = _response(ServerResponse(encode(error.status()), error.code))
     retry_after = error.details.get("retryAfterSeconds")
     if retry_after is not None:
         response.headers["Retry-After"] = str(retry_after)

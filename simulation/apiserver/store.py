@@ -52,7 +52,7 @@ class Record:
         return b"{" + self.raw[head:]
 
 
-class Event:
+class StoreEvent:
     """One change: `type` is ADDED, MODIFIED or DELETED, `previous` what was stored before."""
 
     __slots__ = ("_lines", "previous", "record", "rv", "type")
@@ -93,12 +93,12 @@ def watch_line(kind: str, raw: bytes) -> bytes:
     return b'{"type":"%s","object":%s}\n' % (kind.encode(), raw)
 
 
-class Listener(Protocol):
+class WatchListener(Protocol):
     """An open watch, as the store sees it."""
 
     selection: Selection
 
-    def offer(self, event: Event) -> None: ...
+    def offer(self, event: StoreEvent) -> None: ...
 
     def close(self) -> None: ...
 
@@ -116,10 +116,10 @@ class Collection:
         self.spaces: dict[str, dict[str, Record]] = {}
         self.floor = floor
         """Nothing is known of changes up to and including this resourceVersion."""
-        self._ring: deque[Event] = deque(maxlen=history)
-        self._everyone: dict[Listener, None] = {}
+        self._ring: deque[StoreEvent] = deque(maxlen=history)
+        self._everyone: dict[WatchListener, None] = {}
         """Told in the order in which they came, as the others are."""
-        self._pinned: dict[Path, dict[str, dict[Listener, None]]] = {}
+        self._pinned: dict[Path, dict[str, dict[WatchListener, None]]] = {}
 
     def get(self, key: Key) -> Record | None:
         space = self.spaces.get(key[0])
@@ -155,8 +155,8 @@ class Collection:
         selected.sort(key=KEY)
         return selected
 
-    def _since(self, rv: int) -> list[Event]:
-        missed: list[Event] = []
+    def _since(self, rv: int) -> list[StoreEvent]:
+        missed: list[StoreEvent] = []
         for event in reversed(self._ring):
             if event.rv <= rv:
                 break
@@ -164,13 +164,13 @@ class Collection:
         missed.reverse()
         return missed
 
-    def missed(self, rv: int) -> Iterable[Event]:
+    def missed(self, rv: int) -> Iterable[StoreEvent]:
         """Events after `rv`, oldest first; `rv` must not be below the floor."""
         return self._since(rv)
 
     # ---- writes
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: StoreEvent) -> None:
         namespace, name = event.record.key
         if event.type == "DELETED":
             space = self.spaces[namespace]
@@ -202,23 +202,23 @@ class Collection:
 
     # ---- watches
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: WatchListener) -> None:
         self._group(listener)[listener] = None
 
-    def unlisten(self, listener: Listener) -> None:
+    def unlisten(self, listener: WatchListener) -> None:
         group = self._group(listener)
         group.pop(listener, None)
         pin = listener.selection.pin
         if pin is not None and not group:
             del self._pinned[pin[0]][pin[1]]
 
-    def _group(self, listener: Listener) -> dict[Listener, None]:
+    def _group(self, listener: WatchListener) -> dict[WatchListener, None]:
         pin = listener.selection.pin
         if pin is None:
             return self._everyone
         return self._pinned.setdefault(pin[0], {}).setdefault(pin[1], {})
 
-    def _concerned(self, event: Event) -> list[Listener]:
+    def _concerned(self, event: StoreEvent) -> list[WatchListener]:
         """Thousands of agents watch "their" objects: look theirs up instead of asking each."""
         concerned = list(self._everyone)
         for path, groups in self._pinned.items():
@@ -234,7 +234,7 @@ class Collection:
         for listener in self.listeners():
             listener.close()
 
-    def listeners(self) -> list[Listener]:
+    def listeners(self) -> list[WatchListener]:
         pinned = (group for groups in self._pinned.values() for group in groups.values())
         return [*self._everyone, *(listener for group in pinned for listener in group)]
 
@@ -292,7 +292,7 @@ class Store:
         self.rv = rv
         previous = collection.get(record.key)
         self._index(qualified, record, previous, gone=type_ == "DELETED")
-        collection.apply(Event(self.rv, type_, record, previous))
+        collection.apply(StoreEvent(self.rv, type_, record, previous))
         return record
 
     def restore(self, qualified: str, obj: Obj, rv: int) -> None:

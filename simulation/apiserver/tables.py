@@ -11,7 +11,7 @@ from typing import Any
 
 from simulation.apiserver.errors import Obj
 from simulation.apiserver.forms import Form, partial
-from simulation.apiserver.registry import Column, Resource
+from simulation.apiserver.registry import Column, ServedResource
 from simulation.apiserver.selectors import dig
 
 Cell = str | int | bool | None
@@ -252,7 +252,7 @@ def _crd_column(column: Column) -> Read:
 class Tabular:
     """Turns objects into rows; only the first table has the columns, as a watch needs it."""
 
-    def __init__(self, resource: Resource, form: Form) -> None:
+    def __init__(self, resource: ServedResource, form: Form) -> None:
         self._form = form
         self._sent_columns = False
         if resource.crd:

@@ -10,7 +10,7 @@ from typing import Any
 
 from simulation.apiserver import builtin
 from simulation.apiserver.errors import Obj
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 from simulation.apiserver.shape import Shape
 
 _QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
@@ -46,7 +46,7 @@ class Mistyped(ValueError):
 
 
 @lru_cache(maxsize=256)
-def shape_of(resource: Resource) -> Shape:
+def shape_of(resource: ServedResource) -> Shape:
     """The shape of a built-in kind, or of what is typed in a custom resource: its metadata."""
     if resource.crd:
         return _CUSTOM

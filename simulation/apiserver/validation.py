@@ -23,7 +23,7 @@ from simulation.apiserver.checks import (
 )
 from simulation.apiserver.errors import Cause, Obj
 from simulation.apiserver.kinds import is_qualified
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 from simulation.apiserver.selectors import label_selector
 
 LARGEST_DATA = 2**20
@@ -31,7 +31,7 @@ LARGEST_DATA = 2**20
 Check = Callable[[Obj, Obj | None], Iterator[Cause]]
 
 
-def check(resource: Resource, obj: Obj, old: Obj | None) -> Iterator[Cause]:
+def check(resource: ServedResource, obj: Obj, old: Obj | None) -> Iterator[Cause]:
     """What is wrong with a built-in object; `old` is None when it is created."""
     checker = CHECKS.get(resource.kind)
     if checker is not None:

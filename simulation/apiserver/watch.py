@@ -13,9 +13,9 @@ from aiohttp import web
 from simulation.apiserver.errors import Cause, Obj, expired, invalid, too_large
 from simulation.apiserver.forms import Form
 from simulation.apiserver.reads import rendering
-from simulation.apiserver.registry import Resource
+from simulation.apiserver.registry import ServedResource
 from simulation.apiserver.selectors import Selection
-from simulation.apiserver.store import Collection, Event, Record, Store, encode, watch_line
+from simulation.apiserver.store import Collection, Record, Store, StoreEvent, encode, watch_line
 
 QUEUE_LIMIT = 20_000
 """Events that wait for one slow client before it is cut off."""
@@ -24,17 +24,17 @@ BATCH = 256
 TRUE = ("true", "1", "True")
 
 
-class Queue:
+class WatchQueue:
     """The events that one watch has still to send; events up to `after` are not for it."""
 
     def __init__(self, selection: Selection, after: int) -> None:
         self.selection = selection
         self.after = after
         self.closed = False
-        self.events: deque[tuple[str, Event]] = deque()
+        self.events: deque[tuple[str, StoreEvent]] = deque()
         self._waiter: asyncio.Future[None] | None = None
 
-    def offer(self, event: Event) -> None:
+    def offer(self, event: StoreEvent) -> None:
         kind = event.classify_for(self.selection)
         if kind is None or event.rv <= self.after:
             return
@@ -71,7 +71,7 @@ class Watch:
 
     def __init__(
         self,
-        resource: Resource,
+        resource: ServedResource,
         store: Store,
         selection: Selection,
         query: Mapping[str, str],
@@ -106,7 +106,7 @@ class Watch:
             await response.write(self._too_old())
             return
         initial = self._replay or not self._start
-        queue = Queue(self._selection, self._store.rv if initial else self._start)
+        queue = WatchQueue(self._selection, self._store.rv if initial else self._start)
         lines = list(self._initial() if initial else self._missed())
         # No await between reading the past and listening: nothing is lost or seen twice.
         self._collection.listen(queue)
@@ -117,7 +117,7 @@ class Watch:
         finally:
             self._collection.unlisten(queue)
 
-    async def _follow(self, queue: Queue, response: web.StreamResponse) -> None:
+    async def _follow(self, queue: WatchQueue, response: web.StreamResponse) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._seconds
         mark_at = loop.time() + self._bookmark_seconds
@@ -152,7 +152,7 @@ class Watch:
             if kind is not None:
                 yield self._line(kind, event)
 
-    def _line(self, kind: str, event: Event) -> bytes:
+    def _line(self, kind: str, event: StoreEvent) -> bytes:
         if self._form is None:
             return event.line(kind)
         return self._encoded(kind, event.shown_as(kind))
@@ -163,7 +163,7 @@ class Watch:
             raw = encode(self._form.render_object(record.obj))
         return watch_line(kind, raw)
 
-    def _bookmark(self, queue: Queue) -> list[bytes]:
+    def _bookmark(self, queue: WatchQueue) -> list[bytes]:
         """Nothing for a watch from the future: what it has not seen it must not skip."""
         return [self._mark({})] if self._store.rv >= queue.after else []
 
@@ -181,7 +181,7 @@ class Watch:
         return watch_line("ERROR", encode(error.status()))
 
 
-def _number(resource: Resource, query: Mapping[str, str], name: str) -> int | None:
+def _number(resource: ServedResource, query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name) or ""
     if not text:
         return None

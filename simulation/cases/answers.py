@@ -20,7 +20,7 @@ from remedy.hostprobes.answer_writer import OVERDUE, ready
 from remedy.hostprobes.desk import PRODUCED as OF_THE_OPERATOR
 from remedy.hostprobes.gangs import GANG_MARKS
 from rules.facts import Value
-from simulation.cases.form import Case, ConditionSignal, Facts, Workload
+from simulation.cases.form import Case, CaseWorkload, ConditionSignal, Facts
 
 TIME_UNITS = frozenset({"chronyd", "chrony", "ntpd", "ntp", "ntpsec", "systemd-timesyncd"})
 STATES = {"failed_after_restart": "error"}
@@ -135,6 +135,6 @@ def _pods(case: Case) -> Iterator[dict[str, Any]]:
         yield {"metadata": {"creationTimestamp": bound}, "status": {"phase": "Pending"}}
 
 
-def _pod_of(workload: Workload) -> dict[str, Any]:
+def _pod_of(workload: CaseWorkload) -> dict[str, Any]:
     marks = {min(GANG_MARKS): "x"} if workload.gang else {}
     return {"metadata": {"labels": marks}, "status": {"phase": "Running"}}

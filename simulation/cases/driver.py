@@ -27,7 +27,7 @@ from simulation.cases.form import Case, LogSignal
 from simulation.cases.limits import policy_of
 from simulation.cases.outside import announced, unheard
 from simulation.cases.setting import Setting, setting, uid_of
-from simulation.cases.underway import Ran, answer, lead, limited, watch
+from simulation.cases.underway import JobActions, answer, lead, limited, watch
 from simulation.replay.compilation import Compiled
 from simulation.replay.records import JobRecord
 from simulation.replay.watchers import builtin
@@ -65,7 +65,7 @@ class Outcome:
     storm: bool
     probes: tuple[str, ...]
     granted: int
-    ran: Ran | None
+    ran: JobActions | None
     reports: tuple[ReportedEvents, ...]
     notices: tuple[WarningNotice, ...]
     refused: bool
@@ -217,7 +217,7 @@ def _garbled(case: Case) -> bool:
     return False
 
 
-def _earlier(world: World, case: Case) -> tuple[Ran | None, JobRecord | None]:
+def _earlier(world: World, case: Case) -> tuple[JobActions | None, JobRecord | None]:
     """The job that was made for what was announced, if it is open, and what it does at `now`."""
     world.run_before(case.now)
     job = next((job for job in _begun(world, case) if job.open), None)

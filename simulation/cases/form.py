@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 
-class Form(BaseModel):
+class CaseForm(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -80,7 +80,7 @@ Name = Annotated[StrictStr, Field(min_length=1, max_length=253)]
 Word = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
-class ConditionSignal(Form):
+class ConditionSignal(CaseForm):
     """`held_s` None is an entry of history; `heartbeat_age_s` None: its reporter is alive."""
 
     signal: Literal["condition"]
@@ -94,7 +94,7 @@ class ConditionSignal(Form):
     heartbeat_age_s: Seconds | None = None
 
 
-class EventSignal(Form):
+class EventSignal(CaseForm):
     """`window_s` None: the window of the rule that reads it."""
 
     signal: Literal["event"]
@@ -106,7 +106,7 @@ class EventSignal(Form):
     window_s: Seconds | None = None
 
 
-class LogSignal(Form):
+class LogSignal(CaseForm):
     signal: Literal["log"]
     node: Name
     at_s: Ago
@@ -116,14 +116,14 @@ class LogSignal(Form):
     text: StrictStr
 
 
-class AlertSignal(Form):
+class AlertSignal(CaseForm):
     signal: Literal["alert"]
     at_s: Ago
     status: Literal["firing", "resolved"]
     labels: dict[str, StrictStr]
 
 
-class HostEventSignal(Form):
+class HostEventSignal(CaseForm):
     signal: Literal["host_event"]
     at_s: Ago
     provider: Literal["aws", "azure", "gcp", "alibaba"]
@@ -137,13 +137,13 @@ Signal = Annotated[
 ]
 
 
-class Workload(Form):
+class CaseWorkload(CaseForm):
     kind: Name
     gang: StrictBool = False
     checkpoint_age_s: Seconds | None = None
 
 
-class OpenHostEvent(Form):
+class OpenHostEvent(CaseForm):
     provider: Literal["aws", "azure", "gcp", "alibaba"]
     event_id: StrictStr | None = None
     type: Name
@@ -151,7 +151,7 @@ class OpenHostEvent(Form):
     duration_s: Number | None = None
 
 
-class RecentAction(Form):
+class RecentAction(CaseForm):
     """By us, on this node."""
 
     action: Name
@@ -159,24 +159,24 @@ class RecentAction(Form):
     age_s: Seconds
 
 
-class Restarts(Form):
+class UnitRestarts(CaseForm):
     unit: Name
     count: Count
     window_s: Annotated[StrictInt | StrictFloat, Field(gt=0)]
 
 
-class RunningJob(Form):
+class RunningJob(CaseForm):
     step: Name
     state: Name
     elapsed_s: Seconds
 
 
-class Pdb(Form):
+class Pdb(CaseForm):
     name: Name
     disruptions_allowed: Count
 
 
-class FleetFacts(Form):
+class FleetFacts(CaseForm):
     """`in_remediation` is not counted in `unhealthy`."""
 
     nodes: Annotated[StrictInt, Field(ge=1)] | None = None
@@ -191,7 +191,7 @@ class FleetFacts(Form):
 Unit = Literal["active", "inactive", "failed"]
 
 
-class Facts(Form):
+class Facts(CaseForm):
     """What a probe, the API or the job store would answer at `now`; None is unknown."""
 
     node_roles: list[Literal["control-plane", "etcd", "worker"]] = Field(default_factory=list)
@@ -223,7 +223,7 @@ class Facts(Form):
     device_role: dict[str, Literal["root", "runtime", "data_volume"]] = Field(default_factory=dict)
     pods_stuck_terminating: Count | None = None
     statefulset_pods: StrictBool | None = None
-    workloads: list[Workload] | None = None
+    workloads: list[CaseWorkload] | None = None
     attached_node: Name | None = None
     nfs_server: StrictStr | None = None
     nodes_same_fault: Annotated[StrictInt, Field(ge=1)] | None = None
@@ -236,7 +236,7 @@ class Facts(Form):
     cordoned_by: Literal["kubenode", "other"] | None = None
     open_host_events: list[OpenHostEvent] = Field(default_factory=list)
     recent_actions: list[RecentAction] = Field(default_factory=list)
-    restarts: list[Restarts] = Field(default_factory=list)
+    restarts: list[UnitRestarts] = Field(default_factory=list)
     pool: Name | None = None
     pool_last_repair: Literal["succeeded", "failed"] | None = None
     job: RunningJob | None = None
@@ -245,7 +245,7 @@ class Facts(Form):
     fleet: FleetFacts | None = None
 
 
-class Policy(Form):
+class Policy(CaseForm):
     """Limits in force for one case; what it does not name has Defender's default."""
 
     max_unhealthy_pct: Percent | None = None
@@ -283,19 +283,19 @@ class When(StrEnum):
     MANY = "many"
 
 
-class MustNot(Form):
+class MustNot(CaseForm):
     action: Word
     when: When
 
 
-class Parsed(Form):
+class Parsed(CaseForm):
     """Normalized host events out of the parser."""
 
     open: Count
     finished: Count
 
 
-class Expected(Form):
+class Expected(CaseForm):
     fault_class: Word
     fault_also_ok: list[Word] = Field(default_factory=list)
     repair_class: RepairClass
@@ -317,7 +317,7 @@ class Expected(Form):
         return "target" in self.model_fields_set
 
 
-class Kind(StrEnum):
+class CaseKind(StrEnum):
     CONDITION = "condition"
     EVENT = "event"
     LOG = "log"
@@ -348,11 +348,11 @@ _THREAD = re.compile(r"#\d+")
 """Number of an issue or pull request, as in kubernetes/kubernetes#43516."""
 
 
-class Case(Form):
+class Case(CaseForm):
     """`why` and `outcome` are for people and never fed."""
 
     id: Name
-    kind: Kind
+    kind: CaseKind
     stage: Stage
     node: Name
     now: datetime

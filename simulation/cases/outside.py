@@ -103,7 +103,7 @@ def _without_port(instance: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class PriorAnnouncement:
     """What Host Doctor was told before the case's signals; `node` whose agent told it, or ""."""
 
     at: datetime
@@ -112,13 +112,13 @@ class Before:
     reports: ReportedEvents
 
 
-def announced(case: Case) -> list[Before]:
+def announced(case: Case) -> list[PriorAnnouncement]:
     """Events that were announced before, as far as the case says or implies it.
 
     It says so with an open event that its cloud speaks of now, or has ceased to. It implies it
     where an event is called off before its time.
     """
-    announcements: list[Before] = []
+    announcements: list[PriorAnnouncement] = []
     for signal in case.signals:
         if not isinstance(signal, HostEventSignal):
             continue
@@ -137,7 +137,9 @@ def class_of(event: OpenHostEvent) -> HostEventClass | None:
     return CLASSES.get(event.provider, {}).get(event.type)
 
 
-def _known(case: Case, signal: HostEventSignal, event: OpenHostEvent) -> Iterator[Before]:
+def _known(
+    case: Case, signal: HostEventSignal, event: OpenHostEvent
+) -> Iterator[PriorAnnouncement]:
     class_ = class_of(event)
     if class_ is None:
         return
@@ -172,9 +174,11 @@ def _called_off(case: Case, signal: HostEventSignal) -> Iterator[Reported]:
             yield replace(event, phase=HostEventPhase.SCHEDULED)
 
 
-def _before(case: Case, signal: HostEventSignal, at: datetime, reported: Reported) -> Before:
+def _before(
+    case: Case, signal: HostEventSignal, at: datetime, reported: Reported
+) -> PriorAnnouncement:
     reports = ReportedEvents((reported,), scope=_parsed(case, signal).scope)
-    return Before(at, _teller(case, signal.transport), signal.transport, reports)
+    return PriorAnnouncement(at, _teller(case, signal.transport), signal.transport, reports)
 
 
 def _teller(case: Case, transport: str) -> str:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pydantic import Field, StrictInt, StrictStr
 
 from simulation.cases.actions import WAIT_HUMAN, changing
-from simulation.cases.form import Case, Form, MustNot, Parsed, RepairClass, When
+from simulation.cases.form import Case, CaseForm, MustNot, Parsed, RepairClass, When
 
 ANY_REPAIR, NOTIFY = "any_repair", "notify"
 
 
-class Prediction(Form):
+class Prediction(CaseForm):
     """What the product would do for one case, by itself.
 
     fault_class   of the rule that won, `none` without one

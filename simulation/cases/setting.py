@@ -22,7 +22,7 @@ from simulation.cases.form import (
     LogSignal,
 )
 from simulation.cases.limits import POOL, fleet_size
-from simulation.cases.outside import Before
+from simulation.cases.outside import PriorAnnouncement
 from simulation.cases.reporters import ABOUT_PODS, UNREAD, component
 from simulation.cases.underway import lead
 from simulation.replay.signals import NodeSnapshot
@@ -48,7 +48,7 @@ class Setting:
     start: datetime
     snapshots: dict[str, NodeSnapshot] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
-    before: list[Before] = field(default_factory=list)
+    before: list[PriorAnnouncement] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Story:
         return self.case.now + timedelta(seconds=seconds)
 
 
-def setting(case: Case, before: Sequence[Before] = ()) -> Setting:
+def setting(case: Case, before: Sequence[PriorAnnouncement] = ()) -> Setting:
     """`before`: the story begins with that, and the node is not cordoned yet."""
     start = case.now + timedelta(seconds=min(_first(signal) for signal in case.signals))
     start = min(start, case.now - lead(case), *(event.at for event in before))

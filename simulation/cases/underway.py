@@ -58,7 +58,7 @@ def _timed(step: Step, timeout: timedelta) -> Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class JobActions:
     """Actions in the order in which a job began them, each once.
 
     actions  all of them, `wait_human` where the job stands in the end
@@ -69,7 +69,7 @@ class Ran:
     first: tuple[str, ...]
 
 
-def watch(world: World, case: Case, job: JobRecord) -> Ran | None:
+def watch(world: World, case: Case, job: JobRecord) -> JobActions | None:
     """None: it never came to the step that it is said to be in."""
     job_state = case.facts.job
     if job_state is None:
@@ -80,13 +80,13 @@ def watch(world: World, case: Case, job: JobRecord) -> Ran | None:
     if run is None:
         return None
     world.run_until(run.began + timedelta(seconds=job_state.elapsed_s) + WATCHED)
-    return Ran(
+    return JobActions(
         _list_actions(job, job.steps),
         _list_actions(job, [s for s in job.steps if s.rung == run.rung]),
     )
 
 
-def answer(world: World, case: Case, job: JobRecord) -> Ran:
+def answer(world: World, case: Case, job: JobRecord) -> JobActions:
     """What a job that was made before `now` does from then on."""
     world.run_until(case.now + AFTERWARDS)
     begun = (run for run in job.steps if run.began >= case.now)
@@ -94,7 +94,7 @@ def answer(world: World, case: Case, job: JobRecord) -> Ran:
     if job.uncordoned is not None and job.uncordoned >= case.now:
         actions.append("uncordon")
     distinct = tuple(dict.fromkeys(actions))
-    return Ran(distinct, distinct)
+    return JobActions(distinct, distinct)
 
 
 def _run_of(job: JobRecord, action: str) -> StepRun | None:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from kubenode.runtime.clock import Clock, wait
-from kubenode.runtime.kube.errors import KubeError, NotFound, Unreachable
+from kubenode.runtime.kube.errors import KubeError, NotFound, ServerUnreachable
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Agenda:
         except NotFound:
             return
         except KubeError as error:
-            if attempt >= ATTEMPTS and not isinstance(error, Unreachable):
+            if attempt >= ATTEMPTS and not isinstance(error, ServerUnreachable):
                 log.warning("gave up", extra={"agenda": self.name, "error": str(error)})
                 return
             self._push(self._clock.monotonic() + AGAIN, attempt + 1, do)

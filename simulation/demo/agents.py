@@ -27,17 +27,17 @@ from agent.machine import host as machine_host
 from agent.prober import PLURAL as PROBES
 from agent.prober import Prober
 from agent.version import version
-from agent.wire import Job, Probe, decode_job, decode_probe
+from agent.wire import Probe, WireJob, decode_job, decode_probe
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.components.wire import Machine as Declared
+from kubenode.runtime.components.wire import WireMachine as Declared
 from kubenode.runtime.disruption.permits import ApiPermits
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.process import Part
 from simulation.demo.hostclock import HostClock
-from simulation.demo.hosts import Host
-from simulation.demo.machines import Machine
+from simulation.demo.hosts import DemoHost
+from simulation.demo.machines import DemoMachine
 from simulation.hosts.components import SimulatedComponents
 
 BEATS_PER_SECOND = 30.0
@@ -51,13 +51,13 @@ class Agents:
     def __init__(
         self,
         kube: Kube,
-        hosts: Iterable[Host],
+        hosts: Iterable[DemoHost],
         software: Mapping[str, SimulatedComponents],
         clock: Clock,
         speed: float,
         rng: random.Random,
     ) -> None:
-        self.jobs: Informer[Job] = Informer(
+        self.jobs: Informer[WireJob] = Informer(
             kube,
             paths.custom(PLURAL),
             decode_job,
@@ -95,7 +95,7 @@ class Agents:
             host.name: _Agent(
                 kube,
                 host,
-                Machine(host, HostClock(clock, host), speed, rng, answers),
+                DemoMachine(host, HostClock(clock, host), speed, rng, answers),
                 software.get(host.name),
                 clock,
                 speed,
@@ -110,7 +110,7 @@ class Agents:
         self.jobs.add_handler(self._changed)
         self.questions.add_handler(self._notify_prober)
 
-    def _changed(self, name: str, old: Job | None, new: Job | None) -> None:
+    def _changed(self, name: str, old: WireJob | None, new: WireJob | None) -> None:
         job = new or old
         agent = self._agents.get(job.spec.agent) if job is not None else None
         if agent is not None and agent.worker is not None:
@@ -147,8 +147,8 @@ class _Agent:
     def __init__(
         self,
         kube: Kube,
-        host: Host,
-        machine: Machine,
+        host: DemoHost,
+        machine: DemoMachine,
         software: SimulatedComponents | None,
         clock: Clock,
         speed: float,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from simulation.demo.books import STALE, PermitView
-from simulation.demo.breakers import Breakers, JobView, Scope, State
+from simulation.demo.breakers import DemoBreaker, DemoBreakerState, JobView, PolicyBreakerSet
 
 PROOFS = frozenset({"probe", "Provider", "BMC", "Redfish", "HostEvent"})
 """Sources that cannot all fail for one common cause, as node conditions can."""
@@ -21,7 +21,7 @@ class Resuming:
 
     def __init__(
         self,
-        breakers: Breakers,
+        breakers: PolicyBreakerSet,
         permits: Mapping[str, PermitView],
         jobs: Mapping[str, JobView],
     ) -> None:
@@ -48,7 +48,7 @@ class Resuming:
             allowed = scope.allowance(at + STALE)
             at_once = self._at_once(scope, at)
             if at_once <= allowed:
-                if scope.state is State.HALF_OPEN:
+                if scope.state is DemoBreakerState.HALF_OPEN:
                     self.most = max(self.most, at_once)
                 continue
             if self._may_take_reserve(scope, permit):
@@ -59,7 +59,7 @@ class Resuming:
             return self._why(scope, at_once, allowed), False
         return "", name in self._in_reserve
 
-    def _at_once(self, scope: Scope, now: float) -> int:
+    def _at_once(self, scope: DemoBreaker, now: float) -> int:
         """Permits open there that were given since it went half-open; while it is open, all."""
         resumes = scope.resumes_at()
         since = resumes if resumes <= now + STALE else scope.since
@@ -68,10 +68,10 @@ class Resuming:
             for name, at in self._given.items()
         )
 
-    def _in(self, scope: Scope, name: str) -> bool:
+    def _in(self, scope: DemoBreaker, name: str) -> bool:
         return self._permits[name].node in scope.members
 
-    def _may_take_reserve(self, scope: Scope, permit: PermitView) -> bool:
+    def _may_take_reserve(self, scope: DemoBreaker, permit: PermitView) -> bool:
         """Another fault than the many have, proven by somebody who is not part of it."""
         job = self._jobs.get(permit.holder)
         if job is None or not job.sources & PROOFS:
@@ -86,7 +86,7 @@ class Resuming:
         return job.fault_class != alike and taken < self._breakers.rules.reserved
 
     @staticmethod
-    def _why(scope: Scope, at_once: int, allowed: float) -> str:
+    def _why(scope: DemoBreaker, at_once: int, allowed: float) -> str:
         if allowed == 0:
             return f"{scope.name}: a permit while the breaker is open"
         return f"{scope.name}: {at_once} permits at once while half-open, {allowed:.0f} allowed"

@@ -33,7 +33,7 @@ CALM = timedelta(minutes=5)
 CLUSTER = "cluster"
 
 
-class State(StrEnum):
+class DemoBreakerState(StrEnum):
     CLOSED = "Closed"
     OPEN = "Open"
     HALF_OPEN = "HalfOpen"
@@ -70,7 +70,7 @@ class Episode:
 
 
 @dataclass(slots=True)
-class Scope:
+class DemoBreaker:
     """One breaker. Times are seconds; what is only `due` has not been reached yet."""
 
     name: str
@@ -84,7 +84,7 @@ class Scope:
     faulty: set[str] = field(default_factory=set)
     fresh: deque[tuple[float, str]] = field(default_factory=deque)
     escalated: deque[tuple[float, str]] = field(default_factory=deque)
-    state: State = State.CLOSED
+    state: DemoBreakerState = DemoBreakerState.CLOSED
     since: float = 0.0
     beyond_since: float | None = None
     near: bool = False
@@ -92,7 +92,7 @@ class Scope:
     near_at: float = -math.inf
     """When it last might."""
     calm_since: float | None = None
-    reported: State = State.CLOSED
+    reported: DemoBreakerState = DemoBreakerState.CLOSED
     missing: bool = False
     """It had to be open, and its status did not say so in time."""
 
@@ -120,15 +120,15 @@ class Scope:
         )
         if self.near:
             self.near_at = at
-        if self.state is State.OPEN and (due := self.half_open_due()) <= at:
-            self._turn(State.HALF_OPEN, due)
-        elif self.state is not State.OPEN and self.must_be_open(at):
-            self._turn(State.OPEN, self.beyond_since or at)
+        if self.state is DemoBreakerState.OPEN and (due := self.half_open_due()) <= at:
+            self._turn(DemoBreakerState.HALF_OPEN, due)
+        elif self.state is not DemoBreakerState.OPEN and self.must_be_open(at):
+            self._turn(DemoBreakerState.OPEN, self.beyond_since or at)
 
     def _trips(self, faulty: int, ratio: float) -> tuple[bool, bool]:
         """Whether it must open, and whether it may."""
         trip = self.rules.trip
-        began = self.since if self.state is State.HALF_OPEN else -math.inf
+        began = self.since if self.state is DemoBreakerState.HALF_OPEN else -math.inf
         fresh = len({n for at, n in self.fresh if at > began and n in self.counted})
         new = _share(trip.new_faults_per10m, len(self.counted))
         enough = faulty >= trip.min_nodes
@@ -149,11 +149,11 @@ class Scope:
         return max(self.since + self.rules.open.total_seconds(), self.calm_since + calm)
 
     def resumes_at(self) -> float:
-        return self.since if self.state is State.HALF_OPEN else self.half_open_due()
+        return self.since if self.state is DemoBreakerState.HALF_OPEN else self.half_open_due()
 
     def allowance(self, at: float) -> float:
         """How many permits at once may have been given since it is half-open; inf while closed."""
-        if self.state is State.CLOSED:
+        if self.state is DemoBreakerState.CLOSED:
             return math.inf
         began = self.resumes_at()
         if began > at:
@@ -162,20 +162,24 @@ class Scope:
         steps = min(64, int((at - began) / resume.every.total_seconds()))
         return float(resume.start * resume.factor**steps)
 
-    def _turn(self, state: State, at: float) -> None:
+    def _turn(self, state: DemoBreakerState, at: float) -> None:
         self.state, self.since, self.missing = state, at, False
 
-    def hear(self, at: float, reported: State) -> None:
+    def hear(self, at: float, reported: DemoBreakerState) -> None:
         """What Kube Defender says. An opening that we did not see coming is followed."""
         before, self.reported = self.reported, reported
-        if reported is State.OPEN and before is not reported and self.state is not State.OPEN:
-            self._turn(State.OPEN, at)
         if (
-            reported is State.CLOSED
+            reported is DemoBreakerState.OPEN
+            and before is not reported
+            and self.state is not DemoBreakerState.OPEN
+        ):
+            self._turn(DemoBreakerState.OPEN, at)
+        if (
+            reported is DemoBreakerState.CLOSED
             and before is not reported
             and self.allowance(at + STALE) >= self.most
         ):
-            self._turn(State.CLOSED, at)
+            self._turn(DemoBreakerState.CLOSED, at)
 
     @property
     def common(self) -> bool:
@@ -186,7 +190,7 @@ def _share(share: int | str, size: int) -> float:
     return float(share) if isinstance(share, int) else size * float(share.removesuffix("%")) / 100
 
 
-class Breakers:
+class PolicyBreakerSet:
     """All scopes of one policy.
 
     late  scopes that had to be open and were not said to be, since when
@@ -196,7 +200,7 @@ class Breakers:
         self.rules = policy.spec.breaker
         self._policy = policy
         self._speed = speed
-        self.scopes: dict[str, Scope] = {}
+        self.scopes: dict[str, DemoBreaker] = {}
         self.episodes: list[Episode] = []
         self.late: list[tuple[float, str]] = []
 
@@ -211,7 +215,7 @@ class Breakers:
                     groups.setdefault(f"{each.label}={own[each.label]}", set()).add(node)
         for name, members in groups.items():
             if name not in self.scopes:
-                self.scopes[name] = Scope(name, self.rules, self._speed)
+                self.scopes[name] = DemoBreaker(name, self.rules, self._speed)
             self.scopes[name].members = frozenset(members)
             self.scopes[name].most = self._most(name, labels)
         for name in self.scopes.keys() - groups.keys():
@@ -240,7 +244,7 @@ class Breakers:
         members = [
             scope.members
             for scope in self.scopes.values()
-            if not scope.common and (scope.state is State.OPEN or scope.near)
+            if not scope.common and (scope.state is DemoBreakerState.OPEN or scope.near)
         ]
         return frozenset().union(*members)
 
@@ -249,13 +253,14 @@ class Breakers:
         return {
             name: scope.members
             for name, scope in self.scopes.items()
-            if not scope.common and scope.state is State.OPEN
+            if not scope.common and scope.state is DemoBreakerState.OPEN
         }
 
     def disputed(self) -> bool:
         """Whether Kube Defender says otherwise of some breaker than we count."""
         return any(
-            (s.state is State.OPEN) != (s.reported is State.OPEN) for s in self.scopes.values()
+            (s.state is DemoBreakerState.OPEN) != (s.reported is DemoBreakerState.OPEN)
+            for s in self.scopes.values()
         )
 
     def fault(self, at: float, node: str, faulty: bool) -> bool:
@@ -269,7 +274,7 @@ class Breakers:
         for scope in self.of(node):
             scope.escalated.append((at, f"{rule}/{rung}"))
 
-    def of(self, node: str) -> list[Scope]:
+    def of(self, node: str) -> list[DemoBreaker]:
         return [scope for scope in self.scopes.values() if node in scope.members]
 
     def advance(self, at: float) -> None:
@@ -280,7 +285,9 @@ class Breakers:
                     scope.advance(at)
             self._recount()
         for scope in self.scopes.values():
-            missing = scope.state is State.OPEN and scope.reported is State.CLOSED
+            missing = (
+                scope.state is DemoBreakerState.OPEN and scope.reported is DemoBreakerState.CLOSED
+            )
             if missing and not scope.missing and at > scope.since + STALE + CONFIRM:
                 scope.missing = True
                 self.late.append((scope.since, scope.name))
@@ -289,18 +296,21 @@ class Breakers:
         """The status of the policy: state by scope. One that is not named is closed."""
         named = dict(states)
         for name, scope in self.scopes.items():
-            before, now = scope.reported, State(named.get(name, State.CLOSED.value))
+            before, now = (
+                scope.reported,
+                DemoBreakerState(named.get(name, DemoBreakerState.CLOSED.value)),
+            )
             if now is not before:
                 self._note(at, scope, now)
                 scope.hear(at, now)
         self._recount()
 
-    def _note(self, at: float, scope: Scope, now: State) -> None:
-        if now is State.OPEN and scope.reported is State.CLOSED:
-            near = scope.state is State.OPEN or scope.near_at >= at - CONFIRM
+    def _note(self, at: float, scope: DemoBreaker, now: DemoBreakerState) -> None:
+        if now is DemoBreakerState.OPEN and scope.reported is DemoBreakerState.CLOSED:
+            near = scope.state is DemoBreakerState.OPEN or scope.near_at >= at - CONFIRM
             self.episodes.append(Episode(scope.name, scope.members, at, near))
         last = next((e for e in reversed(self.episodes) if e.scope == scope.name), None)
-        if last is not None and now is State.HALF_OPEN and last.half_open is None:
+        if last is not None and now is DemoBreakerState.HALF_OPEN and last.half_open is None:
             last.half_open = at
-        if last is not None and now is State.CLOSED:
+        if last is not None and now is DemoBreakerState.CLOSED:
             last.closed = at

@@ -27,7 +27,7 @@ from kubenode.runtime.process import Part
 from machine.operator import MachineOperator
 from remedy.operator import RemedyOperator
 from simulation.demo.agents import Agents
-from simulation.demo.hosts import Host
+from simulation.demo.hosts import DemoHost
 from simulation.demo.power import Machines
 from simulation.demo.rollout import PACE
 from simulation.hosts.components import SimulatedComponents
@@ -54,7 +54,7 @@ class Controllers:
 def controllers(
     central: Kube,
     agents: Kube,
-    hosts: dict[str, Host],
+    hosts: dict[str, DemoHost],
     machines: Machines,
     software: dict[str, SimulatedComponents],
     clock: Clock,

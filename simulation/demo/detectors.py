@@ -22,7 +22,7 @@ from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
 from kubenode.runtime.kube.errors import KubeError
 from simulation.demo.agenda import Agenda
 from simulation.demo.fleet import condition, whole_seconds
-from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, Host, Mark
+from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, DemoHost, Mark
 
 HEARTBEAT = 300.0
 BUSIEST = 100.0
@@ -33,7 +33,7 @@ EVENTS_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DemoCheck:
     """One condition: who reports it, how often it looks, what it says, and what is wrong."""
 
     type: str
@@ -41,45 +41,45 @@ class Check:
     every: float
     healthy: tuple[str, str]
     faulty: tuple[str, str]
-    wrong: Callable[[Host], bool]
+    wrong: Callable[[DemoHost], bool]
 
 
-def _ill(unit: str) -> Callable[[Host], bool]:
+def _ill(unit: str) -> Callable[[DemoHost], bool]:
     return lambda host: unit in host.ill
 
 
-def _marked(mark: Mark) -> Callable[[Host], bool]:
+def _marked(mark: Mark) -> Callable[[DemoHost], bool]:
     return lambda host: mark in host.marks
 
 
 LATCHED = frozenset(mark.value for mark in Mark)
 
 CHECKS = (
-    Check(
+    DemoCheck(
         "KubeletUnhealthy", "health-checker", 10.0,
         ("KubeletIsHealthy", "kubelet on the node is functioning properly"),
         ("KubeletUnhealthy", "kubelet:kubelet was found unhealthy; repair flag : false"),
         _ill(KUBELET),
     ),
-    Check(
+    DemoCheck(
         "ContainerRuntimeUnhealthy", "health-checker", 10.0,
         ("ContainerRuntimeIsHealthy", "Container runtime on the node is functioning properly"),
         ("ContainerdUnhealthy", "cri:containerd was found unhealthy; repair flag : false"),
         _ill(CONTAINERD),
     ),
-    Check(
+    DemoCheck(
         "NTPProblem", "ntp-custom-plugin-monitor", 30.0,
         ("NTPIsUp", "ntp service is up"),
         ("NTPIsDown", "NTP service is not running"),
         _ill(CHRONY),
     ),
-    Check(
+    DemoCheck(
         "KernelDeadlock", "kernel-monitor", 1.0,
         ("KernelHasNoDeadlock", "kernel has no deadlock"),
         ("DockerHung", "INFO: task docker:20744 blocked for more than 120 seconds."),
         _marked(Mark.KERNEL_DEADLOCK),
     ),
-    Check(
+    DemoCheck(
         "ReadonlyFilesystem", "readonly-monitor", 1.0,
         ("FilesystemIsNotReadOnly", "Filesystem is not read-only"),
         ("FilesystemIsReadOnly", "EXT4-fs (sda1): Remounting filesystem read-only"),
@@ -101,7 +101,7 @@ class _DetectorState:
     sending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Detectors:
+class DemoDetectors:
     """One detector per host. What they find comes on one Agenda, their heartbeats on another.
 
     signalled  called with the host's name when the API server has taken a report of a problem
@@ -111,7 +111,7 @@ class Detectors:
     def __init__(
         self,
         kube: Kube,
-        hosts: list[Host],
+        hosts: list[DemoHost],
         agenda: Agenda,
         routine: Agenda,
         clock: Clock,
@@ -131,7 +131,7 @@ class Detectors:
         self._states: dict[str, _DetectorState] = {}
         self.heartbeat = min(max(HEARTBEAT, len(hosts) / BUSIEST * speed), LONGEST) / speed
 
-    async def start(self, host: Host) -> None:
+    async def start(self, host: DemoHost) -> None:
         """Post every condition as False, then look and report for ever."""
         now = self._time_on(host)
         reports = {check.type: _Report(False, now) for check in CHECKS}
@@ -140,7 +140,7 @@ class Detectors:
         first = self._rng.uniform(0, self.heartbeat)
         self._routine.every(self.heartbeat, lambda: self.beat(host), first=first)
 
-    def schedule_checks(self, host: Host) -> None:
+    def schedule_checks(self, host: DemoHost) -> None:
         """Something about `host` changed: each check that will see it runs at its next time."""
         state = self._states.get(host.name)
         if state is None or not host.answers:
@@ -153,7 +153,7 @@ class Detectors:
                 delay = self._rng.uniform(0, check.every) / self._speed
                 self._agenda.soon(delay, partial(self._check, host, check))
 
-    async def _check(self, host: Host, check: Check) -> None:
+    async def _check(self, host: DemoHost, check: DemoCheck) -> None:
         if not host.answers:
             return
         state = self._states[host.name]
@@ -175,7 +175,7 @@ class Detectors:
         )
         await self.event(host, check.source, reason, text, "Warning" if wrong else "Normal")
 
-    async def _restart(self, host: Host) -> None:
+    async def _restart(self, host: DemoHost) -> None:
         state = self._states[host.name]
         if state.boot_id == host.boot_id or not host.answers:
             return
@@ -186,16 +186,16 @@ class Detectors:
         self._withdrawn(host.name)
         self.schedule_checks(host)
 
-    async def beat(self, host: Host) -> None:
+    async def beat(self, host: DemoHost) -> None:
         """Post all conditions as they were reported last."""
         if not host.answers or self._states[host.name].boot_id != host.boot_id:
             return
         await self._post(host, list(CHECKS))
 
-    def _time_on(self, host: Host) -> datetime:
+    def _time_on(self, host: DemoHost) -> datetime:
         return self._clock.now() + host.clock_ahead
 
-    async def _post(self, host: Host, checks: list[Check]) -> None:
+    async def _post(self, host: DemoHost, checks: list[DemoCheck]) -> None:
         state = self._states[host.name]
         # A detector sends one report after the other: an older one never overtakes a newer.
         async with state.sending:
@@ -214,7 +214,7 @@ class Detectors:
             await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
 
     async def event(
-        self, host: Host, source: str, reason: str, message: str, type_: str = "Warning"
+        self, host: DemoHost, source: str, reason: str, message: str, type_: str = "Warning"
     ) -> None:
         """A core/v1 Event of the node, as node-problem-detector writes them."""
         now = whole_seconds(self._time_on(host))

@@ -3,13 +3,13 @@
 from datetime import datetime
 
 from kubenode.runtime.clock import Clock
-from simulation.demo.hosts import Host
+from simulation.demo.hosts import DemoHost
 
 
 class HostClock:
     """Implements kubenode.runtime.clock.Clock: what programs on a host see."""
 
-    def __init__(self, clock: Clock, host: Host) -> None:
+    def __init__(self, clock: Clock, host: DemoHost) -> None:
         self._clock, self._host = clock, host
 
     def now(self) -> datetime:

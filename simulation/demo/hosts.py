@@ -61,16 +61,16 @@ class HostAct:
 
 
 @dataclass(slots=True)
-class Host:
+class DemoHost:
     """One machine. `changed` is called after anything that a detector could see changes."""
 
     place: Place
-    changed: Callable[["Host"], None] = lambda host: None
+    changed: Callable[["DemoHost"], None] = lambda host: None
     acted: Callable[[HostAct], None] = lambda act: None
-    cured: Callable[["Host", str], None] = lambda host, what: None
-    booted: Callable[["Host", By], None] = lambda host, by: None
+    cured: Callable[["DemoHost", str], None] = lambda host, what: None
+    booted: Callable[["DemoHost", By], None] = lambda host, by: None
     """Called before anything of the old boot is forgotten."""
-    reboots: Callable[["Host", By], None] = lambda host, by: host.boot(by)
+    reboots: Callable[["DemoHost", By], None] = lambda host, by: host.boot(by)
     """Makes the machine boot, in its time."""
     boot_id: str = ""
     ill: dict[str, Illness] = field(default_factory=dict)

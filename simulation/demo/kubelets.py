@@ -22,7 +22,7 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Pod
 from simulation.demo.agenda import Agenda
 from simulation.demo.fleet import conditions, node_info, whole_seconds
-from simulation.demo.hosts import CONTAINERD, KUBELET, Host
+from simulation.demo.hosts import CONTAINERD, KUBELET, DemoHost
 
 LEASES = "kube-node-lease"
 LEASE_EVERY = 10.0
@@ -44,7 +44,7 @@ class Kubelets:
     def __init__(
         self,
         kube: Kube,
-        hosts: dict[str, Host],
+        hosts: dict[str, DemoHost],
         pods: Informer[Pod],
         agenda: Agenda,
         routine: Agenda,
@@ -75,7 +75,7 @@ class Kubelets:
         """Since when the node controller has not called the conditions of a node Unknown."""
         pods.add_handler(self._pod_changed)
 
-    async def register(self, host: Host) -> None:
+    async def register(self, host: DemoHost) -> None:
         """Create the node's Lease; the Node itself is there already."""
         now = self._time_on(host)
         self._writing[host.name] = asyncio.Lock()
@@ -98,7 +98,7 @@ class Kubelets:
         first = self._rng.uniform(0, self.status_every)
         self._routine.every(self.status_every, lambda: self.report(host), first=first)
 
-    def schedule_report(self, host: Host) -> None:
+    def schedule_report(self, host: DemoHost) -> None:
         """The host changed: a kubelet that runs tells at once when its readiness changed."""
         ready = CONTAINERD not in host.ill
         known, _ = self._ready.get(host.name, (True, ""))
@@ -123,7 +123,7 @@ class Kubelets:
             write = self._lost if name in self._unknown else self.report
             self._agenda.soon(self._rng.uniform(0, within), partial(write, host))
 
-    async def _renew(self, host: Host) -> None:
+    async def _renew(self, host: DemoHost) -> None:
         if _silent(host):
             return
         self._renewed[host.name] = self._clock.monotonic()
@@ -132,16 +132,16 @@ class Kubelets:
         if host.name in self._unknown:
             await self.report(host)
 
-    async def report(self, host: Host) -> None:
+    async def report(self, host: DemoHost) -> None:
         """The kubelet's own conditions and the boot ID."""
         async with self._writing[host.name]:
             if not _silent(host):
                 await self._write(host)
 
-    def _time_on(self, host: Host) -> datetime:
+    def _time_on(self, host: DemoHost) -> datetime:
         return self._clock.now() + host.clock_ahead
 
-    async def _write(self, host: Host) -> None:
+    async def _write(self, host: DemoHost) -> None:
         now = self._time_on(host)
         ready = CONTAINERD not in host.ill
         known, since = self._ready[host.name]
@@ -164,7 +164,7 @@ class Kubelets:
         }
         await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
 
-    async def _lost(self, host: Host) -> None:
+    async def _lost(self, host: DemoHost) -> None:
         """What the node controller writes of all that a kubelet reports; it leaves
         lastHeartbeatTime as the kubelet wrote it.
         """
@@ -172,7 +172,7 @@ class Kubelets:
             if host.name in self._unknown:  # else the kubelet has come back meanwhile
                 await self._give_up(host)
 
-    async def _give_up(self, host: Host) -> None:
+    async def _give_up(self, host: DemoHost) -> None:
         now = self._clock.now()
         self._ready[host.name] = (False, format_time(now))
         unknown = [
@@ -213,7 +213,7 @@ class Kubelets:
         if host is not None and DAEMON not in pod.metadata.labels:
             host.workload_pods += by
 
-    async def _start(self, host: Host, pod: Pod) -> None:
+    async def _start(self, host: DemoHost, pod: Pod) -> None:
         if _silent(host) or CONTAINERD in host.ill:
             self._agenda.soon(10.0 / self._speed, lambda: self._start(host, pod))
             return
@@ -221,7 +221,7 @@ class Kubelets:
         path = paths.pod(pod.metadata.namespace, pod.metadata.name, "status")
         await self._kube.patch(path, {"status": running(now)})
 
-    async def _kill(self, host: Host, pod: Pod) -> None:
+    async def _kill(self, host: DemoHost, pod: Pod) -> None:
         """A kubelet that does not run ends nothing: the pod stays Terminating."""
         if _silent(host):
             self._agenda.soon(10.0 / self._speed, lambda: self._kill(host, pod))
@@ -230,7 +230,7 @@ class Kubelets:
         await self._kube.delete(path, uid=pod.metadata.uid, grace_seconds=0)
 
 
-def _silent(host: Host) -> bool:
+def _silent(host: DemoHost) -> bool:
     """Whether nothing is heard of its kubelet."""
     return KUBELET in host.ill or not host.answers
 

@@ -20,7 +20,7 @@ class EndedBy(StrEnum):
 
 
 @dataclass(slots=True)
-class Fault:
+class InjectedFault:
     """One fault on one node.
 
     signalled  a detector's report of it became readable at the API server
@@ -51,11 +51,11 @@ class Ledger:
     """
 
     slack: float = 2.0
-    faults: list[Fault] = field(default_factory=list)
-    _by_node: dict[str, list[Fault]] = field(default_factory=dict)
+    faults: list[InjectedFault] = field(default_factory=list)
+    _by_node: dict[str, list[InjectedFault]] = field(default_factory=dict)
 
-    def inject(self, node: str, kind: Kind, at: float) -> Fault:
-        fault = Fault(node, kind, at)
+    def inject(self, node: str, kind: Kind, at: float) -> InjectedFault:
+        fault = InjectedFault(node, kind, at)
         self.faults.append(fault)
         self._by_node.setdefault(node, []).append(fault)
         return fault
@@ -67,7 +67,7 @@ class Ledger:
             if fault.kind in wanted:
                 fault.ended, fault.ended_by = at, by
 
-    def open(self, node: str) -> list[Fault]:
+    def open(self, node: str) -> list[InjectedFault]:
         return [f for f in self._by_node.get(node, ()) if f.ended is None]
 
     def faulty(self, node: str, at: float) -> bool:
@@ -77,7 +77,7 @@ class Ledger:
             for f in self._by_node.get(node, ())
         )
 
-    def _compute_end(self, fault: Fault) -> float:
+    def _compute_end(self, fault: InjectedFault) -> float:
         """Until when an act on the fault's node is no false one."""
         if fault.ended is None or (fault.signalled is not None and fault.withdrawn is None):
             return math.inf
@@ -114,11 +114,11 @@ class Ledger:
             if fault.job == job and fault.healed is None:
                 fault.healed = at
 
-    def _recent(self, fault: Fault, at: float) -> bool:
+    def _recent(self, fault: InjectedFault, at: float) -> bool:
         return at <= self._compute_end(fault)
 
     @property
-    def healed(self) -> list[Fault]:
+    def healed(self) -> list[InjectedFault]:
         """Faults that an act of ours ended, and whose job then proved it."""
         ours = (EndedBy.AGENT, EndedBy.PROVIDER)
         return [f for f in self.faults if f.healed is not None and f.ended_by in ours]

@@ -9,14 +9,14 @@ from agent.host.ports import Ports, TimeState
 from agent.probes import Answer, CannotAnswer, Value
 from agent.probes.peers import CONNECT_SECONDS
 from kubenode.runtime.clock import Clock
-from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, UNITS, By, Host, HostAct, Mark
+from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, UNITS, By, DemoHost, HostAct, Mark
 from simulation.hosts.host import SimulatedHost, SimulatedTime
 
 RESTART = (1.0, 8.0)
 """Seconds of a real fleet that a unit takes to restart."""
 
 
-class Machine:
+class DemoMachine:
     """Implements agent.host.Host and agent.probes.Probes.
 
     A unit that hangs is `active` for systemd, ill as it may be.
@@ -26,7 +26,7 @@ class Machine:
 
     def __init__(
         self,
-        host: Host,
+        host: DemoHost,
         clock: Clock,
         speed: float,
         rng: random.Random,
@@ -112,7 +112,7 @@ class Machine:
 class _Time(SimulatedTime):
     """The clock of a host whose chrony may be ill; asking for the time at once wakes it."""
 
-    def __init__(self, host: Host, clock: Clock) -> None:
+    def __init__(self, host: DemoHost, clock: Clock) -> None:
         super().__init__()
         self._host, self._clock = host, clock
 

@@ -40,7 +40,7 @@ from simulation.demo.scenarios import SCENARIOS, Scenario
 from simulation.demo.server import api_server, client
 from simulation.demo.summary import Run, summary
 from simulation.demo.terminal import Terminal
-from simulation.demo.world import World
+from simulation.demo.world import DemoWorld
 
 LEAVE = 2.5
 """Seconds for all parts to end; whatever has not ended by then ends with the process."""
@@ -122,7 +122,7 @@ class Demo:
         self.rules = [scaled(rule, options.speed) for rule in ours]
         self.result: dict[str, Any] | None = None
         self._folder: Path | None = None
-        self._world: World | None = None
+        self._world: DemoWorld | None = None
         self._began = 0.0
 
     async def run(self) -> None:
@@ -182,7 +182,7 @@ class Demo:
 
     async def _run(self, server: EmbeddedApiServer, clients: "Clients") -> None:
         o = self.options
-        world = World(
+        world = DemoWorld(
             clients.fleet,
             clients.eyes,
             scenario=o.scenario,

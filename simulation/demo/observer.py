@@ -25,7 +25,7 @@ from typing import Protocol
 from kubenode.api.v1alpha1 import DefenderPolicy
 from simulation.demo.books import STALE, Books, PermitView
 from simulation.demo.breaker_permits import Resuming
-from simulation.demo.breakers import Breakers, JobView
+from simulation.demo.breakers import JobView, PolicyBreakerSet
 from simulation.demo.budgets import CONTROL_PLANE_LABEL, Budget
 
 COVERED = 1.0
@@ -34,7 +34,7 @@ SETTLED = 3 * STALE
 """Seconds after a zone's breaker changed in which either way of counting is right."""
 
 
-class Truth(Protocol):
+class FaultOracle(Protocol):
     def faulty(self, node: str, at: float) -> bool: ...
 
 
@@ -48,7 +48,7 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ObserverFinding:
     at: float
     node: str
     what: str
@@ -60,11 +60,11 @@ class Observer:
     policy  as it holds: its durations already divided by `speed`
     """
 
-    def __init__(self, policy: DefenderPolicy, truth: Truth, speed: float = 1.0) -> None:
+    def __init__(self, policy: DefenderPolicy, truth: FaultOracle, speed: float = 1.0) -> None:
         self.policy = policy
         self.truth = truth
-        self.false_actions: list[Finding] = []
-        self.limit_violations: list[Finding] = []
+        self.false_actions: list[ObserverFinding] = []
+        self.limit_violations: list[ObserverFinding] = []
         self.acts = 0
         """All acts judged, true or false: a count of zero would mean that nothing was looked at."""
         self.grants = 0
@@ -73,7 +73,7 @@ class Observer:
         """Those that are open: of a day, thousands are not."""
         self.jobs: dict[str, JobView] = {}
         self._at_work: dict[str, set[str]] = {}
-        self.breakers = Breakers(policy, speed)
+        self.breakers = PolicyBreakerSet(policy, speed)
         self.resuming = Resuming(self.breakers, self.permits, self.jobs)
         self._all = Books(policy, self.permits)
         self._lit = Books(policy, self.permits)
@@ -86,7 +86,7 @@ class Observer:
         self._unasked: dict[tuple[str, str], float] = {}
         self._evicted: set[str] = set()
         self._last_permit: dict[str, float] = {}
-        self._uncovered: list[Finding] = []
+        self._uncovered: list[ObserverFinding] = []
 
     # What the API server shows.
 
@@ -193,7 +193,7 @@ class Observer:
             if self._done[key] > self._requested[key]:
                 node, what = key
                 why = f"{what} done {self._done[key]} times, asked {self._requested[key]} times"
-                self.false_actions.append(Finding(done_at, node, why))
+                self.false_actions.append(ObserverFinding(done_at, node, why))
                 self._requested[key] = self._done[key]
 
     # Judging.
@@ -201,35 +201,35 @@ class Observer:
     def _act(self, at: float, node: str, what: str) -> None:
         self.acts += 1
         if not self.truth.faulty(node, at):
-            self.false_actions.append(Finding(at, node, what))
+            self.false_actions.append(ObserverFinding(at, node, what))
 
     def _judge_cordon(self, at: float, name: str, before: NodeView, now: NodeView) -> None:
         if now.unschedulable and now.ours and not before.unschedulable:
             self._act(at, name, "cordoned")
-            self._uncovered.append(Finding(at, name, "cordoned without a permit"))
+            self._uncovered.append(ObserverFinding(at, name, "cordoned without a permit"))
         if before.unschedulable and not before.ours and not now.unschedulable:
-            self.false_actions.append(Finding(at, name, "took off a person's cordon"))
+            self.false_actions.append(ObserverFinding(at, name, "took off a person's cordon"))
 
     def _judge_grant(self, at: float, name: str, now: PermitView) -> None:
         self.grants += 1
         self._advance(at)
         why, reserved = self.resuming.granted(at, name, now)
         if why:
-            self.limit_violations.append(Finding(at, now.node, why))
+            self.limit_violations.append(ObserverFinding(at, now.node, why))
         both = [books.judge(at, now, reserved=reserved) for books in (self._all, self._lit)]
         exceeded = both[1] if self._dark else both[0]
         if at < self._dark_since + SETTLED or self.breakers.disputed():
             exceeded = {
                 key: why for key, why in exceeded.items() if all(key in each for each in both)
             }
-        self.limit_violations += [Finding(at, now.node, why) for why in exceeded.values()]
+        self.limit_violations += [ObserverFinding(at, now.node, why) for why in exceeded.values()]
 
     def _advance(self, at: float) -> None:
         self.breakers.advance(at)
         self._lights(at)
         late, self.breakers.late = self.breakers.late, []
         for since, scope in late:
-            self.limit_violations.append(Finding(since, scope, "the breaker did not open"))
+            self.limit_violations.append(ObserverFinding(since, scope, "the breaker did not open"))
 
     # For the view.
 

@@ -11,7 +11,7 @@ from kubenode.providers.errors import NoSuchMachine, Unsupported
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.runtime.clock import Clock
 from simulation.demo.agenda import Agenda
-from simulation.demo.hosts import By, Host, HostAct
+from simulation.demo.hosts import By, DemoHost, HostAct
 
 SCHEME = "demo://"
 BOOT = (40.0, 90.0)
@@ -27,7 +27,7 @@ class Machines:
 
     def __init__(
         self,
-        hosts: Mapping[str, Host],
+        hosts: Mapping[str, DemoHost],
         agenda: Agenda,
         clock: Clock,
         speed: float,
@@ -40,7 +40,7 @@ class Machines:
         for host in hosts.values():
             host.reboots = self.boots
 
-    def boots(self, host: Host, by: By) -> None:
+    def boots(self, host: DemoHost, by: By) -> None:
         """It goes down now and comes up later; an order after this one takes its place. A person
         switches on what is off.
         """
@@ -58,7 +58,7 @@ class Machines:
     def owns(self, machine: ProviderMachine) -> bool:
         return machine.provider_id.startswith(SCHEME)
 
-    def _host(self, machine: ProviderMachine) -> Host:
+    def _host(self, machine: ProviderMachine) -> DemoHost:
         if machine.node not in self._hosts:
             raise NoSuchMachine(self.name, f"{machine.provider_id} is unknown")
         return self._hosts[machine.node]
@@ -93,7 +93,7 @@ class Machines:
         self._acted(host, "reset")
         self.boots(host, By.PROVIDER)
 
-    def _acted(self, host: Host, word: str) -> None:
+    def _acted(self, host: DemoHost, word: str) -> None:
         host.acted(HostAct(self._clock.monotonic(), host.name, "power", word))
 
     async def replace(self, machine: ProviderMachine, request: str) -> None:

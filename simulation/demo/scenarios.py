@@ -44,7 +44,7 @@ REMNANT_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class FaultPace:
     """How often things happen, in seconds of a real fleet of 300 nodes.
 
     every   mean time between single faults, after the `first`
@@ -78,7 +78,7 @@ class Scenario:
     about: str
     nodes: int
     speed: float
-    pace: Pace
+    pace: FaultPace
     sorts: dict[Kind, int]
     opening: tuple[Kind, ...] = ()
     rollout: bool = False
@@ -168,7 +168,7 @@ MIXED = Scenario(
     "faults of every sort one at a time, and now and then a storm",
     nodes=300,
     speed=20,
-    pace=Pace(every=25, storm=720, storms=4800, lasts=280, spread=20, share=0.45),
+    pace=FaultPace(every=25, storm=720, storms=4800, lasts=280, spread=20, share=0.45),
     sorts=MIX,
     opening=OPENING,
 )
@@ -177,7 +177,7 @@ STORM = Scenario(
     "a zone fails, most of it at once, while single faults elsewhere go on",
     nodes=150,
     speed=50,
-    pace=Pace(every=66, storm=120, storms=6000, lasts=240, spread=60, share=0.7),
+    pace=FaultPace(every=66, storm=120, storms=6000, lasts=240, spread=60, share=0.7),
     sorts=CURABLE,
 )
 ROLLOUT = Scenario(
@@ -185,7 +185,7 @@ ROLLOUT = Scenario(
     "containerd is upgraded in batches; the third gets a build that crashes, and it stops",
     nodes=33,
     speed=1,
-    pace=Pace(every=600, storm=1e9, storms=1e9, lasts=1, spread=1, share=0.1, first=86400),
+    pace=FaultPace(every=600, storm=1e9, storms=1e9, lasts=1, spread=1, share=0.1, first=86400),
     sorts=CURABLE,
     rollout=True,
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.demo.ledger import Fault, Ledger
-from simulation.demo.observer import Finding, Observer
+from simulation.demo.ledger import InjectedFault, Ledger
+from simulation.demo.observer import Observer, ObserverFinding
 
 SHOWN = 20
 """Findings that are spelled out; the counts are complete."""
@@ -108,18 +108,18 @@ def storms(ledger: Ledger, observer: Observer, until: float) -> dict[str, Any]:
     }
 
 
-def by_kind(faults: Iterable[Fault]) -> Mapping[str, int]:
+def by_kind(faults: Iterable[InjectedFault]) -> Mapping[str, int]:
     """All that was injected, noise included, which `faultsInjected` leaves out."""
     return dict(sorted(Counter(fault.kind.value for fault in faults).items()))
 
 
-def booted(faults: Iterable[Fault]) -> Mapping[str, int]:
+def booted(faults: Iterable[InjectedFault]) -> Mapping[str, int]:
     """Who ended the faults that nothing but a boot ends: an agent, the provider, a person."""
     ended = (fault.ended_by.value for fault in faults if fault.kind.boots and fault.ended_by)
     return dict(sorted(Counter(ended).items()))
 
 
-def findings(name: str, entries: list[Finding]) -> dict[str, list[str]]:
+def findings(name: str, entries: list[ObserverFinding]) -> dict[str, list[str]]:
     """Absent when there are none."""
     if not entries:
         return {}

@@ -12,7 +12,7 @@ from kubenode.runtime.clock import Clock
 from simulation.demo.controllers import Controllers
 from simulation.demo.scenarios import Scenario
 from simulation.demo.view import Screen, render
-from simulation.demo.world import World
+from simulation.demo.world import DemoWorld
 
 REFRESH = 0.5
 LINE_EVERY = 5.0
@@ -39,7 +39,7 @@ class Terminal:
     name = "terminal"
 
     def __init__(
-        self, options: Shown, url: str, world: World, news: deque[str], clock: Clock
+        self, options: Shown, url: str, world: DemoWorld, news: deque[str], clock: Clock
     ) -> None:
         self._options = options
         self._url = url

@@ -10,9 +10,9 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from simulation.demo.agenda import Agenda
-from simulation.demo.detectors import Detectors
+from simulation.demo.detectors import DemoDetectors
 from simulation.demo.faults import Kind, Plan, Planned
-from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, By, Host, Illness, Mark
+from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, By, DemoHost, Illness, Mark
 from simulation.demo.ledger import EndedBy, Ledger
 from simulation.demo.workloads import STUBBORN, Workloads
 
@@ -47,10 +47,10 @@ class Trouble:
     def __init__(
         self,
         kube: Kube,
-        hosts: dict[str, Host],
+        hosts: dict[str, DemoHost],
         planned: Plan,
         ledger: Ledger,
-        detectors: Detectors,
+        detectors: DemoDetectors,
         workloads: Workloads,
         agenda: Agenda,
         clock: Clock,
@@ -84,7 +84,7 @@ class Trouble:
         """A person's cordon: unschedulable, without any mark of ours."""
         await self._kube.patch(paths.node(node), {"spec": {"unschedulable": True}})
 
-    def _strike(self, host: Host, planned: Planned) -> None:
+    def _strike(self, host: DemoHost, planned: Planned) -> None:
         kind, now = planned.kind, self._clock.monotonic()
         if not host.well and not kind.outside:
             return  # one trouble at a time keeps the ledger honest
@@ -105,29 +105,29 @@ class Trouble:
             lasts = planned.lasts + self._rng.uniform(0, planned.spread)
             self._agenda.soon(lasts, lambda: self._passes(host, kind))
 
-    async def _single_event(self, host: Host) -> None:
+    async def _single_event(self, host: DemoHost) -> None:
         text = "INFO: task postgres:4711 blocked for more than 120 seconds."
         await self._detectors.event(host, "kernel-monitor", "TaskHung", text)
         now = self._clock.monotonic()
         self._ledger.end(host.name, [Kind.EVENT], now, EndedBy.ITSELF)
 
-    async def _proof(self, host: Host) -> None:
+    async def _proof(self, host: DemoHost) -> None:
         text = "ClockUnsynchronized: system clock is not synchronized"
         await self._detectors.event(host, "eks-node-monitoring-agent", "KernelReady", text)
         self._ledger.signalled(host.name, self._clock.monotonic())
 
-    async def _passes(self, host: Host, kind: Kind) -> None:
+    async def _passes(self, host: DemoHost, kind: Kind) -> None:
         if kind is Kind.STORM_REMNANT:
             host.relent(UNITS[kind])
             return
         self._ledger.end(host.name, [kind], self._clock.monotonic(), EndedBy.ITSELF)
         host.recover_unit(UNITS[kind])
 
-    def _cured(self, host: Host, unit: str) -> None:
+    def _cured(self, host: DemoHost, unit: str) -> None:
         kinds = [kind for kind, of in UNITS.items() if of == unit]
         self._ledger.end(host.name, kinds, self._clock.monotonic(), EndedBy.AGENT)
 
-    def _booted(self, host: Host, by: By) -> None:
+    def _booted(self, host: DemoHost, by: By) -> None:
         """A boot ends all that is on the host, and the way of whoever was coming to boot it."""
         self._booting.discard(host.name)
         units = {unit for unit, illness in host.ill.items() if not illness.outside}
@@ -145,7 +145,7 @@ class Trouble:
         delay = self._rng.uniform(0.5, 1.5) * PERSON_TAKES / self._speed
         self._agenda.soon(delay, lambda: self._boot(host))
 
-    async def _boot(self, host: Host) -> None:
+    async def _boot(self, host: DemoHost) -> None:
         if host.name in self._booting:
             host.reboots(host, By.PERSON)
 

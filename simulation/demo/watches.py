@@ -35,7 +35,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     at: float
     what: str
     name: str
@@ -61,7 +61,7 @@ class Watching:
         self._ledger = ledger
         self.clock = clock
         self._on_job = on_job
-        self._heap: list[tuple[int, int, Change]] = []
+        self._heap: list[tuple[int, int, ObjectChange]] = []
         self._number = itertools.count()
         self._phases: dict[str, str] = {}
         self.jobs: dict[str, Object] = {}
@@ -69,14 +69,14 @@ class Watching:
         self.relists = 0
         """After the first lists; each could have hidden changes, so it must stay 0."""
 
-    def parts(self) -> list["Watch"]:
+    def parts(self) -> list["ResourceWatch"]:
         """One endless watch per resource; run them before anything can act."""
         return [
-            Watch(self, "node", paths.nodes()),
-            Watch(self, "pod", paths.pods()),
-            Watch(self, "job", paths.custom("remedyoperationjobs")),
-            Watch(self, "permit", paths.custom("permits")),
-            Watch(self, "policy", paths.custom("defenderpolicies")),
+            ResourceWatch(self, "node", paths.nodes()),
+            ResourceWatch(self, "pod", paths.pods()),
+            ResourceWatch(self, "job", paths.custom("remedyoperationjobs")),
+            ResourceWatch(self, "permit", paths.custom("permits")),
+            ResourceWatch(self, "policy", paths.custom("defenderpolicies")),
         ]
 
     name = "observer"
@@ -102,16 +102,16 @@ class Watching:
             self._observer.listed(at, views)
             return
         for obj in objects:
-            self._apply_change(Change(at, what, obj["metadata"]["name"], obj))
+            self._apply_change(ObjectChange(at, what, obj["metadata"]["name"], obj))
 
     def changed(self, what: str, gone: bool, obj: Object) -> None:
         meta = obj["metadata"]
         version = int(meta.get("resourceVersion") or 0)
         name = meta["name"]
-        change = Change(self.clock.monotonic(), what, name, None if gone else obj)
+        change = ObjectChange(self.clock.monotonic(), what, name, None if gone else obj)
         heapq.heappush(self._heap, (version, next(self._number), change))
 
-    def _apply_change(self, change: Change) -> None:
+    def _apply_change(self, change: ObjectChange) -> None:
         match change.what:
             case "node":
                 now = node_view(change.obj) if change.obj is not None else None
@@ -127,7 +127,7 @@ class Watching:
                 self.policy_status = change.obj.get("status") or {}
                 self._observer.record_breakers(change.at, self.breakers)
 
-    def _pod(self, change: Change) -> None:
+    def _pod(self, change: ObjectChange) -> None:
         """Nothing in the simulation deletes a pod that nobody told to go before: it was evicted."""
         if change.obj is None:
             return
@@ -135,7 +135,7 @@ class Watching:
         if meta.get("deletionTimestamp") and spec.get("nodeName"):
             self._observer.pod_leaving(change.at, meta["uid"], spec["nodeName"])
 
-    def _job(self, change: Change) -> None:
+    def _job(self, change: ObjectChange) -> None:
         job = change.obj
         self._observer.job(change.at, change.name, job_view(job) if job is not None else None)
         if job is None:
@@ -170,7 +170,7 @@ class Watching:
         return list(self._phases.values())
 
 
-class Watch:
+class ResourceWatch:
     """A Part: one resource, listed once, then watched from there."""
 
     def __init__(self, owner: Watching, what: str, path: str) -> None:

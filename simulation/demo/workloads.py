@@ -20,7 +20,7 @@ from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, Pod
 from simulation.demo.agenda import Agenda
-from simulation.demo.hosts import Host
+from simulation.demo.hosts import DemoHost
 from simulation.demo.kubelets import DAEMON, all_at_once, running
 
 NAMESPACE = "shop"
@@ -69,7 +69,7 @@ class Workloads:
     def __init__(
         self,
         kube: Kube,
-        hosts: dict[str, Host],
+        hosts: dict[str, DemoHost],
         pods: Informer[Pod],
         nodes: Informer[Node],
         agenda: Agenda,

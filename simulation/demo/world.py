@@ -16,10 +16,10 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, Pod, structs
 from kubenode.runtime.process import Part
 from simulation.demo.agenda import Agenda
-from simulation.demo.detectors import Detectors
+from simulation.demo.detectors import DemoDetectors
 from simulation.demo.faults import Kind
 from simulation.demo.fleet import Place, node_object, places
-from simulation.demo.hosts import Host, HostAct
+from simulation.demo.hosts import DemoHost, HostAct
 from simulation.demo.kubelets import LEASES, Kubelets, all_at_once
 from simulation.demo.ledger import Ledger
 from simulation.demo.observer import Observer
@@ -39,7 +39,7 @@ SLACK = 0.5
 """Seconds that an answer takes at any speed."""
 
 
-class World:
+class DemoWorld:
     """A fleet of `nodes` with what runs on it, what goes wrong, and who watches.
 
     kube      for everything simulated; `eyes` for the observer alone
@@ -64,7 +64,7 @@ class World:
         self._news = news
         self._rng = random.Random(seed)
         self.places: list[Place] = places(nodes)
-        self.hosts = {p.name: Host(p) for p in self.places}
+        self.hosts = {p.name: DemoHost(p) for p in self.places}
         self.ledger = Ledger(slack=max(SLACK, 20 / speed))
         self.observer = Observer(policy, self.ledger, speed)
         self.pods: Informer[Pod] = Informer(kube, paths.pods(), structs(Pod), name="demo pods")
@@ -72,7 +72,7 @@ class World:
         # Two, so that heartbeats never keep a fault from being reported on a busy machine.
         self.agenda = Agenda("fleet", clock)
         self.routine = Agenda("heartbeats", clock, width=4)
-        self.detectors = Detectors(
+        self.detectors = DemoDetectors(
             kube,
             list(self.hosts.values()),
             self.agenda,
@@ -143,7 +143,7 @@ class World:
         if self._by_hand:
             await self.trouble.cordon_by_hand(self._by_hand)
 
-    async def _node(self, host: Host) -> None:
+    async def _node(self, host: DemoHost) -> None:
         await self._kube.create(
             paths.nodes(), node_object(host.place, self._clock.now() + host.clock_ahead)
         )
@@ -173,7 +173,7 @@ class World:
     def behind(self) -> float:
         return max(self.agenda.behind, self.routine.behind)
 
-    def _host_changed(self, host: Host) -> None:
+    def _host_changed(self, host: DemoHost) -> None:
         self.detectors.schedule_checks(host)
         self.kubelets.schedule_report(host)
 

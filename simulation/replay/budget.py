@@ -28,7 +28,7 @@ PRUNE = timedelta(hours=1)
 _job = structs(ObservedJob)
 
 
-class Budget:
+class ReplayPermitClient:
     """The port that jobs ask for permits (remedy.job.act.PermitClient).
 
     policies  none: what Kube Defender itself does without any; unlimited: everything is granted

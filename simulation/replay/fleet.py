@@ -14,9 +14,15 @@ import msgspec
 
 from kubenode.runtime.hosttime import as_written, host_time
 from kubenode.runtime.kube import objects
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeInfo, NodeSpec
 from simulation.replay.moments import Moment, instant
-from simulation.replay.signals import Condition, Evictions, NodeSnapshot, System, Taint
+from simulation.replay.signals import (
+    Evictions,
+    NodeSnapshot,
+    SimulatedCondition,
+    SimulatedTaint,
+    System,
+)
 
 replace = msgspec.structs.replace
 BEAT = timedelta(minutes=1)
@@ -80,7 +86,7 @@ class Fleet:
             self.delete(name)
         uid = snapshot.uid or f"{name}-uid-{self._born}"
         created = self._at(snapshot.created) or now
-        meta = ObjectMeta(
+        meta = KubeObjectMeta(
             name=name,
             uid=uid,
             labels=dict(snapshot.labels),
@@ -132,7 +138,7 @@ class Fleet:
         del self.reporters[name]
         self._changed(name, old, None)
 
-    def condition(self, name: str, signal: Condition, now: datetime) -> None:
+    def condition(self, name: str, signal: SimulatedCondition, now: datetime) -> None:
         node = self.nodes[name]
         conditions = node.status.conditions
         old = next((c for c in conditions if c.type == signal.type), None)
@@ -151,7 +157,7 @@ class Fleet:
         meta = self.nodes[name].metadata
         self._meta(name, replace(meta, annotations=_merged(meta.annotations, annotations)))
 
-    def taint(self, name: str, signal: Taint) -> None:
+    def taint(self, name: str, signal: SimulatedTaint) -> None:
         node = self.nodes[name]
         others = [t for t in node.spec.taints if t.key != signal.key]
         taints = others if signal.remove else [*others, _taint(signal)]
@@ -227,14 +233,14 @@ class Fleet:
         self.nodes[name] = new
         self._changed(name, old, new)
 
-    def _meta(self, name: str, meta: ObjectMeta) -> None:
+    def _meta(self, name: str, meta: KubeObjectMeta) -> None:
         self._put(name, replace(self.nodes[name], metadata=meta))
 
     def _at(self, moment: Moment | None) -> datetime | None:
         return None if moment is None else instant(moment, self._start)
 
     def _condition(
-        self, old: NodeCondition | None, signal: Condition, now: datetime, first: datetime
+        self, old: NodeCondition | None, signal: SimulatedCondition, now: datetime, first: datetime
     ) -> NodeCondition:
         """`first` is since when a condition holds that is seen for the first time."""
         since = self._at(signal.since)
@@ -276,7 +282,7 @@ def _devices(gpus: int) -> objects.Devices | None:
     return objects.Devices(nvidia=str(gpus)) if gpus else None
 
 
-def _taint(signal: Taint) -> objects.Taint:
+def _taint(signal: SimulatedTaint) -> objects.Taint:
     return objects.Taint(signal.key, signal.value, signal.effect)
 
 
@@ -285,11 +291,14 @@ def _merged(old: dict[str, str], changes: dict[str, str | None]) -> dict[str, st
     return merged | {k: v for k, v in changes.items() if v is not None}
 
 
-def healthy(now: datetime, age: timedelta, types: Iterable[str] = ()) -> list[Condition]:
+def healthy(now: datetime, age: timedelta, types: Iterable[str] = ()) -> list[SimulatedCondition]:
     """What a kubelet reports of a node that is well, and further detectors that see nothing."""
     since = now - age
     falses = ("MemoryPressure", "DiskPressure", "PIDPressure", *types)
     return [
-        Condition.model_validate({"type": "Ready", "status": "True", "since": since}),
-        *(Condition.model_validate({"type": t, "status": "False", "since": since}) for t in falses),
+        SimulatedCondition.model_validate({"type": "Ready", "status": "True", "since": since}),
+        *(
+            SimulatedCondition.model_validate({"type": t, "status": "False", "since": since})
+            for t in falses
+        ),
     ]

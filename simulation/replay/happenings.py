@@ -17,7 +17,7 @@ from kubenode.api.v1alpha1.leaves import (
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.node_events import KUBELET
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 from remedy.remedier.facts import FactStore
 from remedy.remedier.leases import LEASE_AGE
 from rules.history import CLIP
@@ -27,8 +27,14 @@ from simulation.replay.fleet import Fleet
 from simulation.replay.jobs import Jobs
 from simulation.replay.leases import Leases
 from simulation.replay.moments import Moment, instant
-from simulation.replay.outside import HostDoctor, Hosts, Later
-from simulation.replay.signals import Condition, Delivery, Event, Log, NodeSnapshot
+from simulation.replay.outside import Hosts, Later, ReplayHostDoctor
+from simulation.replay.signals import (
+    Delivery,
+    Log,
+    NodeSnapshot,
+    SimulatedCondition,
+    SimulatedEvent,
+)
 from simulation.replay.timeline import Entry
 from simulation.replay.watchers import Watchers, Written
 
@@ -47,7 +53,7 @@ class EventsRead:
                 if isinstance(leaf, EventLeaf):
                     self._by_reason.setdefault(leaf.reason, []).append(leaf)
 
-    def reads(self, event: Event) -> bool:
+    def reads(self, event: SimulatedEvent) -> bool:
         key = event.reason, event.source, event.severity, event.message[:CLIP]
         known = self._known.get(key)
         if known is None:
@@ -56,7 +62,7 @@ class EventsRead:
             known = self._known[key] = self._counts(event)
         return known
 
-    def _counts(self, event: Event) -> bool:
+    def _counts(self, event: SimulatedEvent) -> bool:
         leaves = [*self._by_reason.get(event.reason, ()), *self._by_reason.get(None, ())]
         return any(
             leaf.source in (None, event.source)
@@ -78,7 +84,7 @@ class Happenings:
         clock: SetClock,
         fleet: Fleet,
         facts: FactStore,
-        doctor: HostDoctor,
+        doctor: ReplayHostDoctor,
         hosts: Hosts,
         leases: Leases,
         jobs: Jobs,
@@ -209,14 +215,14 @@ class Happenings:
     def _written(self, name: str, written: Iterable[Written]) -> None:
         """What the node's agent writes to the API server."""
         for signal in written:
-            if isinstance(signal, Event):
+            if isinstance(signal, SimulatedEvent):
                 self._event(name, signal)
             else:
                 self._fleet.condition(name, signal, self._clock.now())
         if (at := self._watchers.due(name)) is not None:
             self._later(at, partial(self._passed, name))
 
-    def _event(self, name: str, signal: Event) -> None:
+    def _event(self, name: str, signal: SimulatedEvent) -> None:
         self._events += 1
         now = self._clock.now()
         last = self._at(signal.last) or now
@@ -224,7 +230,7 @@ class Happenings:
         first = self._at(signal.first) or (last if together else None)
         uid = signal.uid or f"event-{self._events}"
         event = objects.Event(
-            ObjectMeta(name=uid, uid=uid),
+            KubeObjectMeta(name=uid, uid=uid),
             _about(name, signal),
             type=signal.severity,
             reason=signal.reason,
@@ -243,7 +249,7 @@ class Happenings:
         if any(c.type == leaf.type and c.status == leaf.status for c in conditions):
             well = leaf.status is not ConditionStatus.TRUE
             status = ConditionStatus.TRUE if well else ConditionStatus.FALSE
-            signal = Condition(type=leaf.type, status=status)
+            signal = SimulatedCondition(type=leaf.type, status=status)
             self._fleet.condition(node, signal, self._clock.now())
             self._watchers.ended(node, leaf.type, self._clock.now())
 
@@ -251,13 +257,13 @@ class Happenings:
         return None if moment is None else instant(moment, self._start)
 
 
-def _about(node: str, signal: Event) -> objects.ObjectReference:
+def _about(node: str, signal: SimulatedEvent) -> objects.ObjectReference:
     if signal.about_pod:
         return objects.ObjectReference(kind="Pod", name="pod", namespace="default")
     return objects.ObjectReference(kind="Node", name=node)
 
 
-def _source(node: str, signal: Event) -> objects.EventSource:
+def _source(node: str, signal: SimulatedEvent) -> objects.EventSource:
     if signal.about_pod:
         return objects.EventSource(component=KUBELET, host=node)
     return objects.EventSource(component=signal.source)

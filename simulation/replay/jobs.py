@@ -41,7 +41,7 @@ from remedy.remedier.stronger import Stronger
 from rules.history import DAWN
 from rules.truth import Truth
 from simulation.replay import hosts
-from simulation.replay.budget import Budget
+from simulation.replay.budget import ReplayPermitClient
 from simulation.replay.clock import SetClock, finished
 from simulation.replay.evictions import Leaving
 from simulation.replay.fleet import Fleet
@@ -89,7 +89,7 @@ class Jobs(NobodyOutside, NoPower):
         self,
         clock: SetClock,
         fleet: Fleet,
-        budget: Budget,
+        budget: ReplayPermitClient,
         judge: Judge,
         later: Later,
         moved: Moved,
@@ -398,7 +398,7 @@ def _past(entry: ReplayedJob) -> Past:
 class _Reads(NobodyOutside, NoPower):
     """The controller's World under its protocol's names."""
 
-    def __init__(self, jobs: Jobs, budget: Budget) -> None:
+    def __init__(self, jobs: Jobs, budget: ReplayPermitClient) -> None:
         self._jobs, self._budget = jobs, budget
         self.fault, self.successor = jobs.fault, jobs.successor
 

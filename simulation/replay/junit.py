@@ -7,7 +7,7 @@ from typing import Protocol
 from xml.etree import ElementTree as ET
 
 from simulation.replay.expectations import Difference
-from simulation.replay.testfile import Case
+from simulation.replay.testfile import RuleTestCase
 
 CONTROL = {c: None for c in range(32) if chr(c) not in "\t\n\r"}
 """Characters that XML has no place for."""
@@ -21,13 +21,13 @@ class Failed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    case: Case
+class CaseResult:
+    case: RuleTestCase
     failures: Sequence[Failed]
     seconds: float
 
 
-def junit_xml(results: Sequence[Result]) -> str:
+def junit_xml(results: Sequence[CaseResult]) -> str:
     root = ET.Element("testsuites", name="kubenode rules test")
     for file, group in groupby(results, key=lambda result: str(result.case.file)):
         several = list(group)
@@ -46,7 +46,7 @@ def junit_xml(results: Sequence[Result]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
 
 
-def _case(suite: ET.Element, file: str, result: Result) -> None:
+def _case(suite: ET.Element, file: str, result: CaseResult) -> None:
     name = result.case.test.name.translate(CONTROL)
     case = ET.SubElement(suite, "testcase", classname=file, name=name, time=f"{result.seconds:.3f}")
     if not result.failures:

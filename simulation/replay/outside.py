@@ -50,7 +50,7 @@ class Questions:
     probes: dict[str, HostProbe] = field(default_factory=dict)
 
 
-class HostDoctor:
+class ReplayHostDoctor:
     """HostEvents and alerts. `alive` is whether the source of alerts gives signs of life;
     `deliveries` what came in the sources' own forms.
     """
@@ -65,7 +65,7 @@ class HostDoctor:
         self.alive = True
         self._watchdog(start)
 
-    def event(self, node: str, uid: str, signal: signals.HostEvent) -> Collection[str]:
+    def event(self, node: str, uid: str, signal: signals.SimulatedHostEvent) -> Collection[str]:
         """The nodes that must look again."""
         now = self._clock.now()
         external = signal.external_id or f"{signal.source}-{signal.class_}".lower()
@@ -94,7 +94,7 @@ class HostDoctor:
     def alert(self, node: str, uid: str, signal: signals.Alert) -> Collection[str]:
         labels = dict(sorted(signal.labels.items()))
         firing = signal.status == "firing"
-        made = signals.HostEvent(
+        made = signals.SimulatedHostEvent(
             class_=HostEventClass.ALERT,
             source=HostEventSource.ALERTMANAGER,
             phase=HostEventPhase.ACTIVE if firing else HostEventPhase.COMPLETED,

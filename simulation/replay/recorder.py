@@ -79,7 +79,7 @@ class Recorder:
             elif _later(was, condition):
                 beaten.append(condition.type)
         for type_ in before:
-            gone = signals.Condition(type=type_, gone=True)
+            gone = signals.SimulatedCondition(type=type_, gone=True)
             yield Entry(at=now, node=name, condition=gone)
         if beaten and now - self._beats.get(name, now - THIN) >= THIN:
             self._beats[name] = now
@@ -103,7 +103,7 @@ class Recorder:
         yield Entry(
             at=now,
             node=name,
-            event=signals.Event(
+            event=signals.SimulatedEvent(
                 reason=new.reason[:316] or "Unknown",
                 message=new.message[:CLIP],
                 source=(new.source.component or new.reporting_component)[:CLIP],
@@ -135,7 +135,7 @@ class Recorder:
         yield Entry(
             at=now,
             node=spec.node.name,
-            host_event=signals.HostEvent(
+            host_event=signals.SimulatedHostEvent(
                 class_=spec.class_,
                 source=spec.source,
                 phase=phase,
@@ -200,8 +200,8 @@ def gpus(node: Node) -> int:
     return sum(int(n) for n in numbers if n.isdecimal())
 
 
-def _condition(condition: NodeCondition) -> signals.Condition:
-    return signals.Condition.model_validate(
+def _condition(condition: NodeCondition) -> signals.SimulatedCondition:
+    return signals.SimulatedCondition.model_validate(
         {
             "type": condition.type,
             "status": condition.status,
@@ -244,12 +244,12 @@ def _taints(name: str, old: Node, new: Node, now: datetime) -> Iterator[Entry]:
         if was is None or (was.value, was.effect) != (taint.value, taint.effect):
             yield Entry(at=now, node=name, taint=_taint(taint))
     for key in before:
-        yield Entry(at=now, node=name, taint=signals.Taint(key=key, remove=True))
+        yield Entry(at=now, node=name, taint=signals.SimulatedTaint(key=key, remove=True))
 
 
-def _taint(taint: objects.Taint) -> signals.Taint:
+def _taint(taint: objects.Taint) -> signals.SimulatedTaint:
     fields = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    return signals.Taint.model_validate({k: v for k, v in fields.items() if v})
+    return signals.SimulatedTaint.model_validate({k: v for k, v in fields.items() if v})
 
 
 def _host(name: str, old: Node, new: Node, now: datetime) -> Iterator[Entry]:

@@ -28,7 +28,7 @@ Text = Annotated[str, StringConstraints(max_length=1 << 20)]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
-class Condition(Model):
+class SimulatedCondition(Model):
     """A condition of the Node as its reporter writes it from now on.
 
     `since` is the reporter's lastTransitionTime, `heard` its lastHeartbeatTime; without them both
@@ -45,7 +45,7 @@ class Condition(Model):
     """The Node has no such condition any more."""
 
 
-class Event(Model):
+class SimulatedEvent(Model):
     """A Kubernetes Event of the Node, or the kubelet's about one of its pods with `aboutPod`.
 
     `first` is when the first of `count` occurrences was, the last is now. An Event of the same
@@ -63,7 +63,7 @@ class Event(Model):
     about_pod: StrictBool = False
 
 
-class HostEvent(Model):
+class SimulatedHostEvent(Model):
     """What Host Doctor knows; the same source and id again bring the event up to date."""
 
     class_: HostEventClass = Field(alias="class")
@@ -91,7 +91,7 @@ class Alert(Model):
     """Since when it fires; without it since now."""
 
 
-class Taint(Model):
+class SimulatedTaint(Model):
     key: Name
     value: str = ""
     effect: Effect = "NoSchedule"
@@ -190,9 +190,9 @@ class NodeSnapshot(Model):
     uid: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
-    taints: list[Taint] = Field(default_factory=list)
+    taints: list[SimulatedTaint] = Field(default_factory=list)
     created: At | None = None
-    conditions: list[Condition] = Field(default_factory=list)
+    conditions: list[SimulatedCondition] = Field(default_factory=list)
     cordoned: StrictBool = False
     kernel: str = "6.12.0"
     os_image: str = "Debian GNU/Linux 13"

@@ -15,7 +15,7 @@ from kubenode.api.problems import problems
 from kubenode.cli.documents import UnreadableDocument, YamlDocument, read
 from simulation.replay.fleet import LONG_AGO, PODS, healthy
 from simulation.replay.moments import At, Length
-from simulation.replay.signals import Answers, Condition, NodeSnapshot, Taint
+from simulation.replay.signals import Answers, NodeSnapshot, SimulatedCondition, SimulatedTaint
 from simulation.replay.timeline import Entry, Wrong
 from simulation.replay.world import START
 
@@ -37,7 +37,7 @@ class Nodes(Model):
     spread: dict[str, list[str]] = Field(default_factory=dict)
     """Labels whose values are given to the nodes in turn."""
     annotations: dict[str, str] = Field(default_factory=dict)
-    taints: list[Taint] = Field(default_factory=list)
+    taints: list[SimulatedTaint] = Field(default_factory=list)
     age: Length = LONG_AGO
     booted: Length | None = None
     """How long ago the host booted; without it as long ago as the node was made."""
@@ -77,7 +77,8 @@ class Nodes(Model):
         usual = {c.type: c.status for c in healthy(start, self.age)}
         statuses = {**usual, **self.conditions}
         conditions = [
-            Condition(type=type_, status=status, since=booted) for type_, status in statuses.items()
+            SimulatedCondition(type=type_, status=status, since=booted)
+            for type_, status in statuses.items()
         ]
         for place, name in enumerate(self.names()):
             yield (
@@ -202,7 +203,7 @@ Mode = Literal["Enforce", "Approve", "DryRun"]
 Outcome = Literal["stays", "heals"] | dict[str, Literal["stays", "heals"]]
 
 
-class Settings(Model):
+class RuleTestSettings(Model):
     """What a file says for all of its tests, and a test for itself."""
 
     rules: list[str] | None = Field(default=None, min_length=1)
@@ -220,7 +221,7 @@ def _make_single_node() -> list[Nodes]:
     return [Nodes(name="a")]
 
 
-class Test(Settings):
+class Test(RuleTestSettings):
     __test__ = False
 
     name: str = Field(min_length=1)
@@ -240,7 +241,7 @@ class Test(Settings):
         return self
 
 
-class TestFile(Settings):
+class TestFile(RuleTestSettings):
     __test__ = False
 
     tests: Annotated[list[Test], Field(min_length=1)]
@@ -253,13 +254,13 @@ class TestFile(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RuleTestCase:
     """One test with what its file says for it. `where` gives the place of a part of the test."""
 
     file: Path
     index: int
     test: Test
-    settings: Settings
+    settings: RuleTestSettings
     document: YamlDocument
 
     def where(self, *field: str | int) -> str:
@@ -275,7 +276,7 @@ class Case:
         return [self.file.parent / name for name in self.settings.rules or ()]
 
 
-def cases(path: Path) -> list[Case]:
+def cases(path: Path) -> list[RuleTestCase]:
     """All tests of a file. Raises Wrong with each problem as file:line:col: field: what, remedy."""
     try:
         documents = list(read(path))
@@ -293,7 +294,9 @@ def cases(path: Path) -> list[Case]:
         raise Wrong("\n".join(lines)) from error
     if strays := [line for n, test in enumerate(file.tests) for line in _strays(file, n, test)]:
         raise Wrong("\n".join(f"{document.where(field)}: {problem}" for field, problem in strays))
-    return [Case(path, n, t, _settings(file, t), document) for n, t in enumerate(file.tests)]
+    return [
+        RuleTestCase(path, n, t, _settings(file, t), document) for n, t in enumerate(file.tests)
+    ]
 
 
 def _strays(file: TestFile, place: int, test: Test) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -318,8 +321,8 @@ def _keys(field: tuple[str | int, ...]) -> tuple[str | int, ...]:
     return tuple(int(p) if isinstance(p, str) and p.isdecimal() else p for p in field)
 
 
-def _settings(file: TestFile, test: Test) -> Settings:
+def _settings(file: TestFile, test: Test) -> RuleTestSettings:
     """The test's own word before the file's."""
-    names = Settings.model_fields
+    names = RuleTestSettings.model_fields
     own = {n: getattr(test, n) for n in names if getattr(test, n) is not None}
-    return Settings.model_construct(**{n: getattr(file, n) for n in names} | own)
+    return RuleTestSettings.model_construct(**{n: getattr(file, n) for n in names} | own)

@@ -23,11 +23,11 @@ from rules.engines.crosscheck import CrossCheck
 from rules.facts import FactSet
 from rules.program import RuleVersion
 from simulation.replay.expectations import Difference, differences
-from simulation.replay.junit import Result, junit_xml
+from simulation.replay.junit import CaseResult, junit_xml
 from simulation.replay.moments import instant
 from simulation.replay.records import JobRecord
 from simulation.replay.signals import NodeSnapshot
-from simulation.replay.testfile import Case, Outcome, cases
+from simulation.replay.testfile import Outcome, RuleTestCase, cases
 from simulation.replay.timeline import Entry, Wrong
 from simulation.replay.world import Heals, World, heals, stays
 
@@ -52,14 +52,14 @@ def command(
         for case in selected:
             began = clock.monotonic()
             failures = run(case, diagnoser)
-            results.append(Result(case, failures, clock.monotonic() - began))
+            results.append(CaseResult(case, failures, clock.monotonic() - began))
     if junit is not None:
         junit.write_text(junit_xml(results), encoding="utf-8")
     _tell(results, output)
     return Exit.FINDING if any(result.failures for result in results) else Exit.FINE
 
 
-def collected(given: Sequence[Path]) -> list[Case]:
+def collected(given: Sequence[Path]) -> list[RuleTestCase]:
     """The tests of all files, those of folders by their names. Raises Refusal."""
     paths: list[Path] = []
     for path in given:
@@ -84,7 +84,7 @@ def collected(given: Sequence[Path]) -> list[Case]:
     return gathered
 
 
-def chosen(candidates: Sequence[Case], only: str) -> Sequence[Case]:
+def chosen(candidates: Sequence[RuleTestCase], only: str) -> Sequence[RuleTestCase]:
     if not only:
         return candidates
     try:
@@ -137,7 +137,7 @@ class Failure:
     difference: Difference
 
 
-def run(case: Case, both: LoadedOnce | None) -> list[Failure]:
+def run(case: RuleTestCase, both: LoadedOnce | None) -> list[Failure]:
     """What of the test does not hold. Raises Refusal for rules and policies that are wrong."""
     diagnoser = None if case.settings.engines == "reference" else both
     world = _world(case, diagnoser)
@@ -171,7 +171,7 @@ def _disagreements(diagnoser: LoadedOnce | None) -> int:
     return diagnoser.check.stats.disagreements if diagnoser is not None else 0
 
 
-def _world(case: Case, diagnoser: LoadedOnce | None) -> World:
+def _world(case: RuleTestCase, diagnoser: LoadedOnce | None) -> World:
     settings = case.settings
     rules = [_in_mode(rule, settings.mode) for rule in _rules(tuple(case.rules))]
     unlimited = settings.policy == "none"
@@ -213,7 +213,7 @@ def _outcome(outcome: Outcome | None) -> Heals:
     return by_rung
 
 
-def _populate(case: Case, world: World) -> None:
+def _populate(case: RuleTestCase, world: World) -> None:
     absent: dict[str, NodeSnapshot] = {}
     for nodes in case.test.nodes:
         for name, snapshot in nodes.list_snapshots(case.start):
@@ -244,7 +244,7 @@ def _insert_snapshots(entry: Entry, absent: Mapping[str, NodeSnapshot]) -> list[
 # -- telling ----------------------------------------------------------------------------------
 
 
-def _tell(results: Sequence[Result], output: str) -> None:
+def _tell(results: Sequence[CaseResult], output: str) -> None:
     import json
 
     failed = [result for result in results if result.failures]
@@ -263,7 +263,7 @@ def _tell(results: Sequence[Result], output: str) -> None:
     )
 
 
-def format_result(result: Result) -> Iterator[str]:
+def format_result(result: CaseResult) -> Iterator[str]:
     """The failures of one test in lines for a person."""
     yield f"FAIL {result.case.file}: {result.case.test.name}"
     for failure in result.failures:
@@ -272,7 +272,7 @@ def format_result(result: Result) -> Iterator[str]:
             yield f"      {line}"
 
 
-def _as_json(result: Result) -> dict[str, Any]:
+def _as_json(result: CaseResult) -> dict[str, Any]:
     return {
         "file": str(result.case.file),
         "test": result.case.test.name,

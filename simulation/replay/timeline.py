@@ -18,15 +18,15 @@ from simulation.replay.signals import (
     Alert,
     Answers,
     Boot,
-    Condition,
     Delivery,
-    Event,
     Evictions,
-    HostEvent,
     Log,
     NodeSnapshot,
+    SimulatedCondition,
+    SimulatedEvent,
+    SimulatedHostEvent,
+    SimulatedTaint,
     System,
-    Taint,
 )
 
 
@@ -42,15 +42,15 @@ class Entry(Model):
 
     at: At
     node: str | list[str] = ""
-    condition: Condition | None = None
-    event: Event | None = None
-    host_event: HostEvent | None = None
+    condition: SimulatedCondition | None = None
+    event: SimulatedEvent | None = None
+    host_event: SimulatedHostEvent | None = None
     alert: Alert | None = None
     alert_source: Literal["alive", "silent", "heard"] | None = None
     """Signs of life of the source of alerts: always, none any more, or one now."""
     label: dict[str, str | None] | None = None
     annotation: dict[str, str | None] | None = None
-    taint: Taint | None = None
+    taint: SimulatedTaint | None = None
     cordon: StrictBool | None = None
     boot: Boot | None = None
     system: System | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from agent.detectors import ConditionReport, EventReport, Report, Status
+from agent.detectors import ConditionReport, EventReport, Report, ReportedStatus
 from agent.detectors.logs.line import recorded
 from agent.detectors.logs.pack import our_program
 from agent.detectors.logs.program import Program
@@ -20,15 +20,15 @@ from agent.nodestatus import form
 from agent.nodestatus.board import ConditionBoard, ReportNews
 from agent.nodestatus.tally import EventEntry, EventTally
 from kubenode.api.meta import ConditionStatus
-from simulation.replay.signals import Condition, Event, Log
+from simulation.replay.signals import Log, SimulatedCondition, SimulatedEvent
 
-Written = Condition | Event
+Written = SimulatedCondition | SimulatedEvent
 NAME = "logs"
 """The detector that owns all their conditions."""
 
 
 @dataclass(slots=True)
-class _Agent:
+class _NodeDetectors:
     state: State
     board: ConditionBoard
     tally: EventTally
@@ -38,7 +38,7 @@ class Watchers:
     """By node. Each method gives what is written to the API server, in order."""
 
     def __init__(self) -> None:
-        self._agents: dict[str, _Agent] = {}
+        self._agents: dict[str, _NodeDetectors] = {}
 
     def line(self, node: str, log: Log, now: datetime) -> Iterator[Written]:
         program = builtin()
@@ -93,10 +93,12 @@ def builtin() -> Program:
     return our_program()
 
 
-def _started(program: Program, now: datetime, before: State | None = None) -> _Agent:
+def _started(program: Program, now: datetime, before: State | None = None) -> _NodeDetectors:
     retained = after_boot(program, dict(before.conditions)) if before is not None else {}
     state, reports = begin(program, now, retained)
-    agent = _Agent(state, ConditionBoard(dict.fromkeys(program.conditions, NAME)), EventTally())
+    agent = _NodeDetectors(
+        state, ConditionBoard(dict.fromkeys(program.conditions, NAME)), EventTally()
+    )
     agent.board.begin(now)
     agent.state, more = looked(program, state, program.conditions, now)
     for report in [*reports, *more]:
@@ -105,11 +107,11 @@ def _started(program: Program, now: datetime, before: State | None = None) -> _A
     return agent
 
 
-def _conditions(agent: _Agent) -> Iterator[Condition]:
+def _conditions(agent: _NodeDetectors) -> Iterator[SimulatedCondition]:
     known = agent.board.untold()
     agent.board.mark_published(known)
     for report in known:
-        yield Condition(
+        yield SimulatedCondition(
             type=report.type,
             status=ConditionStatus(report.status.value),
             reason=report.reason,
@@ -117,7 +119,9 @@ def _conditions(agent: _Agent) -> Iterator[Condition]:
         )
 
 
-def _published(agent: _Agent, reports: Iterable[Report], now: datetime) -> Iterator[Written]:
+def _published(
+    agent: _NodeDetectors, reports: Iterable[Report], now: datetime
+) -> Iterator[Written]:
     """As the agent's publisher does: a condition that changes is an Event as well."""
     for report in reports:
         if isinstance(report, EventReport):
@@ -127,12 +131,12 @@ def _published(agent: _Agent, reports: Iterable[Report], now: datetime) -> Itera
         if agent.board.put(NAME, report, now) is not ReportNews.STATE:
             continue
         yield from _conditions(agent)
-        if before is not Status.UNKNOWN or report.status is not Status.FALSE:
+        if before is not ReportedStatus.UNKNOWN or report.status is not ReportedStatus.FALSE:
             yield _event(agent.tally.put(form.changed(report), now))
 
 
-def _event(entry: EventEntry) -> Event:
-    return Event(
+def _event(entry: EventEntry) -> SimulatedEvent:
+    return SimulatedEvent(
         reason=entry.reason,
         message=entry.message,
         source=entry.detector,

@@ -38,7 +38,7 @@ from rules.explain import explain
 from rules.facts import FactSet, Value
 from rules.program import RuleProgram, RuleVersion, compile_program
 from rules.truth import Truth
-from simulation.replay.budget import Budget
+from simulation.replay.budget import ReplayPermitClient
 from simulation.replay.clock import SetClock
 from simulation.replay.compilation import Compiled
 from simulation.replay.deliveries import Deliveries
@@ -48,7 +48,7 @@ from simulation.replay.jobs import Jobs
 from simulation.replay.leases import Leases
 from simulation.replay.moments import instant
 from simulation.replay.noderecords import SimulatedRecords
-from simulation.replay.outside import HostDoctor, Hosts
+from simulation.replay.outside import Hosts, ReplayHostDoctor
 from simulation.replay.records import JobRecord
 from simulation.replay.signals import NodeSnapshot
 from simulation.replay.spans import Span, Spans
@@ -115,7 +115,7 @@ class World:
         self._clock = SetClock(start)
         self._fleet = Fleet(start, self._node_changed)
         self._leases = Leases(self._clock)
-        self._budget = Budget(self._clock, policies, unlimited=unlimited)
+        self._budget = ReplayPermitClient(self._clock, policies, unlimited=unlimited)
         self._facts = FactStore(
             self._fleet,
             self._past,
@@ -126,7 +126,7 @@ class World:
         self._alone = diagnoser is None
         self._compiled = compiled
         self._diagnoser: Engine = diagnoser or compiled or Diagnoser()
-        self._doctor = HostDoctor(self._clock, self._facts, self._fleet.nodes, start)
+        self._doctor = ReplayHostDoctor(self._clock, self._facts, self._fleet.nodes, start)
         self._hosts = Hosts(self._clock, self._facts, self._later, self._touch)
         self._records = SimulatedRecords(self._fleet.get, self._facts.events_until)
         self._judged = Judge(self, self, self._facts, self._clock)

@@ -18,7 +18,7 @@ from defender.verdict import judge
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Operation, Reason, default_policy
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.hosttime import host_time
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeStatus
 
 NOW = datetime(2026, 1, 7, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=30)
@@ -96,7 +96,7 @@ def _node(number: int, *, ready: bool = True) -> Node:
     }
     since = LONG_AGO + timedelta(hours=1) if ready else NOW - timedelta(minutes=1)
     condition = NodeCondition("Ready", str(ready), last_transition_time=host_time(since))
-    meta = ObjectMeta(f"n{number:05}", uid=f"uid-{number}", labels=labels)
+    meta = KubeObjectMeta(f"n{number:05}", uid=f"uid-{number}", labels=labels)
     meta.creation_timestamp = LONG_AGO
     return Node(meta, status=NodeStatus([condition]))
 

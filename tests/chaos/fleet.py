@@ -26,9 +26,9 @@ from remedy.job.model import unable
 from simulation.demo.detectors import LONGEST
 from simulation.demo.faults import Plan, Planned
 from simulation.demo.fleet import Place, node_object
-from simulation.demo.hosts import Host, HostAct
-from simulation.demo.scenarios import MIX, Pace, Scenario
-from simulation.demo.world import World
+from simulation.demo.hosts import DemoHost, HostAct
+from simulation.demo.scenarios import MIX, FaultPace, Scenario
+from simulation.demo.world import DemoWorld
 
 NEVER = 1e9
 READY_SECONDS = 300.0
@@ -84,7 +84,7 @@ def scenario(nodes: int, speed: float, every: float, lasts: float, storms: bool)
     """
     share = max(0.6, 300 / nodes)
     storm = lasts * speed / 3 if storms else NEVER * speed
-    pace = Pace(
+    pace = FaultPace(
         every=every * speed / share,
         storm=storm,
         storms=NEVER * speed,
@@ -127,7 +127,7 @@ def _strange(rule: NodeRemedier) -> NodeRemedier:
     return rule.model_copy(update={"spec": spec.model_copy(update=changes)})
 
 
-class Fleet(World):
+class Fleet(DemoWorld):
     """A World with an observer of its own.
 
     pace  how fast Kube Defender does what its policy does not say
@@ -191,7 +191,7 @@ class Fleet(World):
         self.workloads.recount()
         self._blocked = False
 
-    def _node_body(self, host: Host) -> dict[str, Any]:
+    def _node_body(self, host: DemoHost) -> dict[str, Any]:
         return node_object(host.place, self._clock.now() + host.clock_ahead)
 
     def ground(self) -> list[Part]:
@@ -215,12 +215,12 @@ class Fleet(World):
 class Switched(Fleet):
     """A Fleet whose machines the provider `local` switches."""
 
-    def _node_body(self, host: Host) -> dict[str, Any]:
+    def _node_body(self, host: DemoHost) -> dict[str, Any]:
         body = super()._node_body(host)
         body["spec"]["providerID"] = provider_id(host.place.zone, host.name)
         return body
 
-    async def _node(self, host: Host) -> None:
+    async def _node(self, host: DemoHost) -> None:
         await self._kube.create(paths.nodes(), self._node_body(host))
         await self.kubelets.register(host)
         await self.detectors.start(host)

@@ -9,7 +9,7 @@ from chaos.blows import Blow, Sort
 from chaos.fleet import Fleet
 from chaos.restore import EtcdBackups
 
-from simulation.demo.ledger import Fault
+from simulation.demo.ledger import InjectedFault
 from simulation.demo.summary import booted, by_kind, findings, spread
 from simulation.demo.watches import CLOSED
 
@@ -113,7 +113,7 @@ def restores(backups: EtcdBackups) -> dict[str, Any]:
     }
 
 
-def _decided(fault: Fault) -> float:
+def _decided(fault: InjectedFault) -> float:
     decided = fault.decided if fault.decided is not None else fault.began
     return decided - (fault.signalled if fault.signalled is not None else fault.began)
 

@@ -22,10 +22,10 @@ from simulation.apiserver.store import Snapshot, Store
 from simulation.demo.books import PermitView
 from simulation.demo.breakers import JobView
 from simulation.demo.hosts import HostAct
-from simulation.demo.observer import Finding, NodeView, Observer
+from simulation.demo.observer import NodeView, Observer, ObserverFinding
 from simulation.demo.watches import (
     Object,
-    Watch,
+    ResourceWatch,
     Watching,
     job_view,
     node_view,
@@ -86,9 +86,9 @@ class RestorableObserver(Observer):
 class RestorableWatching(Watching):
     """Watching whose server may be put back to a backup."""
 
-    _watches: Sequence[Watch] = ()
+    _watches: Sequence[ResourceWatch] = ()
 
-    def parts(self) -> list[Watch]:
+    def parts(self) -> list[ResourceWatch]:
         self._watches = self._watches or super().parts()
         return [*self._watches]
 
@@ -157,8 +157,8 @@ class EtcdBackups:
         self._frozen_at: float | None = None
         self._restoring = self._unnoticed = False
         self.freezes = Freezes()
-        self.acts_while_frozen: list[Finding] = []
-        self.acts_before_notice: list[Finding] = []
+        self.acts_while_frozen: list[ObserverFinding] = []
+        self.acts_before_notice: list[ObserverFinding] = []
 
     async def run(self) -> None:
         while True:
@@ -179,9 +179,9 @@ class EtcdBackups:
             self._frozen_at is not None
             and self._clock.monotonic() > self._frozen_at + CHECK_SECONDS
         ):
-            self.acts_while_frozen.append(Finding(act.at, act.node, f"power {act.unit}"))
+            self.acts_while_frozen.append(ObserverFinding(act.at, act.node, f"power {act.unit}"))
         elif self._unnoticed:
-            self.acts_before_notice.append(Finding(act.at, act.node, f"power {act.unit}"))
+            self.acts_before_notice.append(ObserverFinding(act.at, act.node, f"power {act.unit}"))
 
     async def restore(self, share: float, people: Callable[[], Any]) -> bool:
         """Restore one of the backups; until a person has lifted the freeze for good. False: there

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from support.clock import FakeClock
 
-from agent.detectors import ConditionReport, Sink, Status
+from agent.detectors import ConditionReport, ReportedStatus, Sink
 from agent.disk import Disk
 from agent.nodestatus.publisher import Publisher
 from agent.outbox import Outbox
@@ -122,7 +122,7 @@ def publisher(
 
 def deadlock(
     clock: FakeClock,
-    status: Status = Status.TRUE,
+    status: ReportedStatus = ReportedStatus.TRUE,
     reason: str = "DockerHung",
     message: str = "INFO: task docker:20744 blocked for more than 120 seconds.",
     detector: str = "kernel-monitor",

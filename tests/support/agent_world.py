@@ -28,8 +28,8 @@ from agent.host.ports import Ports
 from agent.jobpermits import JobPermits
 from agent.journal import FileJournal, JournalEntry
 from agent.request import Key
-from agent.wire import Answer, Job, decode_job, format_time
-from kubenode.runtime.kube.errors import KubeError, Unreachable
+from agent.wire import WireAnswer, WireJob, decode_job, format_time
+from kubenode.runtime.kube.errors import KubeError, ServerUnreachable
 
 NODE, AGENT, BOOT = "n1", "n1", "boot-1"
 UNIT = "containerd.service"
@@ -46,7 +46,7 @@ def a_job(
     asked: dict[str, Any] | None = None,
     phase: str = "Running",
     **spec: Any,
-) -> Job:
+) -> WireJob:
     """A job with one Running agent step, as the operator writes it."""
     step = agent_step or {"action": "RestartUnit", "unit": UNIT, "timeout": "2m"}
     record = {
@@ -82,7 +82,7 @@ class World:
     """Implements Jobs and Host. Levers: `die_at`, `unreachable`, `comes_up`, `bus_lost`."""
 
     folder: Path
-    job: Job | None = field(default_factory=a_job)
+    job: WireJob | None = field(default_factory=a_job)
     die_at: int = 0
     applied: bool = False
     boot: str = BOOT
@@ -107,7 +107,7 @@ class World:
     allowed: Repairs = field(default_factory=Repairs)
     scripts: dict[str, AllowedScript] = field(default_factory=dict)
     store: BundleUploader | None = None
-    answers: list[tuple[str, Answer]] = field(default_factory=list)
+    answers: list[tuple[str, WireAnswer]] = field(default_factory=list)
     reads: int = 0
     permits: KeptPermits = field(default_factory=KeptPermits)
 
@@ -132,23 +132,23 @@ class World:
         return AgentCore(self, bench, journal, node=NODE, agent=AGENT, permits=permits)
 
     @property
-    def answer_now(self) -> Answer | None:
+    def answer_now(self) -> WireAnswer | None:
         return None if self.job is None else self.job.answer(REQUEST)
 
     # -- Jobs
 
-    async def read(self, name: str) -> Job | None:
+    async def read(self, name: str) -> WireJob | None:
         with self.moment():
             self.reads += 1
             if self.unreachable:
-                raise Unreachable("no route to host")
+                raise ServerUnreachable("no route to host")
             return self.job
 
     async def answer(
-        self, job: str, request_id: str, answer: Answer, obsolete: Collection[str] = ()
+        self, job: str, request_id: str, answer: WireAnswer, obsolete: Collection[str] = ()
     ) -> str:
         if self.unreachable:
-            raise Unreachable("no route to host")
+            raise ServerUnreachable("no route to host")
         with self.moment():
             assert self.job is not None
             self.answers.append((request_id, answer))
@@ -160,7 +160,7 @@ class World:
             status["agent"]["requests"][request_id] = msgspec.to_builtins(answer)
             version = str(int(raw["metadata"]["resourceVersion"]) + 1)
             raw["metadata"]["resourceVersion"] = version
-            self.job = msgspec.convert(raw, Job)
+            self.job = msgspec.convert(raw, WireJob)
         return version
 
     # -- Host
@@ -251,15 +251,15 @@ async def until_answered(world: World, tries: int = 5) -> None:
             return
 
 
-def with_status(job: Job, **changes: Any) -> Job:
+def with_status(job: WireJob, **changes: Any) -> WireJob:
     """`job` with a changed status."""
     raw = msgspec.to_builtins(job)
     raw["status"].update(changes)
-    return msgspec.convert(raw, Job)
+    return msgspec.convert(raw, WireJob)
 
 
-def later(job: Job, at: datetime) -> Job:
+def later(job: WireJob, at: datetime) -> WireJob:
     """`job` whose request expires at another time."""
     raw = msgspec.to_builtins(job)
     raw["status"]["steps"][0]["expiresAt"] = format_time(at)
-    return msgspec.convert(raw, Job)
+    return msgspec.convert(raw, WireJob)

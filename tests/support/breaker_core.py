@@ -11,12 +11,12 @@ from defender.policies import LoadedPolicy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import (
+    KubeObjectMeta,
     Node,
     NodeCondition,
     NodeInfo,
     NodeSpec,
     NodeStatus,
-    ObjectMeta,
 )
 
 REBOOT = (JobRung(steps=({"restart": {}},)), JobRung(steps=({"reboot": {}},)))
@@ -37,7 +37,9 @@ def a_job(
     name: str = "",
 ) -> ObservedJob:
     return ObservedJob(
-        ObjectMeta(name=name or f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=created),
+        KubeObjectMeta(
+            name=name or f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=created
+        ),
         JobViewSpec(
             node_name=node,
             remedier=JobRemedier(rule),
@@ -84,7 +86,7 @@ class Fleet(Core):
         if since is None:
             since = self.now if old is not None else born + timedelta(hours=1)
         node = Node(
-            ObjectMeta(
+            KubeObjectMeta(
                 name=name,
                 uid=f"uid-{name}",
                 labels=known if labels is None else dict(labels),

@@ -11,7 +11,7 @@ from typing import Any
 from support.control_plane import ControlPlane
 
 from simulation.apiserver import builtin
-from simulation.apiserver.registry import Registry, Resource
+from simulation.apiserver.registry import Registry, ServedResource
 
 Obj = dict[str, Any]
 REFERENCE = "#/components/schemas/"
@@ -33,7 +33,7 @@ LEAVES = {
 TYPES = {"string": "string", "boolean": "bool", "integer": "int", "number": "number"}
 
 
-def text_of(documents: Iterable[Obj], resources: Iterable[Resource]) -> str:
+def text_of(documents: Iterable[Obj], resources: Iterable[ServedResource]) -> str:
     """The file for what `documents` (OpenAPI v3) say of `resources`, one definition a line."""
     definitions: Obj = {}
     for document in documents:

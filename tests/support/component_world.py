@@ -23,11 +23,11 @@ from kubenode.runtime.components.render import (
     references,
     rendered,
 )
-from kubenode.runtime.kube.errors import NotFound, Undecodable, Unreachable
+from kubenode.runtime.kube.errors import NotFound, ServerUnreachable, Undecodable
 from simulation.hosts.components import SimulatedComponents
 
 T = TypeVar("T")
-HOST = wire.MachineHost("boot-1", "debian-12", "6.1.0", "amd64")
+HOST = wire.WireMachineHost("boot-1", "debian-12", "6.1.0", "amd64")
 PACKAGE = "containerd.io"
 UNIT = "containerd.service"
 CONFIG = "/etc/containerd/conf.d/10.toml"
@@ -65,7 +65,7 @@ class FakeServer:
     async def get(self, path: str, decode: Callable[[bytes], Any], query: object = None) -> Any:
         self.reads.append(path)
         if self.away:
-            raise Unreachable("away")
+            raise ServerUnreachable("away")
         kind, name = path.split("/")[-2:]
         if kind == "machinecomponents":
             if name not in self.components:
@@ -118,7 +118,7 @@ class ComponentWorld:
         self.records = records or MemoryRecords()
         self.hands, self.job = asyncio.Lock(), ""
         self.away, self.gone, self.other_permit = False, False, ""
-        self.told: list[wire.ComponentStatus] = []
+        self.told: list[wire.WireComponentStatus] = []
         self.writes = 0
         self.assigned: dict[str, dict[str, Any]] = {}
         self.permit: dict[str, Any] | None = None
@@ -143,19 +143,19 @@ class ComponentWorld:
         )
         return self.engine
 
-    async def _live(self) -> wire.Machine | None:
+    async def _live(self) -> wire.WireMachine | None:
         if self.away:
-            raise Unreachable("away")
+            raise ServerUnreachable("away")
         return None if self.gone else self.machine()
 
-    def _tell(self, components: list[wire.ComponentStatus]) -> None:
+    def _tell(self, components: list[wire.WireComponentStatus]) -> None:
         if components != self.told:
             self.writes += 1
         self.told = list(components)
 
     # -- what people and operators do -------------------------------------------------------------
 
-    def machine(self) -> wire.Machine:
+    def machine(self) -> wire.WireMachine:
         meta: dict[str, Any] = {"name": "m1", "labels": {"pool": "online"}}
         if self.leaving:
             meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -184,8 +184,8 @@ class ComponentWorld:
         given = {"pause": "3.10"} | values
         texts = {r: self.server.texts[r] for r in references(spec) if r in self.server.texts}
         machine = self.machine()
-        host = wire.MachineStatus(HOST)
-        values_of = machine_values(wire.Machine(machine.metadata, machine.spec, host))
+        host = wire.WireMachineStatus(HOST)
+        values_of = machine_values(wire.WireMachine(machine.metadata, machine.spec, host))
         files = rendered(spec, given, values_of, texts)
         self.assigned[spec.component] = {
             "name": spec.component,
@@ -255,7 +255,7 @@ class ComponentWorld:
         assert record is not None
         return record
 
-    def status(self, name: str = "containerd") -> wire.ComponentStatus:
+    def status(self, name: str = "containerd") -> wire.WireComponentStatus:
         return next(one for one in self.told if one.name == name)
 
     @property

@@ -14,11 +14,11 @@ from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Operation, Ve
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import (
+    KubeObjectMeta,
     Node,
     NodeCondition,
     NodeSpec,
     NodeStatus,
-    ObjectMeta,
     Taint,
 )
 
@@ -45,7 +45,7 @@ def a_node(
     turned = host_time(since or max(born + timedelta(hours=1), OLD))
     condition = NodeCondition("Ready", str(ready), last_transition_time=turned)
     return Node(
-        ObjectMeta(
+        KubeObjectMeta(
             name=name,
             uid=f"uid-{name}",
             labels=dict(labels or {}),

@@ -13,7 +13,7 @@ from defender.queue.selection import call
 from defender.verdict import judge
 from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.api.v1alpha1.permit import Holder
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -93,7 +93,9 @@ class WaitingRoom(Core):
 def a_job(node: str, since: datetime = T0, phase: str = "AwaitingPermit") -> ObservedJob:
     name = f"job-{node}"
     spec = JobViewSpec(node_name=node, mode="Enforce", trigger=JobTrigger(first_true=since))
-    return ObservedJob(ObjectMeta(name=name, uid=f"uid-{name}"), spec, JobViewStatus(phase=phase))
+    return ObservedJob(
+        KubeObjectMeta(name=name, uid=f"uid-{name}"), spec, JobViewStatus(phase=phase)
+    )
 
 
 def holder_of(node: str) -> Holder:

@@ -30,8 +30,8 @@ from kubenode.runtime.kube.errors import (
     Conflict,
     KubeError,
     NotFound,
-    Throttled,
-    Unreachable,
+    ServerUnreachable,
+    TooManyRequests,
 )
 
 T = TypeVar("T")
@@ -86,22 +86,22 @@ class MemoryApi(Kube):
     ) -> T:
         await asyncio.sleep(0)
         if self.down:
-            raise Unreachable("the API server is away", tried=f"{method} {path}")
+            raise ServerUnreachable("the API server is away", tried=f"{method} {path}")
         if method == "GET":
             return decode(json.dumps(self._get(path, query or {})).encode())
         fate = self.fates.get(self.writes)
         self.writes += 1
         if fate is Fate.REFUSED:
-            raise Throttled(429, "TooManyRequests")
+            raise TooManyRequests(429, "TooManyRequests")
         if fate is Fate.LOST:
-            raise Unreachable("timeout")
+            raise ServerUnreachable("timeout")
         if fate is Fate.LATE:
             self._late.append(lambda: self._write(method, path, body))
-            raise Unreachable("timeout")
+            raise ServerUnreachable("timeout")
         made = self._write(method, path, body)
         await asyncio.sleep(0)
         if fate is Fate.UNHEARD:
-            raise Unreachable("connection reset")
+            raise ServerUnreachable("connection reset")
         if fate is Fate.DIED:
             raise asyncio.CancelledError
         return decode(json.dumps(made).encode())

@@ -10,14 +10,14 @@ from kubenode.runtime.disruption.permits import (
     PermitHolder,
 )
 from kubenode.runtime.fence import AlwaysLeader, Fence
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 
 
 def live_permit(
     name: str = "p", node: str = "n", uid: str = "u", class_: str = "Node", state: str = "Granted"
 ) -> LivePermit:
     spec = LivePermitSpec(class_, node, PermitHolder("Machine", "m", uid))
-    return LivePermit(ObjectMeta(name=name), spec, LivePermitStatus(state))
+    return LivePermit(KubeObjectMeta(name=name), spec, LivePermitStatus(state))
 
 
 class KeptPermits:

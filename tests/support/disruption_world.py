@@ -21,7 +21,7 @@ from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import JSON, Kube, Query, as_dict
-from kubenode.runtime.kube.errors import NotFound, Throttled
+from kubenode.runtime.kube.errors import NotFound, TooManyRequests
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.leaves import NodePermit
 from machine.ground import SharedCaches
@@ -102,7 +102,7 @@ class ClusterApi(Kube):
             key = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
             if key in self.refuses:
                 causes = frozenset({"DisruptionBudget"})
-                raise Throttled(429, "TooManyRequests", "it would be too few", causes=causes)
+                raise TooManyRequests(429, "TooManyRequests", "it would be too few", causes=causes)
             if self.pods.pop(key, None) is None:
                 raise NotFound(404, "NotFound", path)
             self.evicted.append(key)

@@ -23,7 +23,7 @@ from kubenode.providers.errors import Unreachable as ProviderUnreachable
 from kubenode.providers.port import ProviderMachine
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Conflict, KubeError, Throttled, Unreachable
+from kubenode.runtime.kube.errors import Conflict, KubeError, ServerUnreachable, TooManyRequests
 
 T = TypeVar("T")
 OF_JOBS = re.compile(r"/(remedyoperationjobs|nodes|pods|nodeclaims|machines)(/|$)")
@@ -57,7 +57,7 @@ class Once:
             if self.after:
                 await do()
         await self.buried.wait()
-        raise Unreachable("the process is dead")
+        raise ServerUnreachable("the process is dead")
 
     def reborn(self) -> None:
         self.dead, self.buried = asyncio.Event(), asyncio.Event()
@@ -89,11 +89,11 @@ def _error(how: str, what: str) -> Exception:
         case "409":
             return Conflict(409, "Conflict", "somebody wrote first")
         case "429" if "eviction" not in what:
-            return Throttled(429, "TooManyRequests", "too many requests", retry_after=0.05)
+            return TooManyRequests(429, "TooManyRequests", "too many requests", retry_after=0.05)
         case "500" if "eviction" not in what:
             return KubeError(500, "InternalError", "etcdserver: request timed out")
         case _:
-            return Unreachable("TimeoutError")
+            return ServerUnreachable("TimeoutError")
 
 
 class FatedKube(Kube):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kubenode.api.v1alpha1.hostevent import HostEvent
-from kubenode.runtime.kube.objects import Node, NodeAddress, NodeSpec, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeAddress, NodeSpec, NodeStatus
 from remedy.hostdoctor.nodes import NodeIndex
 from remedy.hostdoctor.record import fitted, name_of
 from remedy.hostdoctor.report import ReportedEvents
@@ -31,7 +31,7 @@ def node(
     **metadata: Mapping[str, str],
 ) -> Node:
     return Node(
-        ObjectMeta(name=name, uid=uid or f"uid-{name}", **metadata),  # type: ignore[arg-type]
+        KubeObjectMeta(name=name, uid=uid or f"uid-{name}", **metadata),  # type: ignore[arg-type]
         NodeSpec(provider_id=provider),
         NodeStatus(addresses=[NodeAddress(type_, address) for type_, address in addresses]),
     )

@@ -27,7 +27,7 @@ from kubenode.runtime.disruption.guard import DisruptionGuard
 from kubenode.runtime.disruption.permits import LivePermit
 from kubenode.runtime.disruption.request import ActRefused, RefusalReason
 from kubenode.runtime.fence import AlwaysLeader
-from kubenode.runtime.kube.errors import Conflict, Unreachable
+from kubenode.runtime.kube.errors import Conflict, ServerUnreachable
 from remedy.handover.observation import HandoverObservation
 from remedy.job.clockterm import ClockTerm
 from remedy.job.controller import JobController, never_busy
@@ -537,7 +537,7 @@ class LivePermits:
 
     async def read(self, name: str) -> LivePermit | None:
         if self.found is RefusalReason.UNREADABLE:
-            raise Unreachable("no answer")
+            raise ServerUnreachable("no answer")
         holder = next((uid for uid, held in self.world.permits.items() if held == name), "")
         gone = self.found is RefusalReason.NO_PERMIT or not holder
         return None if gone else live_permit(name, NODE, holder)

@@ -16,7 +16,7 @@ from agent.actions.allowlist import AllowedScript, Repairs
 from agent.host.containers import Container, Image, Sandbox
 from agent.host.ports import Certificate, Gpu, Module, Ports, Process
 from agent.host.storage import HostMount, OldFile
-from agent.wire import Answer, Job
+from agent.wire import WireAnswer, WireJob
 from simulation.hosts.host import SimulatedHost
 
 MIB = 1024**2
@@ -52,7 +52,7 @@ def a_host() -> SimulatedHost:
     return host
 
 
-def world_of(folder: Path, host: SimulatedHost, job: Job | None = None) -> World:
+def world_of(folder: Path, host: SimulatedHost, job: WireJob | None = None) -> World:
     script = folder.parent / "script"
     script.parent.mkdir(parents=True, exist_ok=True)
     script.write_bytes(SCRIPT)
@@ -62,20 +62,20 @@ def world_of(folder: Path, host: SimulatedHost, job: Job | None = None) -> World
     return world
 
 
-def a_step(action: str, timeout: str = "60s", **params: str) -> Job:
+def a_step(action: str, timeout: str = "60s", **params: str) -> WireJob:
     given: dict[str, Any] = {"action": action, "timeout": timeout, "params": params}
     if action == "RunScript":
         given["script"] = params.pop("script", "fix")
     return a_job(agent_step=given)
 
 
-async def repaired(folder: Path, host: SimulatedHost, action: str, **params: str) -> Answer:
+async def repaired(folder: Path, host: SimulatedHost, action: str, **params: str) -> WireAnswer:
     """The answer to one step on `host`."""
     world = world_of(folder, host, a_step(action, **params))
     return await answered(world)
 
 
-async def answered(world: World) -> Answer:
+async def answered(world: World) -> WireAnswer:
     """Processes of the agent, one after another as they die, until the job has its last answer."""
     for _ in range(5):
         core = world.core()

@@ -11,7 +11,7 @@ from defender.policies import LoadedPolicy, read_policy
 from kubenode.api.v1alpha1 import Ask, Disruption, Verdict, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.runtime.hosttime import host_time
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeStatus
 
 STORM, OTHER = "runtime_unhealthy", "readonly_filesystem"
 """Fault classes: the storm's, and one of a single fault."""
@@ -76,7 +76,7 @@ class Zones(Core):
         made = old.metadata.creation_timestamp if old is not None else self.now
         facts = tuple(Evidence(source=source) for source in sources)
         new = ObservedJob(
-            ObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=made),
+            KubeObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=made),
             JobViewSpec(
                 node_name=node,
                 remedier=JobRemedier(name=fault_class),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent.detectors import ConditionReport, EventReport, Report, Status
+from agent.detectors import ConditionReport, EventReport, Report, ReportedStatus
 
 
 class Heard:
@@ -18,9 +18,9 @@ class Heard:
     def events(self) -> list[EventReport]:
         return [report for report in self.reports if isinstance(report, EventReport)]
 
-    def history(self, kind: str) -> list[tuple[Status, str]]:
+    def history(self, kind: str) -> list[tuple[ReportedStatus, str]]:
         """Status and reason of a condition, each change once."""
-        found: list[tuple[Status, str]] = []
+        found: list[tuple[ReportedStatus, str]] = []
         for report in self.reports:
             if isinstance(report, ConditionReport) and report.type == kind:
                 found.append((report.status, report.reason))

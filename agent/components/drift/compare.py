@@ -9,12 +9,12 @@ from agent.components.units import at_rest, drop_in_files, enabled, running
 from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedFile, RenderedUnit
 from kubenode.runtime.components.versions import VersionStep, step_of
-from kubenode.runtime.components.wire import ChangeClass, UnitState
+from kubenode.runtime.components.wire import UnitState, WireChangeClass
 
 LONGEST_PATH = 1024
 
 
-class DriftKind(StrEnum):
+class HostDriftKind(StrEnum):
     """Of the API, most serious first."""
 
     VERSION = "Version"
@@ -31,10 +31,10 @@ class Drifted:
     disturbs  how much it disturbs the host to put it right
     """
 
-    kind: DriftKind
+    kind: HostDriftKind
     path: str
     why: str
-    disturbs: ChangeClass
+    disturbs: WireChangeClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def drifted(name: str, form: ComponentForm, host_state: HostState) -> list[Drift
         *(difference for unit in form.units for difference in _unit(unit, host_state)),
         *_hold(name, host_state.installed),
     ]
-    order = list(DriftKind)
+    order = list(HostDriftKind)
     return sorted(listed, key=lambda difference: order.index(difference.kind))
 
 
@@ -73,10 +73,10 @@ def _version(name: str, form: ComponentForm, there: Installed) -> Iterator[Drift
     else:
         why = f"version {there.version} is installed instead of {form.version}"
         class_ = _step(form, there.version)
-    yield Drifted(DriftKind.VERSION, there.changed[0] if there.changed else name, why, class_)
+    yield Drifted(HostDriftKind.VERSION, there.changed[0] if there.changed else name, why, class_)
 
 
-def _step(form: ComponentForm, installed: str) -> ChangeClass:
+def _step(form: ComponentForm, installed: str) -> WireChangeClass:
     match step_of(installed, form.version):
         case VersionStep.MINOR:
             return form.disruption.minor
@@ -89,27 +89,27 @@ def _step(form: ComponentForm, installed: str) -> ChangeClass:
 def _hold(name: str, there: Installed) -> Iterator[Drifted]:
     if there.version and not there.pinned:
         why = "the package manager is no longer told to leave it alone"
-        yield Drifted(DriftKind.HOLD, name, why, ChangeClass.NONE)
+        yield Drifted(HostDriftKind.HOLD, name, why, WireChangeClass.NONE)
 
 
 def _file(file: RenderedFile, host_state: HostState) -> Iterator[Drifted]:
     if why := host_state.files.get(file.path, ""):
-        yield Drifted(DriftKind.FILE, file.path[:LONGEST_PATH], why, file.on_change)
+        yield Drifted(HostDriftKind.FILE, file.path[:LONGEST_PATH], why, file.on_change)
 
 
 def _unit(unit: RenderedUnit, host_state: HostState) -> Iterator[Drifted]:
     for path in drop_in_files(unit):
         if why := host_state.files.get(path, ""):
-            yield Drifted(DriftKind.FILE, path[:LONGEST_PATH], why, unit.on_change)
+            yield Drifted(HostDriftKind.FILE, path[:LONGEST_PATH], why, unit.on_change)
     there = host_state.units.get(unit.name)
     if there is None:
         return
     if why := _unlike(unit, there):
-        yield Drifted(DriftKind.UNIT, unit.name, why, ChangeClass.NONE)
+        yield Drifted(HostDriftKind.UNIT, unit.name, why, WireChangeClass.NONE)
     if why := _run_state(unit, there):
         # To start what is down disturbs nobody; to stop what runs may.
-        class_ = ChangeClass.NONE if at_rest(there) else unit.on_change
-        yield Drifted(DriftKind.RUN_STATE, unit.name, why, class_)
+        class_ = WireChangeClass.NONE if at_rest(there) else unit.on_change
+        yield Drifted(HostDriftKind.RUN_STATE, unit.name, why, class_)
 
 
 def _unlike(unit: RenderedUnit, there: UnitSnapshot) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from agent.components.drift.compare import DriftKind
+from agent.components.drift.compare import HostDriftKind
 
 CORRECTIONS, WITHIN = 3, timedelta(seconds=3600)
 """Of one path; after that it is a fight."""
@@ -21,17 +21,17 @@ class DriftFights(msgspec.Struct, frozen=True):
 
     corrected: dict[str, tuple[datetime, ...]] = {}
 
-    def count(self, kind: DriftKind, path: str, now: datetime) -> int:
+    def count(self, kind: HostDriftKind, path: str, now: datetime) -> int:
         """Corrections that still count."""
         times = self.corrected.get(_key(kind, path), ())
         return sum(1 for at in times if now - at < _window(kind))
 
-    def fighting(self, kind: DriftKind, path: str, now: datetime) -> bool:
+    def fighting(self, kind: HostDriftKind, path: str, now: datetime) -> bool:
         """Whether it must not be put right once more."""
-        most = STARTS if kind is DriftKind.RUN_STATE else CORRECTIONS
+        most = STARTS if kind is HostDriftKind.RUN_STATE else CORRECTIONS
         return self.count(kind, path, now) >= most
 
-    def corrected_now(self, kind: DriftKind, path: str, now: datetime) -> "DriftFights":
+    def corrected_now(self, kind: HostDriftKind, path: str, now: datetime) -> "DriftFights":
         key = _key(kind, path)
         times = {
             k: tuple(at for at in ats if now - at < WITHIN) for k, ats in self.corrected.items()
@@ -44,9 +44,9 @@ class DriftFights(msgspec.Struct, frozen=True):
 FRESH = DriftFights()
 
 
-def _key(kind: DriftKind, path: str) -> str:
+def _key(kind: HostDriftKind, path: str) -> str:
     return f"{kind} {path}"
 
 
-def _window(kind: DriftKind) -> timedelta:
-    return STARTS_WITHIN if kind is DriftKind.RUN_STATE else WITHIN
+def _window(kind: HostDriftKind) -> timedelta:
+    return STARTS_WITHIN if kind is HostDriftKind.RUN_STATE else WITHIN

@@ -10,7 +10,7 @@ from kubenode.runtime.duration import seconds
 
 
 def source_of(
-    version: str, source: wire.ComponentSource, ports: ComponentPorts, name: str = ""
+    version: str, source: wire.WireComponentSource, ports: ComponentPorts, name: str = ""
 ) -> ComponentFileSource:
     """The source of `version` of a component on this host.
 

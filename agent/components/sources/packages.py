@@ -14,7 +14,7 @@ class PackageSource:
     """
 
     def __init__(
-        self, version: str, source: wire.Packages, manager: PackageManager, lock_wait: float
+        self, version: str, source: wire.WirePackages, manager: PackageManager, lock_wait: float
     ) -> None:
         self._version, self._manager, self._lock_wait = version, manager, lock_wait
         self._wanted = wanted_of(source)
@@ -55,7 +55,7 @@ class PackageSource:
             await self._manager.hold(loose, on=True)
 
 
-def wanted_of(source: wire.Packages) -> list[PackageWanted]:
+def wanted_of(source: wire.WirePackages) -> list[PackageWanted]:
     """An epoch of 0 is not shown."""
     return [
         PackageWanted(package.name, package.version.removeprefix("0:"))

@@ -19,7 +19,9 @@ class ScriptSource:
     name     of the revision and attempt that it is installed for
     """
 
-    def __init__(self, version: str, source: wire.Script, runner: CommandRunner, name: str) -> None:
+    def __init__(
+        self, version: str, source: wire.WireScript, runner: CommandRunner, name: str
+    ) -> None:
         self._version, self._source, self._runner, self._name = version, source, runner, name
 
     async def read_installed(self) -> Installed:

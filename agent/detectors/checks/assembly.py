@@ -65,8 +65,8 @@ def builtins(
 def _services(
     given: Detectors, host: Host, turns: Turns, taken: Collection[str], root: str
 ) -> Iterator[Detector]:
-    def healthy(service: health.Service, every: float, grace: float) -> Detector:
-        check = health.HealthCheck(service, host, turns.clock, grace)
+    def healthy(service: health.MonitoredService, every: float, grace: float) -> Detector:
+        check = health.ServiceHealthCheck(service, host, turns.clock, grace)
         return CheckDetector(check, turns, every, HEALTH)
 
     if (kubelet := given.kubelet).enabled:
@@ -118,7 +118,7 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
     if (smart := given.smart).enabled:
         yield reading(Smart(smart.devices, smart.sectors, programs), smart.every_seconds, Rounds())
     if given.gpu.enabled and Path(root, gpu.DRIVER).exists():
-        read = gpu.Gpus(given.gpu.expected, gpu.pynvml, root).inspect
+        read = gpu.GpuCheck(given.gpu.expected, gpu.pynvml, root).inspect
         yield reading(Reading("gpu", gpu.CONDITIONS, read), given.gpu.every_seconds, LEVELS)
 
 

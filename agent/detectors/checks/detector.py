@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
-from agent.detectors import ConditionReport, EventReport, Severity, Sink
+from agent.detectors import ConditionReport, EventReport, EventSeverity, Sink
 from agent.detectors.checks import CANNOT_RUN, Check, Finding, Findings
 from agent.detectors.checks.steady import Rounds, SteadyFinding, weigh
 from agent.patience import Patience
@@ -103,7 +103,7 @@ class CheckDetector:
         findings, why = await self._ask()
         if why and why != self._broken:
             now = self._turns.clock.now()
-            sink.report(EventReport(CANNOT_RUN, why, Severity.WARNING, now, self.name))
+            sink.report(EventReport(CANNOT_RUN, why, EventSeverity.WARNING, now, self.name))
             log.warning("a check of this host is broken", extra={"check": self.name, "why": why})
         self._broken = why
         for kind, state in self._states.items():

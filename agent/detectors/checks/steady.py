@@ -6,11 +6,11 @@ too: a figure that ticks would be a change at every look.
 
 from dataclasses import dataclass, replace
 
-from agent.detectors import NOT_LOOKED_AT, Status
+from agent.detectors import NOT_LOOKED_AT, ReportedStatus
 from agent.detectors.checks import Finding
 
 UNSEEN = Finding(None, NOT_LOOKED_AT, "not looked at yet")
-_STATUS = {True: Status.TRUE, False: Status.FALSE, None: Status.UNKNOWN}
+_STATUS = {True: ReportedStatus.TRUE, False: ReportedStatus.FALSE, None: ReportedStatus.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class SteadyFinding:
     times: int = 0
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ReportedStatus:
         return _STATUS[self.last.faulty]
 
 

@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from agent.detectors import CONFIG_INVALID, ConditionReport, EventReport, Report, Severity, Sink
+from agent.detectors import (
+    CONFIG_INVALID,
+    ConditionReport,
+    EventReport,
+    EventSeverity,
+    Report,
+    Sink,
+)
 from agent.detectors.logs import memory
 from agent.detectors.logs.line import Line
 from agent.detectors.logs.program import Program
@@ -89,7 +96,7 @@ class LogDetector:
             sink.report(report)
         for complaint in self.complaints:
             log.warning("a log configuration is left out", extra={"error": complaint})
-            sink.report(EventReport(CONFIG_INVALID, complaint, Severity.WARNING, now, LOGS))
+            sink.report(EventReport(CONFIG_INVALID, complaint, EventSeverity.WARNING, now, LOGS))
         positions = self._remembered.positions
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -130,7 +137,7 @@ class LogDetector:
         more = f" (and {times} more times in the minutes before)" if times else ""
         self._lost[source] = (now, 0)
         log.warning("log lines are lost", extra={"log": source, "what": what})
-        self._report([EventReport(LOST, what + more, Severity.WARNING, now, LOGS)])
+        self._report([EventReport(LOST, what + more, EventSeverity.WARNING, now, LOGS)])
 
     def broken(self, source: str, why: str) -> None:
         if self._broken.get(source) != why:

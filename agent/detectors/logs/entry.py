@@ -34,7 +34,7 @@ None where it is too long.
 """
 
 
-class Entry(msgspec.Struct, frozen=True, rename="upper", gc=False):
+class SystemJournalEntry(msgspec.Struct, frozen=True, rename="upper", gc=False):
     message: Value = ""
     syslog_identifier: Value = ""
     syslog_facility: Value = ""
@@ -51,10 +51,10 @@ class Entry(msgspec.Struct, frozen=True, rename="upper", gc=False):
     realtime: str = msgspec.field(default="", name="__REALTIME_TIMESTAMP")
 
 
-decode = msgspec.json.Decoder(Entry).decode
+decode = msgspec.json.Decoder(SystemJournalEntry).decode
 
 
-def line_of(entry: Entry, boot_id: str = "") -> Line | None:
+def line_of(entry: SystemJournalEntry, boot_id: str = "") -> Line | None:
     """None for an entry without a message or a time. `boot_id` of this boot, "" is unknown."""
     text = message_of(entry.message).strip()[:LONGEST]
     if not text or not entry.realtime.isdecimal() or len(entry.realtime) > 17:
@@ -72,7 +72,7 @@ def line_of(entry: Entry, boot_id: str = "") -> Line | None:
     )
 
 
-def origin_of(entry: Entry) -> str:
+def origin_of(entry: SystemJournalEntry) -> str:
     """Who wrote it, as Line.origin says; ANYBODY for all who are no service of the system."""
     if entry.transport == "kernel":
         # What user space writes into /dev/kmsg comes this way too, with a facility of its own.

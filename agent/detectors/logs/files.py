@@ -33,7 +33,7 @@ Translate = Callable[[str, datetime], Sequence[Line]]
 TAIL_BYTES = 64
 
 
-class Place(msgspec.Struct, frozen=True):
+class FilePosition(msgspec.Struct, frozen=True):
     """`tail` is what stood right before `offset`: elsewhere, the file was written anew."""
 
     device: int = 0
@@ -54,11 +54,11 @@ class _Open:
     splitter: Splitter
     watch: int = -1
 
-    def place(self) -> Place:
+    def place(self) -> FilePosition:
         """Where to go on: at the beginning of the line that is not complete."""
         pending = self.splitter.pending
         tail = self.tail[:-pending] if pending else self.tail
-        return Place(self.device, self.inode, self.offset - pending, tail)
+        return FilePosition(self.device, self.inode, self.offset - pending, tail)
 
     def is_file(self, status: os.stat_result) -> bool:
         return (self.device, self.inode) == (status.st_dev, status.st_ino)
@@ -70,7 +70,7 @@ class FileSource:
         self._clock, self._translate = clock, translate
         self._now: _Open | None = None
         self._old: _Open | None = None
-        self._begin = Place()
+        self._begin = FilePosition()
 
     @property
     def position(self) -> str:
@@ -80,7 +80,9 @@ class FileSource:
 
     async def run(self, hearer: Hearer, position: str) -> None:
         with suppress(msgspec.DecodeError):
-            self._begin = msgspec.json.decode(position, type=Place) if position else Place()
+            self._begin = (
+                msgspec.json.decode(position, type=FilePosition) if position else FilePosition()
+            )
         wait = FIRST_RETRY
         while True:
             try:
@@ -149,7 +151,7 @@ class FileSource:
         except OSError:
             os.close(fd)
             raise
-        place, self._begin = self._begin, Place()
+        place, self._begin = self._begin, FilePosition()
         known = (place.device, place.inode) == (status.st_dev, status.st_ino)
         offset = place.offset if known and place.offset <= status.st_size else 0
         tail = place.tail if offset else b""

@@ -30,7 +30,7 @@ Matches = Sequence[Sequence[str]]
 """Alternatives, each a list of FIELD=value that must all fit."""
 
 
-class JournalError(Exception):
+class JournalctlError(Exception):
     """journalctl cannot be started, or ended; what it said."""
 
 
@@ -79,7 +79,7 @@ class JournalSource:
                 wait = FIRST_RETRY
                 await self._read(hearer, follow=True)
                 reason = "ended"
-            except JournalError as error:
+            except JournalctlError as error:
                 reason = str(error)
                 if "cursor" in reason.lower() and self._cursor:
                     # It belongs to a journal that is gone: what is there now is all there is.
@@ -96,7 +96,7 @@ class JournalSource:
         try:
             await self._read_of(self._argv(follow), hearer)
         except HostError as error:
-            raise JournalError(str(error)) from error
+            raise JournalctlError(str(error)) from error
 
     async def _read_of(self, argv: Sequence[str], hearer: Hearer) -> None:
         """Raises JournalError, HostError when it cannot be started."""
@@ -110,7 +110,7 @@ class JournalSource:
                         self._take(hearer, splitter, data)
                     await asyncio.sleep(pace.rest)
             if code := await child.wait():
-                raise JournalError(complaint.result() or f"ended with {code}")
+                raise JournalctlError(complaint.result() or f"ended with {code}")
         if splitter.cut:
             hearer.lost(self.name, f"{splitter.cut} entries were too long")
 

@@ -29,7 +29,7 @@ _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class KmsgRecord:
     """`since_boot` in seconds."""
 
     facility: int
@@ -38,7 +38,7 @@ class Record:
     text: str
 
 
-def parse(record: bytes) -> Record | None:
+def parse(record: bytes) -> KmsgRecord | None:
     """None for what is no record."""
     head, semicolon, text = record.partition(b";")
     fields = head.split(b",")
@@ -53,7 +53,7 @@ def parse(record: bytes) -> Record | None:
     first = text.split(b"\n", 1)[0][: 4 * LONGEST]
     plain = _ESCAPE.sub(lambda match: bytes([int(match.group(1), 16)]), first)
     message = plain.decode(errors="replace").strip()
-    return Record(priority >> 3, sequence, microseconds / 1e6, message[:LONGEST])
+    return KmsgRecord(priority >> 3, sequence, microseconds / 1e6, message[:LONGEST])
 
 
 def records(data: bytes) -> list[bytes]:

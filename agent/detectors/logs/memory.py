@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent.detectors import Status
+from agent.detectors import ReportedStatus
 from agent.detectors.logs.state import ConditionState, Fault
 from agent.disk import RealDisk, replace
 
@@ -40,7 +40,7 @@ class Memory(msgspec.Struct, frozen=True):
         """The conditions as they were. Each check is asked at once."""
         return {
             name: ConditionState(
-                Status.TRUE,
+                ReportedStatus.TRUE,
                 tuple(Fault(f.key, f.reason, f.message, f.since, f.last, f.since) for f in faults),
             )
             for name, faults in self.faults.items()
@@ -57,7 +57,7 @@ def keep(boot_id: str, positions: dict[str, str], conditions: dict[str, Conditio
             for name, state in conditions.items()
             if state.faults
         },
-        [name for name, state in conditions.items() if state.status is Status.FALSE],
+        [name for name, state in conditions.items() if state.status is ReportedStatus.FALSE],
     )
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from agent.detectors import Severity
+from agent.detectors import EventSeverity
 from agent.detectors.logs import gotime
 from agent.detectors.logs.line import KERNEL, LONGEST, Line
 from agent.detectors.logs.pack import ConfigError, Part
 from agent.detectors.logs.program import (
-    Condition,
+    LogCondition,
     PatternError,
     Rule,
     Selector,
@@ -130,8 +130,10 @@ def _translator(fields: "_Fields") -> Translator | None:
     return Translator(stamp, message, parse, skip)
 
 
-def _condition(detector: str, fields: "_Fields") -> Condition:
-    made = Condition(fields.text("type"), detector, fields.text("reason"), fields.text("message"))
+def _condition(detector: str, fields: "_Fields") -> LogCondition:
+    made = LogCondition(
+        fields.text("type"), detector, fields.text("reason"), fields.text("message")
+    )
     for name, word in (("type", made.type), ("reason", made.reason)):
         if not _WORD.fullmatch(word):
             fields.complain(name, word, "give one word, such as KernelDeadlock")
@@ -154,7 +156,7 @@ def _rule(name: str, number: int, fields: "_Fields", known: Iterable[str]) -> Ru
         pattern=whole,
         reason=reason,
         condition=condition if kind == "permanent" else "",
-        severity=Severity.WARNING,
+        severity=EventSeverity.WARNING,
         spans=may_span(pattern),
         regexp=compile_pattern(whole) if regexp is not None else None,
     )

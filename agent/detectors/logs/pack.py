@@ -31,11 +31,11 @@ from pathlib import Path
 
 import msgspec
 
-from agent.detectors import Severity
+from agent.detectors import EventSeverity
 from agent.detectors.logs.program import (
     Clear,
-    Condition,
     LazyPattern,
+    LogCondition,
     Monitor,
     PatternError,
     Program,
@@ -89,7 +89,7 @@ class Pack(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     any_user: bool = False
 
 
-Part = tuple[Monitor, list[Condition]]
+Part = tuple[Monitor, list[LogCondition]]
 
 
 def shipped() -> list[tuple[str, str]]:
@@ -130,7 +130,7 @@ def build_pack(name: str, pack: Pack, *, tested: bool = False) -> Part:
             raise ConfigError(f"{where}.condition {entry.condition!r}: add a [[condition]] of it")
         if not (entry.reason or entry.clears):
             raise ConfigError(f"{where}.reason '': name the reason in one word")
-        if entry.severity not in tuple(Severity):
+        if entry.severity not in tuple(EventSeverity):
             raise ConfigError(f"{where}.severity {entry.severity!r}: give Warning or Normal")
         rules.append(_rule(where, f"{pack.detector}/{name}/{number}", entry, tested=tested))
     chosen = Selector(
@@ -155,7 +155,7 @@ def without(pack: Pack, taken: Collection[str]) -> Pack:
     )
 
 
-def _condition(name: str, pack: Pack, entry: PackCondition) -> Condition:
+def _condition(name: str, pack: Pack, entry: PackCondition) -> LogCondition:
     where = f"{name}: condition {entry.type}"
     clear = Clear(
         quiet=_seconds(f"{where}.quiet", entry.quiet),
@@ -165,7 +165,7 @@ def _condition(name: str, pack: Pack, entry: PackCondition) -> Condition:
     )
     if clear.check and clear.every < 1.0:
         raise ConfigError(f"{where}.every {entry.every!r}: give at least 1s")
-    return Condition(entry.type, pack.detector, entry.reason, entry.message, clear)
+    return LogCondition(entry.type, pack.detector, entry.reason, entry.message, clear)
 
 
 def _rule(where: str, name: str, entry: PackRule, *, tested: bool) -> Rule:
@@ -182,7 +182,7 @@ def _rule(where: str, name: str, entry: PackRule, *, tested: bool) -> Rule:
         pattern=entry.pattern,
         reason=entry.reason,
         condition=entry.condition,
-        severity=Severity(entry.severity),
+        severity=EventSeverity(entry.severity),
         count=entry.count,
         within=within,
         clears=entry.clears,

@@ -13,7 +13,7 @@ from typing import Any
 
 import re2
 
-from agent.detectors import Severity
+from agent.detectors import EventSeverity
 from agent.detectors.logs.line import KERNEL, MANAGER, Line
 
 PATTERN_BYTES = 8 << 20
@@ -42,7 +42,7 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class LogCondition:
     """A condition that log lines set; `reason` and `message` are those of the healthy state."""
 
     type: str
@@ -69,7 +69,7 @@ class Rule:
     pattern: str
     reason: str = ""
     condition: str = ""
-    severity: Severity = Severity.WARNING
+    severity: EventSeverity = EventSeverity.WARNING
     count: int = 1
     within: float = 0.0
     clears: bool = False
@@ -180,7 +180,7 @@ class Program:
     """keyers  condition type -> patterns that catch the key of its lines, for rules that do not"""
 
     monitors: tuple[Monitor, ...]
-    conditions: dict[str, Condition]
+    conditions: dict[str, LogCondition]
     keyers: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
@@ -237,16 +237,16 @@ def monitor(
     )
 
 
-def join(parts: Sequence[tuple[Monitor, Sequence[Condition]]]) -> Program:
+def join(parts: Sequence[tuple[Monitor, Sequence[LogCondition]]]) -> Program:
     """One program. The first that names a condition owns it; a later one that knows how the
     condition clears again lends that knowledge.
     """
-    conditions: dict[str, Condition] = {}
+    conditions: dict[str, LogCondition] = {}
     for _, owned in parts:
         for condition in owned:
             first = conditions.setdefault(condition.type, condition)
             if first.clear == Clear() != condition.clear:
-                conditions[condition.type] = Condition(
+                conditions[condition.type] = LogCondition(
                     first.type, first.detector, first.reason, first.message, condition.clear
                 )
     keyers: dict[str, tuple[Any, ...]] = {}

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from agent.detectors import NOT_LOOKED_AT, ConditionReport, Report, Status
+from agent.detectors import NOT_LOOKED_AT, ConditionReport, Report, ReportedStatus
 from agent.detectors.logs.line import Line
-from agent.detectors.logs.program import Condition
+from agent.detectors.logs.program import LogCondition
 
 FAULTS = 64
 """Devices, tasks and the like that one condition tells apart; the oldest is forgotten first."""
@@ -34,7 +34,7 @@ class Fault:
 class ConditionState:
     """A condition now; True exactly while it has faults."""
 
-    status: Status
+    status: ReportedStatus
     faults: tuple[Fault, ...] = ()
 
 
@@ -66,20 +66,20 @@ Answer = tuple[ConditionState, list[Report]]
 
 
 def tell(
-    condition: Condition, current: ConditionState, at: datetime, why: str = ""
+    condition: LogCondition, current: ConditionState, at: datetime, why: str = ""
 ) -> ConditionReport:
     """The condition as it is now, in the words of its newest fault or of its healthy state."""
     if current.faults:
         newest = current.faults[-1]
         reason, message = newest.reason, newest.message
-    elif current.status is Status.UNKNOWN:
+    elif current.status is ReportedStatus.UNKNOWN:
         reason, message = (UNREADABLE, why) if why else (NOT_LOOKED_AT, "its log is being read")
     else:
         reason, message = condition.reason, condition.message
     return ConditionReport(condition.type, current.status, reason, message, at, condition.detector)
 
 
-def set_fault(condition: Condition, current: ConditionState, fault: Fault) -> Answer:
+def set_fault(condition: LogCondition, current: ConditionState, fault: Fault) -> Answer:
     """Another line says that the condition is True.
 
     The last fault speaks for the condition. Told when status or reason change; more faults of the
@@ -92,19 +92,19 @@ def set_fault(condition: Condition, current: ConditionState, fault: Fault) -> An
             return replace(current, faults=(*faults[:place], again, *faults[place + 1 :])), []
     others = tuple(known for known in faults if known.key != fault.key)[-(FAULTS - 1) :]
     if others and others[-1].reason == fault.reason:
-        return ConditionState(Status.TRUE, (*others[:-1], fault, others[-1])), []
-    after = ConditionState(Status.TRUE, (*others, fault))
+        return ConditionState(ReportedStatus.TRUE, (*others[:-1], fault, others[-1])), []
+    after = ConditionState(ReportedStatus.TRUE, (*others, fault))
     return after, [tell(condition, after, fault.since)]
 
 
 def end_faults(
-    condition: Condition, current: ConditionState, keys: frozenset[str], at: datetime
+    condition: LogCondition, current: ConditionState, keys: frozenset[str], at: datetime
 ) -> Answer:
     """These faults are over. Told when another fault has to speak, or none is left."""
     remaining = tuple(known for known in current.faults if known.key not in keys)
     if len(remaining) == len(current.faults):
         return current, []
-    after = ConditionState(Status.TRUE if remaining else Status.FALSE, remaining)
+    after = ConditionState(ReportedStatus.TRUE if remaining else ReportedStatus.FALSE, remaining)
     if remaining and remaining[-1] == current.faults[-1]:
         return after, []
     return after, [tell(condition, after, at)]

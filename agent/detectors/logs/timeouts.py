@@ -6,8 +6,8 @@ Nothing here runs while the host is well: `due` is None then.
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from agent.detectors import EventReport, Report, Severity, Status
-from agent.detectors.logs.program import Condition, Program
+from agent.detectors import EventReport, EventSeverity, Report, ReportedStatus
+from agent.detectors.logs.program import LogCondition, Program
 from agent.detectors.logs.state import ConditionState, Fault, State, end_faults
 from agent.detectors.logs.watch import LINES_SUPPRESSED, MINUTE, Outcome
 
@@ -53,7 +53,7 @@ def pass_time(program: Program, state: State, now: datetime) -> Outcome:
     return replace(state, conditions=conditions, event_counts=event_counts), reports
 
 
-def _quiet(condition: Condition, current: ConditionState, now: datetime) -> frozenset[str]:
+def _quiet(condition: LogCondition, current: ConditionState, now: datetime) -> frozenset[str]:
     quiet = timedelta(seconds=condition.clear.quiet)
     if not quiet:
         return frozenset()
@@ -68,7 +68,7 @@ def _report_suppressed(program: Program, name: str, many: int, now: datetime) ->
         if rule.name == name
     )
     message = f"{reason}: {many} more such lines within a minute were not told one by one"
-    return EventReport(LINES_SUPPRESSED, message, Severity.INFO, now, detector)
+    return EventReport(LINES_SUPPRESSED, message, EventSeverity.INFO, now, detector)
 
 
 def questions(program: Program, state: State, now: datetime) -> tuple[State, list[Question]]:
@@ -108,7 +108,7 @@ def after_boot(
             and current.faults
             and not program.conditions[name].clear.boot
         ):
-            remaining[name] = ConditionState(Status.TRUE, current.faults)
+            remaining[name] = ConditionState(ReportedStatus.TRUE, current.faults)
     return remaining
 
 

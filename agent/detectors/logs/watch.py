@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from agent.detectors import EventReport, Report, Status
+from agent.detectors import EventReport, Report, ReportedStatus
 from agent.detectors.logs.line import Line
 from agent.detectors.logs.multiline import spanning_matches
 from agent.detectors.logs.program import Monitor, Program, Rule
@@ -40,7 +40,7 @@ def begin(
     program: Program, now: datetime, previous: Mapping[str, ConditionState] | None = None
 ) -> Outcome:
     """The first state: what is `previous` from before, all else Unknown until its log is read."""
-    unknown = ConditionState(Status.UNKNOWN)
+    unknown = ConditionState(ReportedStatus.UNKNOWN)
     conditions = {name: (previous or {}).get(name, unknown) for name in program.conditions}
     return State(conditions), [
         tell(program.conditions[n], current, now) for n, current in conditions.items()
@@ -51,8 +51,8 @@ def looked(program: Program, state: State, types: Iterable[str], now: datetime) 
     """The logs of these conditions have been read to their end: what is Unknown is False."""
     conditions, reports = dict(state.conditions), list[Report]()
     for name in types:
-        if conditions[name].status is Status.UNKNOWN:
-            conditions[name] = ConditionState(Status.FALSE)
+        if conditions[name].status is ReportedStatus.UNKNOWN:
+            conditions[name] = ConditionState(ReportedStatus.FALSE)
             reports.append(tell(program.conditions[name], conditions[name], now))
     return (replace(state, conditions=conditions) if reports else state), reports
 
@@ -64,7 +64,7 @@ def unreadable(
     conditions, reports = dict(state.conditions), list[Report]()
     for name in types:
         if not conditions[name].faults:
-            conditions[name] = ConditionState(Status.UNKNOWN)
+            conditions[name] = ConditionState(ReportedStatus.UNKNOWN)
             reports.append(tell(program.conditions[name], conditions[name], now, why))
     return (replace(state, conditions=conditions) if reports else state), reports
 

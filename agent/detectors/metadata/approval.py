@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.detectors.metadata.service import Service, Unreadable
 from agent.detectors.metadata.settings import Metadata
-from agent.detectors.metadata.sources import AZURE_HEADERS, AZURE_PATH, AzureEvents
+from agent.detectors.metadata.sources import AZURE_HEADERS, AZURE_PATH, AzureEventSource
 
 
 class NotApproved(Exception):
@@ -22,7 +22,7 @@ async def approve(given: Metadata, event: str, seconds: float) -> Began:
     """Nothing is said of an event that is not listed. Raises NotApproved."""
     service = Service(given.address)
     try:
-        listed = _listed(await AzureEvents(service, 0.0).read(), event)
+        listed = _listed(await AzureEventSource(service, 0.0).read(), event)
         if listed.get("EventStatus") == "Started":
             return Began.ALREADY
         body = json.dumps({"StartRequests": [{"EventId": event}]}).encode()

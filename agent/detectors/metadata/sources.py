@@ -27,7 +27,7 @@ AZURE_HEADERS = {"Metadata": "true"}
 GCP_HEADERS = {"Metadata-Flavor": "Google"}
 
 
-class Source(Protocol):
+class MetadataSource(Protocol):
     """transport  the name of the document's form
     every      seconds between two looks
     """
@@ -80,7 +80,7 @@ class AwsDocument:
         return _json((await self._token.get(self._path)).text)
 
 
-class AzureEvents:
+class AzureEventSource:
     """Every machine of a set gets the whole set's document: Host Doctor takes each one's own."""
 
     transport = "azure_imds"
@@ -120,7 +120,7 @@ class GcpDocument:
         return _json(document.text) if self._is_json else document.text.strip()
 
 
-def sources(given: Metadata, service: Service) -> list[Source]:
+def sources(given: Metadata, service: Service) -> list[MetadataSource]:
     often, seldom = given.every_seconds or OFTEN, given.every_seconds or SELDOM
     match given.cloud:
         case "aws":
@@ -134,7 +134,7 @@ def sources(given: Metadata, service: Service) -> list[Source]:
                 AwsDocument(token, "aws_imds_scheduled", scheduled, seldom),
             ]
         case "azure":
-            return [AzureEvents(service, often)]
+            return [AzureEventSource(service, often)]
         case "gcp":
             upcoming = ("gcp_upcoming_maintenance", "upcoming-maintenance")
             return [

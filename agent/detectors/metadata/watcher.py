@@ -9,7 +9,7 @@ from agent.detectors import Sink
 from agent.detectors.metadata.delivery import HostDoctor, Teller
 from agent.detectors.metadata.service import Service, Unreadable
 from agent.detectors.metadata.settings import Metadata
-from agent.detectors.metadata.sources import Source, sources
+from agent.detectors.metadata.sources import MetadataSource, sources
 from kubenode.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class MetadataWatcher:
         finally:
             await self._service.close()
 
-    async def _watch(self, source: Source) -> None:
+    async def _watch(self, source: MetadataSource) -> None:
         last_document: Any = NEVER
         last_sent_at, failures = 0.0, 0
         while True:

@@ -14,7 +14,7 @@ BOOTSTRAP = "/etc/kubernetes/bootstrap-kubelet.conf"
 
 
 class RealKubeletCertificate:
-    """Implements agent.host.ports.KubeletCertificate."""
+    """Implements agent.host.ports.KubeletCertificateStore."""
 
     def __init__(self, current: str = CURRENT, bootstrap: str = BOOTSTRAP) -> None:
         self._current, self._bootstrap = Path(current), Path(bootstrap)

@@ -9,7 +9,7 @@ import typer
 
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.graph.mermaid import MOST_EDGES, mermaid
-from kubenode.cli.graph.model import Graph, Kind, around, graph_of, without_guards
+from kubenode.cli.graph.model import Graph, GraphKind, around, graph_of, without_guards
 from kubenode.cli.graph.svg import svg
 from kubenode.cli.library import rules_from
 from kubenode.cli.options import Drawing
@@ -44,7 +44,7 @@ def as_json(graph: Graph) -> str:
 
 
 def _require(names: Sequence[str], graph: Graph) -> None:
-    there = [node.label for node in graph.nodes if node.kind is Kind.RULE]
+    there = [node.label for node in graph.nodes if node.kind is GraphKind.RULE]
     for name in names:
         if name not in there:
             near = difflib.get_close_matches(name, there, n=1)

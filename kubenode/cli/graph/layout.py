@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-from kubenode.cli.graph.model import Graph, Node
+from kubenode.cli.graph.model import Graph, GraphNode
 
 SWEEPS = 6
 ROW = 26
@@ -24,7 +24,7 @@ LONGEST = 46
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    node: Node
+    node: GraphNode
     x: float
     y: float
     width: float
@@ -63,7 +63,7 @@ def _cut(label: str) -> str:
     return label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
 
 
-def _columns(graph: Graph) -> list[list[Node]]:
+def _columns(graph: Graph) -> list[list[GraphNode]]:
     reads: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
     for edge in graph.edges:
         reads[edge.target].append(edge.source)
@@ -78,7 +78,7 @@ def _columns(graph: Graph) -> list[list[Node]]:
     return [[n for n in graph.nodes if column[n.id] == number] for number in range(depth)]
 
 
-def _ordered(graph: Graph, columns: list[list[Node]]) -> list[list[Node]]:
+def _ordered(graph: Graph, columns: list[list[GraphNode]]) -> list[list[GraphNode]]:
     beside: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
     for edge in graph.edges:
         beside[edge.source].append(edge.target)
@@ -92,7 +92,7 @@ def _ordered(graph: Graph, columns: list[list[Node]]) -> list[list[Node]]:
     return columns
 
 
-def _places(columns: Sequence[Sequence[Node]]) -> dict[str, float]:
+def _places(columns: Sequence[Sequence[GraphNode]]) -> dict[str, float]:
     """Where each node stands in its column, 0 to 1: columns differ in length."""
     return {
         node.id: (number + 0.5) / len(column)
@@ -101,7 +101,7 @@ def _places(columns: Sequence[Sequence[Node]]) -> dict[str, float]:
     }
 
 
-def _middle(place: Mapping[str, float], node: Node, beside: Sequence[str]) -> float:
+def _middle(place: Mapping[str, float], node: GraphNode, beside: Sequence[str]) -> float:
     if not beside:
         return place[node.id]
     return sum(place[other] for other in beside) / len(beside)

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from kubenode.cli.graph.model import Graph, Kind, Node, Role
+from kubenode.cli.graph.model import Graph, GraphKind, GraphNode, Role
 
 MOST_EDGES = 500
 """Mermaid draws no more unless its `maxEdges` is raised."""
 SHAPES = {
-    Kind.SIGNAL: ('(["', '"])'),
-    Kind.BUILTIN: ('("', '")'),
-    Kind.PROBE: ('[/"', '"/]'),
-    Kind.RULE: ('["', '"]'),
-    Kind.DERIVED: ('{{"', '"}}'),
+    GraphKind.SIGNAL: ('(["', '"])'),
+    GraphKind.BUILTIN: ('("', '")'),
+    GraphKind.PROBE: ('[/"', '"/]'),
+    GraphKind.RULE: ('["', '"]'),
+    GraphKind.DERIVED: ('{{"', '"}}'),
 }
 ARROWS = {Role.EVIDENCE: "-->", Role.GUARD: "-.->", Role.INFERS: "==>"}
 
@@ -31,7 +31,7 @@ def _lines(graph: Graph) -> Iterator[str]:
     yield "  classDef probe fill:#e5f6e9,stroke:#256b3a,color:#1f1f1f"
 
 
-def _shape(node: Node) -> str:
+def _shape(node: GraphNode) -> str:
     begin, end = SHAPES[node.kind]
     return f"{begin}{_text(node.label)}{end}"
 

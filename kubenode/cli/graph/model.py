@@ -19,7 +19,7 @@ from kubenode.api.v1alpha1.leaves import (
 )
 
 
-class Kind(StrEnum):
+class GraphKind(StrEnum):
     SIGNAL = "signal"
     """What detectors, hosts and people report."""
     BUILTIN = "fact"
@@ -37,11 +37,11 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """`id` is `kind name`; `note` is what a person sees when pointing at it."""
 
     id: str
-    kind: Kind
+    kind: GraphKind
     label: str
     note: str = ""
 
@@ -55,14 +55,14 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]
 
 
 def graph_of(rules: Sequence[NodeRemedier]) -> Graph:
     """Nodes in the order in which the rules name them, each once."""
     derived = {rule.spec.infer.fact for rule in rules if rule.spec.infer is not None}
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, GraphNode] = {}
     edges: dict[Edge, None] = {}
     for rule in rules:
         me = _rule(rule)
@@ -86,7 +86,7 @@ def without_guards(graph: Graph) -> Graph:
 
 def around(graph: Graph, names: Iterable[str]) -> Graph:
     """What leads to these rules and what follows from them."""
-    wanted = {f"{Kind.RULE} {name}" for name in names}
+    wanted = {f"{GraphKind.RULE} {name}" for name in names}
     before, after = set(wanted), set(wanted)
     for _ in graph.nodes:  # no path is longer
         sizes = len(before), len(after)
@@ -105,11 +105,11 @@ def around(graph: Graph, names: Iterable[str]) -> Graph:
 
 def _only(graph: Graph, edges: tuple[Edge, ...]) -> Graph:
     ends = {end for edge in edges for end in (edge.source, edge.target)}
-    nodes = tuple(n for n in graph.nodes if n.id in ends or n.kind is Kind.RULE)
+    nodes = tuple(n for n in graph.nodes if n.id in ends or n.kind is GraphKind.RULE)
     return Graph(nodes, edges)
 
 
-def _rule(rule: NodeRemedier) -> Node:
+def _rule(rule: NodeRemedier) -> GraphNode:
     spec, name = rule.spec, rule.metadata.name
     does = f"infers {spec.infer.fact}" if spec.infer is not None else ""
     rungs = " > ".join(rung.name for rung in spec.ladder or ())
@@ -119,26 +119,34 @@ def _rule(rule: NodeRemedier) -> Node:
         "" if does else f"class {spec.disruption_class.value}",
         does or f"ladder {rungs}",
     )
-    return Node(f"{Kind.RULE} {name}", Kind.RULE, name, ", ".join(filter(None, parts)))
+    return GraphNode(
+        f"{GraphKind.RULE} {name}", GraphKind.RULE, name, ", ".join(filter(None, parts))
+    )
 
 
-def _derived(fact: str) -> Node:
-    return Node(f"{Kind.DERIVED} {fact}", Kind.DERIVED, fact, "a fact that rules infer")
+def _derived(fact: str) -> GraphNode:
+    return GraphNode(
+        f"{GraphKind.DERIVED} {fact}", GraphKind.DERIVED, fact, "a fact that rules infer"
+    )
 
 
-def _sources(root: Expression | None, derived: set[str]) -> Iterator[Node]:
+def _sources(root: Expression | None, derived: set[str]) -> Iterator[GraphNode]:
     for leaf in root.unwrap_leaves() if root is not None else ():
         yield _source(leaf, derived)
 
 
-def _source(leaf: Leaf, derived: set[str]) -> Node:
+def _source(leaf: Leaf, derived: set[str]) -> GraphNode:
     match leaf:
         case FactLeaf() if leaf.name in derived:
             return _derived(leaf.name)
         case FactLeaf():
-            return Node(f"{Kind.BUILTIN} {leaf.name}", Kind.BUILTIN, leaf.name, "a built-in fact")
+            return GraphNode(
+                f"{GraphKind.BUILTIN} {leaf.name}", GraphKind.BUILTIN, leaf.name, "a built-in fact"
+            )
         case ProbeLeaf():
-            return Node(f"{Kind.PROBE} {leaf.name}", Kind.PROBE, leaf.name, "asked of the host")
+            return GraphNode(
+                f"{GraphKind.PROBE} {leaf.name}", GraphKind.PROBE, leaf.name, "asked of the host"
+            )
         case ConditionLeaf():
             text = f"condition {leaf.type}"
         case EventLeaf():
@@ -153,4 +161,4 @@ def _source(leaf: Leaf, derived: set[str]) -> Node:
             text = f"annotation {leaf.key}"
         case TaintLeaf():
             text = f"taint {leaf.key}"
-    return Node(f"{Kind.SIGNAL} {text}", Kind.SIGNAL, text)
+    return GraphNode(f"{GraphKind.SIGNAL} {text}", GraphKind.SIGNAL, text)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
 from kubenode.cli.graph.layout import HEIGHT, MARGIN, Box, layout
-from kubenode.cli.graph.model import Edge, Graph, Kind, Role
+from kubenode.cli.graph.model import Edge, Graph, GraphKind, Role
 
 TOP = 40
 STYLE = """
@@ -21,14 +21,20 @@ STYLE = """
   path.infers { stroke: #2b4a8b; stroke-width: 1.6; }
   path:hover { stroke: #b00020; stroke-opacity: 1; stroke-width: 2; }
 """
-ROUND = {Kind.SIGNAL: 10, Kind.BUILTIN: 10, Kind.PROBE: 4, Kind.RULE: 2, Kind.DERIVED: 10}
+ROUND = {
+    GraphKind.SIGNAL: 10,
+    GraphKind.BUILTIN: 10,
+    GraphKind.PROBE: 4,
+    GraphKind.RULE: 2,
+    GraphKind.DERIVED: 10,
+}
 
 
 def svg(graph: Graph) -> str:
     """A drawing with title and description; pointing at a part shows what it is."""
     placed = layout(graph, TOP)
     width, height = max(placed.width, 420), placed.height
-    rules = sum(node.kind is Kind.RULE for node in graph.nodes)
+    rules = sum(node.kind is GraphKind.RULE for node in graph.nodes)
     title = f"{rules} rule{'' if rules == 1 else 's'} and what feeds them"
     guards = any(edge.role is Role.GUARD for edge in graph.edges)
     legend = "grey: signals and facts, green: probes, yellow: rules, blue: derived facts"
@@ -59,7 +65,7 @@ def _description(graph: Graph) -> str:
 def _sentences(graph: Graph) -> Iterator[str]:
     names = {node.id: node.label for node in graph.nodes}
     for node in graph.nodes:
-        if node.kind is not Kind.RULE:
+        if node.kind is not GraphKind.RULE:
             continue
         read = [names[e.source] for e in graph.edges if e.target == node.id]
         makes = [names[e.target] for e in graph.edges if e.source == node.id]

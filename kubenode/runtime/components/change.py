@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from kubenode.runtime.components.render import RenderedFile, RenderedFiles, RenderedUnit
 from kubenode.runtime.components.versions import VersionStep, compare, step_of
 from kubenode.runtime.components.wire import (
-    ChangeClass,
-    ComponentSource,
     ComponentSpec,
-    DesiredState,
-    Disruptions,
     UnitState,
+    WireChangeClass,
+    WireComponentSource,
+    WireDesiredState,
+    WireDisruptions,
 )
 
 
@@ -26,8 +26,8 @@ class ComponentForm(msgspec.Struct, frozen=True):
     """A component as it is, or shall be, on one machine."""
 
     version: str
-    source: ComponentSource
-    disruption: Disruptions
+    source: WireComponentSource
+    disruption: WireDisruptions
     files: tuple[RenderedFile, ...]
     units: tuple[RenderedUnit, ...]
 
@@ -36,15 +36,15 @@ def form_of(
     spec: ComponentSpec, rendered: RenderedFiles, desired_state: str
 ) -> ComponentForm | None:
     """None: nothing of it is on the host (Absent), or no more than its download (Staged)."""
-    if desired_state in (DesiredState.ABSENT, DesiredState.STAGED):
+    if desired_state in (WireDesiredState.ABSENT, WireDesiredState.STAGED):
         return None
     units = rendered.units
-    if desired_state == DesiredState.INSTALLED:
+    if desired_state == WireDesiredState.INSTALLED:
         units = tuple(_at_rest(unit) for unit in units)
     return ComponentForm(spec.version, spec.source, spec.disruption, rendered.files, units)
 
 
-def change_class(before: ComponentForm | None, after: ComponentForm | None) -> ChangeClass:
+def change_class(before: ComponentForm | None, after: ComponentForm | None) -> WireChangeClass:
     """NONE where nothing differs, or nothing that differs disturbs."""
     if before is None or after is None:
         return _step_class(before, after)
@@ -68,15 +68,15 @@ def same(before: ComponentForm | None, after: ComponentForm | None) -> bool:
     )
 
 
-def _step_class(before: ComponentForm | None, after: ComponentForm | None) -> ChangeClass:
+def _step_class(before: ComponentForm | None, after: ComponentForm | None) -> WireChangeClass:
     if after is None:
-        return ChangeClass.NONE if before is None else before.disruption.uninstall
+        return WireChangeClass.NONE if before is None else before.disruption.uninstall
     if before is None:
         return after.disruption.install
     newer = before if compare(before.version, after.version) > 0 else after
     match step_of(before.version, after.version):
         case VersionStep.NONE if before.source == after.source:
-            return ChangeClass.NONE
+            return WireChangeClass.NONE
         case VersionStep.NONE | VersionStep.PATCH:
             return newer.disruption.patch
         case VersionStep.MINOR:
@@ -96,7 +96,7 @@ def _units(form: ComponentForm) -> dict[str, RenderedUnit]:
 def _differing(
     before: Mapping[str, RenderedFile] | Mapping[str, RenderedUnit],
     after: Mapping[str, RenderedFile] | Mapping[str, RenderedUnit],
-) -> Iterator[ChangeClass]:
+) -> Iterator[WireChangeClass]:
     """Of each file or unit that differs its class; what goes is judged as it was."""
     for key in {**before, **after}:
         old, new = before.get(key), after.get(key)
@@ -116,8 +116,8 @@ def _equal(
 
 def _bare(part: RenderedFile | RenderedUnit) -> RenderedFile | RenderedUnit:
     if isinstance(part, RenderedFile):
-        return replace(part, on_change=ChangeClass.NONE, salt="")
-    return replace(part, on_change=ChangeClass.NONE)
+        return replace(part, on_change=WireChangeClass.NONE, salt="")
+    return replace(part, on_change=WireChangeClass.NONE)
 
 
 def _at_rest(unit: RenderedUnit) -> RenderedUnit:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from kubenode.runtime.components.versions import satisfies
-from kubenode.runtime.components.wire import ComponentSpec, MachineHost
+from kubenode.runtime.components.wire import ComponentSpec, WireMachineHost
 
 
 class DependencyCycle(Exception):
@@ -60,7 +60,7 @@ def unmet(spec: ComponentSpec, versions: Mapping[str, str]) -> str:
     return ""
 
 
-def unfit(spec: ComponentSpec, host: MachineHost | None, api_server: str = "") -> str:
+def unfit(spec: ComponentSpec, host: WireMachineHost | None, api_server: str = "") -> str:
     """Why it cannot run on this host, in a sentence; "" when it can. Raises ValueError.
 
     What is required and not known is no: nothing is put on an unknown host. `api_server` "" leaves

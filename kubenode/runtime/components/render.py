@@ -18,13 +18,13 @@ from typing import NamedTuple
 import msgspec
 
 from kubenode.runtime.components.wire import (
-    ChangeClass,
-    ComponentFile,
     ComponentSpec,
-    ComponentUnit,
-    Machine,
     Ownership,
     UnitState,
+    WireChangeClass,
+    WireComponentFile,
+    WireComponentUnit,
+    WireMachine,
 )
 
 _PLACE = re.compile(r"(\$\$\{)|\$\{([^}]*)(\}?)")
@@ -72,7 +72,7 @@ class RenderedFile(msgspec.Struct, frozen=True):
     mode: str = "0644"
     owner: str = "root:root"
     ownership: Ownership = Ownership.WHOLE
-    on_change: ChangeClass = ChangeClass.DRAIN
+    on_change: WireChangeClass = WireChangeClass.DRAIN
     salt: str = ""
 
     @property
@@ -94,7 +94,7 @@ class RenderedUnit(msgspec.Struct, frozen=True):
     enabled: bool = True
     state: UnitState = UnitState.ACTIVE
     drop_ins: tuple[RenderedDropIn, ...] = ()
-    on_change: ChangeClass = ChangeClass.RESTART
+    on_change: WireChangeClass = WireChangeClass.RESTART
 
 
 class RenderedFiles(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ def references(spec: ComponentSpec) -> tuple[TextRef, ...]:
     return tuple(dict.fromkeys(ref for ref in refs if ref is not None))
 
 
-def machine_values(machine: Machine) -> dict[str, str]:
+def machine_values(machine: WireMachine) -> dict[str, str]:
     """What `${machine.*}` stands for. What is not known of the machine yet is left out."""
     host = machine.status.host
     known = {
@@ -146,7 +146,9 @@ def rendered(
 
 
 def _file(
-    file: ComponentFile, scopes: Mapping[str, Mapping[str, str]], texts: Mapping[TextRef, KeyText]
+    file: WireComponentFile,
+    scopes: Mapping[str, Mapping[str, str]],
+    texts: Mapping[TextRef, KeyText],
 ) -> RenderedFile:
     where = f"file {file.path}"
     ref = _reference(file)
@@ -167,7 +169,7 @@ def _file(
     )
 
 
-def _unit(unit: ComponentUnit, scopes: Mapping[str, Mapping[str, str]]) -> RenderedUnit:
+def _unit(unit: WireComponentUnit, scopes: Mapping[str, Mapping[str, str]]) -> RenderedUnit:
     drop_ins = tuple(
         RenderedDropIn(d.name, fill_in(d.content, scopes, f"unit {unit.name}, drop-in {d.name}"))
         for d in unit.drop_ins
@@ -175,7 +177,7 @@ def _unit(unit: ComponentUnit, scopes: Mapping[str, Mapping[str, str]]) -> Rende
     return RenderedUnit(unit.name, unit.enabled, unit.state, drop_ins, unit.on_change)
 
 
-def _reference(file: ComponentFile) -> TextRef | None:
+def _reference(file: WireComponentFile) -> TextRef | None:
     if (key := file.content.config_map_key) is not None:
         return TextRef("ConfigMap", key.name, key.key)
     if (key := file.content.secret_key) is not None:

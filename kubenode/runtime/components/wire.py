@@ -15,7 +15,7 @@ import msgspec
 from kubenode.runtime.duration import seconds
 
 
-class ChangeClass(StrEnum):
+class WireChangeClass(StrEnum):
     """How much a change disturbs its host, mildest first."""
 
     NONE = "None"
@@ -29,10 +29,10 @@ class ChangeClass(StrEnum):
         return _WEIGHTS[self]
 
 
-_WEIGHTS = {class_: weight for weight, class_ in enumerate(ChangeClass)}
+_WEIGHTS = {class_: weight for weight, class_ in enumerate(WireChangeClass)}
 
 
-class DesiredState(StrEnum):
+class WireDesiredState(StrEnum):
     RUNNING = "Running"
     INSTALLED = "Installed"
     STAGED = "Staged"
@@ -50,7 +50,7 @@ class UnitState(StrEnum):
     MASKED = "Masked"
 
 
-class UndoMode(StrEnum):
+class WireUndoMode(StrEnum):
     AUTO = "Auto"
     SCRIPT = "Script"
     NONE = "None"
@@ -63,25 +63,25 @@ class Wire(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
 # -- MachineComponent -----------------------------------------------------------------------------
 
 
-class Requires(Wire, frozen=True):
+class WireRequires(Wire, frozen=True):
     os: list[str] = []
     arch: list[str] = []
     api_server: str = ""
     kernel: str = ""
 
 
-class DependsOn(Wire, frozen=True):
+class WireDependsOn(Wire, frozen=True):
     component: str
     version: str = ""
 
 
-class Package(Wire, frozen=True):
+class WirePackage(Wire, frozen=True):
     name: str
     version: str
 
 
-class Packages(Wire, frozen=True):
-    packages: list[Package]
+class WirePackages(Wire, frozen=True):
+    packages: list[WirePackage]
     hold: bool = True
     lock_wait: str = "5m"
 
@@ -90,83 +90,83 @@ class Packages(Wire, frozen=True):
         return seconds(self.lock_wait)
 
 
-class Tarball(Wire, frozen=True):
+class WireTarball(Wire, frozen=True):
     url: str
     sha256: str
     dest: str
     allow: list[str] = []
 
 
-class Oci(Wire, frozen=True):
+class WireOci(Wire, frozen=True):
     ref: str
     dest: str
     allow: list[str] = []
 
 
-class Script(Wire, frozen=True):
+class WireScript(Wire, frozen=True):
     detect: list[str]
     install: list[str]
     uninstall: list[str]
 
 
-class ComponentSource(Wire, frozen=True):
+class WireComponentSource(Wire, frozen=True):
     """`type` names the one field that is filled in."""
 
     type: str
-    apt: Packages | None = None
-    dnf: Packages | None = None
-    tarball: Tarball | None = None
-    oci: Oci | None = None
-    script: Script | None = None
+    apt: WirePackages | None = None
+    dnf: WirePackages | None = None
+    tarball: WireTarball | None = None
+    oci: WireOci | None = None
+    script: WireScript | None = None
 
 
-class KeyReference(Wire, frozen=True):
+class WireKeyReference(Wire, frozen=True):
     name: str
     key: str
 
 
-class FileContent(Wire, frozen=True):
+class WireFileContent(Wire, frozen=True):
     inline: str | None = None
-    config_map_key: KeyReference | None = None
-    secret_key: KeyReference | None = None
+    config_map_key: WireKeyReference | None = None
+    secret_key: WireKeyReference | None = None
 
 
-class ComponentFile(Wire, frozen=True):
+class WireComponentFile(Wire, frozen=True):
     path: str
-    content: FileContent
+    content: WireFileContent
     mode: str = "0644"
     owner: str = "root:root"
     ownership: Ownership = Ownership.WHOLE
-    on_change: ChangeClass = ChangeClass.DRAIN
+    on_change: WireChangeClass = WireChangeClass.DRAIN
 
 
-class DropIn(Wire, frozen=True):
+class WireDropIn(Wire, frozen=True):
     name: str
     content: str
 
 
-class ComponentUnit(Wire, frozen=True):
+class WireComponentUnit(Wire, frozen=True):
     name: str
     enabled: bool = True
     state: UnitState = UnitState.ACTIVE
-    drop_ins: list[DropIn] = []
-    on_change: ChangeClass = ChangeClass.RESTART
+    drop_ins: list[WireDropIn] = []
+    on_change: WireChangeClass = WireChangeClass.RESTART
 
 
-class Disruptions(Wire, frozen=True):
-    install: ChangeClass = ChangeClass.DRAIN
-    major: ChangeClass = ChangeClass.DRAIN
-    minor: ChangeClass = ChangeClass.DRAIN
-    patch: ChangeClass = ChangeClass.DRAIN
-    uninstall: ChangeClass = ChangeClass.DRAIN
+class WireDisruptions(Wire, frozen=True):
+    install: WireChangeClass = WireChangeClass.DRAIN
+    major: WireChangeClass = WireChangeClass.DRAIN
+    minor: WireChangeClass = WireChangeClass.DRAIN
+    patch: WireChangeClass = WireChangeClass.DRAIN
+    uninstall: WireChangeClass = WireChangeClass.DRAIN
 
 
-class ConditionWanted(Wire, frozen=True):
+class WireConditionWanted(Wire, frozen=True):
     type: str
     status: str = "True"
 
 
-class HealthCheck(Wire, frozen=True):
+class WireHealthCheck(Wire, frozen=True):
     """`type` names the one field that is filled in."""
 
     name: str
@@ -175,7 +175,7 @@ class HealthCheck(Wire, frozen=True):
     exec: list[str] | None = None
     http: str | None = None
     tcp: str | None = None
-    node_condition: ConditionWanted | None = None
+    node_condition: WireConditionWanted | None = None
     interval: str = "10s"
     timeout: str = "10s"
     successes: int = 3
@@ -190,7 +190,7 @@ class HealthCheck(Wire, frozen=True):
         return seconds(self.timeout)
 
 
-class Hook(Wire, frozen=True):
+class WireHook(Wire, frozen=True):
     run: list[str]
     check: list[str] | None = None
     timeout: str = "5m"
@@ -200,21 +200,21 @@ class Hook(Wire, frozen=True):
         return seconds(self.timeout)
 
 
-class Hooks(Wire, frozen=True):
-    prepare: Hook | None = None
-    apply: Hook | None = None
-    config: Hook | None = None
-    post: Hook | None = None
-    remove: Hook | None = None
+class WireHooks(Wire, frozen=True):
+    prepare: WireHook | None = None
+    apply: WireHook | None = None
+    config: WireHook | None = None
+    post: WireHook | None = None
+    remove: WireHook | None = None
 
 
-class Uninstall(Wire, frozen=True):
+class WireUninstall(Wire, frozen=True):
     purge_files: bool = True
     keep_data: list[str] = []
 
 
-class Undo(Wire, frozen=True):
-    mode: UndoMode = UndoMode.AUTO
+class WireUndo(Wire, frozen=True):
+    mode: WireUndoMode = WireUndoMode.AUTO
     on_unhealthy: bool = True
 
 
@@ -223,18 +223,18 @@ class ComponentSpec(Wire, frozen=True):
 
     component: str
     version: str
-    source: ComponentSource
-    requires: Requires = msgspec.field(default_factory=Requires)
-    depends_on: list[DependsOn] = []
-    files: list[ComponentFile] = []
-    units: list[ComponentUnit] = []
-    disruption: Disruptions = msgspec.field(default_factory=Disruptions)
-    health: list[HealthCheck] = []
+    source: WireComponentSource
+    requires: WireRequires = msgspec.field(default_factory=WireRequires)
+    depends_on: list[WireDependsOn] = []
+    files: list[WireComponentFile] = []
+    units: list[WireComponentUnit] = []
+    disruption: WireDisruptions = msgspec.field(default_factory=WireDisruptions)
+    health: list[WireHealthCheck] = []
     health_deadline: str = "5m"
     reboot_timeout: str = "10m"
-    hooks: Hooks = msgspec.field(default_factory=Hooks)
-    uninstall: Uninstall = msgspec.field(default_factory=Uninstall)
-    undo: Undo = msgspec.field(default_factory=Undo)
+    hooks: WireHooks = msgspec.field(default_factory=WireHooks)
+    uninstall: WireUninstall = msgspec.field(default_factory=WireUninstall)
+    undo: WireUndo = msgspec.field(default_factory=WireUndo)
 
     @property
     def health_seconds(self) -> float:
@@ -245,7 +245,7 @@ class ComponentSpec(Wire, frozen=True):
         return seconds(self.reboot_timeout)
 
 
-class Metadata(Wire, frozen=True):
+class WireMachineMetadata(Wire, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -258,7 +258,7 @@ class Metadata(Wire, frozen=True):
 class Component(Wire, frozen=True):
     """A MachineComponent."""
 
-    metadata: Metadata
+    metadata: WireMachineMetadata
     spec: ComponentSpec
 
 
@@ -274,12 +274,12 @@ class Assigned(Wire, frozen=True):
     config_hash: str
     set: str = ""
     values: dict[str, str] = {}
-    desired_state: str = DesiredState.RUNNING.value
+    desired_state: str = WireDesiredState.RUNNING.value
     attempt: int = 1
     batch: int = 0
 
 
-class MachinePermit(Wire, frozen=True):
+class WireMachinePermit(Wire, frozen=True):
     name: str
     components: list[str]
     max_disruption: str
@@ -292,23 +292,23 @@ class MachinePermit(Wire, frozen=True):
         return max(self.start_before, self.renewed_until or self.start_before)
 
 
-class MachineSpec(Wire, frozen=True):
+class WireMachineSpec(Wire, frozen=True):
     node_name: str = ""
     addresses: list[str] = []
     failure_domain: str = ""
     mode: str = "Manage"
     components: list[Assigned] = []
-    permit: MachinePermit | None = None
+    permit: WireMachinePermit | None = None
 
 
-class MachineHost(Wire, frozen=True):
+class WireMachineHost(Wire, frozen=True):
     boot_id: str = msgspec.field(default="", name="bootID")
     os: str = ""
     kernel: str = ""
     arch: str = ""
 
 
-class Drift(Wire, frozen=True):
+class WireDrift(Wire, frozen=True):
     """`count`: how often it was put right, and once more for now."""
 
     kind: str
@@ -322,7 +322,7 @@ class Previous(Wire, frozen=True):
     config_hash: str = ""
 
 
-class ComponentStatus(Wire, frozen=True):
+class WireComponentStatus(Wire, frozen=True):
     """One of `status.components` of a Machine; see kubenode.api for the words."""
 
     name: str
@@ -335,22 +335,22 @@ class ComponentStatus(Wire, frozen=True):
     previous: Previous | None = None
     staged_at: datetime | None = None
     needs: str | None = None
-    drift: list[Drift] = []
+    drift: list[WireDrift] = []
     reason: str = ""
     message: str = ""
 
 
-class MachineStatus(Wire, frozen=True):
-    host: MachineHost | None = None
-    components: list[ComponentStatus] = []
+class WireMachineStatus(Wire, frozen=True):
+    host: WireMachineHost | None = None
+    components: list[WireComponentStatus] = []
 
 
-class Machine(Wire, frozen=True):
+class WireMachine(Wire, frozen=True):
     """A Machine, as far as its components go."""
 
-    metadata: Metadata
-    spec: MachineSpec
-    status: MachineStatus = msgspec.field(default_factory=MachineStatus)
+    metadata: WireMachineMetadata
+    spec: WireMachineSpec
+    status: WireMachineStatus = msgspec.field(default_factory=WireMachineStatus)
 
 
 def spec_of(plain: Mapping[str, Any]) -> ComponentSpec:
@@ -358,9 +358,9 @@ def spec_of(plain: Mapping[str, Any]) -> ComponentSpec:
     return msgspec.convert(_without_nulls(plain), ComponentSpec)
 
 
-def machine_of(plain: Mapping[str, Any]) -> Machine:
+def machine_of(plain: Mapping[str, Any]) -> WireMachine:
     """A Machine as JSON has it. Raises msgspec.ValidationError."""
-    return msgspec.convert(_without_nulls(plain), Machine)
+    return msgspec.convert(_without_nulls(plain), WireMachine)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -13,7 +13,13 @@ from kubenode.runtime.clock import Clock, SystemClock, wait
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import Result, TerminalError
 from kubenode.runtime.fence import AlwaysLeader, Fence, LeaseLost
-from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled, Unreachable
+from kubenode.runtime.kube.errors import (
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerUnreachable,
+    TooManyRequests,
+)
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.telemetry.about import about
 
@@ -199,7 +205,7 @@ class Controller:
                 self.queue.wait_for_change(key)
                 self.queue.add_after(key, GONE_REQUEUE_SECONDS)
                 return "gone"
-            case Throttled():
+            case TooManyRequests():
                 self.queue.retry(key, at_least=error.retry_after or 0.0)
                 return "throttled"
             case TerminalError():
@@ -227,7 +233,9 @@ class Controller:
 
 def _answers_ill(error: Exception) -> bool:
     """Whether the API server is at fault: where we asked it says nothing more."""
-    return isinstance(error, Unreachable) or (isinstance(error, KubeError) and error.status >= 500)
+    return isinstance(error, ServerUnreachable) or (
+        isinstance(error, KubeError) and error.status >= 500
+    )
 
 
 def _retry_after(error: Exception) -> float:

@@ -8,7 +8,7 @@ import msgspec
 from kubenode.runtime.disruption.request import UNNEEDED, ActRequest
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
-from kubenode.runtime.kube.objects import ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, structs
 from kubenode.runtime.kube.paths import custom
 
 CLASSES = ("None", "Host", "Pods", "Node")
@@ -37,7 +37,7 @@ class LivePermitStatus(msgspec.Struct, rename="camel", gc=False):
 class LivePermit(msgspec.Struct, gc=False):
     """A Permit, as far as it says whether an act may be done under it."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: LivePermitSpec = msgspec.field(default_factory=LivePermitSpec)
     status: LivePermitStatus = msgspec.field(default_factory=LivePermitStatus)
 

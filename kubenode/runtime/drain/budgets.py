@@ -7,7 +7,7 @@ import msgspec
 from kubenode.runtime.drain.observation import Blocked
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import KubeError, Throttled
+from kubenode.runtime.kube.errors import KubeError, TooManyRequests
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget, Structs
 
 CAUSE = "DisruptionBudget"
@@ -24,7 +24,7 @@ _budget_list: Structs[_BudgetList] = Structs(_BudgetList)
 
 def of_budget(error: KubeError) -> bool:
     """Whether a budget refuses the pod, and not the server all requests."""
-    if isinstance(error, Throttled):
+    if isinstance(error, TooManyRequests):
         return CAUSE in error.causes or "disruption budget" in error.message
     # 500: two budgets select the pod, and the server refuses to choose. 504: too many of its pods
     # were evicted at once for the server to count them.

@@ -23,7 +23,7 @@ from kubenode.runtime.drain.observation import Blocked
 from kubenode.runtime.drain.statefulsets import StatefulSets, set_uid
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, Throttled
+from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, TooManyRequests
 from kubenode.runtime.kube.objects import Pod, Structs
 
 FROM_CACHE = {"resourceVersion": "0"}
@@ -156,7 +156,7 @@ class PodEvictor:
             return _EvictionAnswer.GONE
         if budgets.of_budget(error) or error.status in FINAL:
             return Blocked(pod.metadata.key, "", error.message)
-        if isinstance(error, Throttled):
+        if isinstance(error, TooManyRequests):
             self._gate.throttled(error.retry_after)
         return _EvictionAnswer.LATER
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kubenode.api.v1alpha1.steps import MigrateStep, PodPolicy, PodPolicyMode, PodVolume
-from kubenode.runtime.kube.objects import OwnerReference, Pod
+from kubenode.runtime.kube.objects import KubeOwnerReference, Pod
 
 MIRROR = "kubernetes.io/config.mirror"
 ENDED = frozenset({"Succeeded", "Failed"})
@@ -38,7 +38,7 @@ class Protection:
         return pod.metadata.namespace == self.own
 
 
-def owner(pod: Pod) -> OwnerReference | None:
+def owner(pod: Pod) -> KubeOwnerReference | None:
     return next((o for o in pod.metadata.owner_references if o.controller), None)
 
 

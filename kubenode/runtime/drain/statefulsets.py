@@ -9,7 +9,7 @@ from kubenode.runtime.drain.policy import STATEFUL_SET, movable, owner, ready
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
-from kubenode.runtime.kube.objects import ObjectMeta, OwnerReference, Pod, Structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, KubeOwnerReference, Pod, Structs
 
 CATCHES_UP = timedelta(seconds=3)
 """Until then a StatefulSet's status tells of the pod that we took."""
@@ -26,7 +26,7 @@ class _StatefulSetStatus(msgspec.Struct, rename="camel"):
 
 
 class _StatefulSet(msgspec.Struct):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: _StatefulSetSpec = msgspec.field(default_factory=_StatefulSetSpec)
     status: _StatefulSetStatus = msgspec.field(default_factory=_StatefulSetStatus)
 
@@ -43,7 +43,7 @@ class StatefulSets:
 
     async def incomplete(self, pods: Iterable[Pod], now: datetime) -> Mapping[str, str]:
         """Uids of StatefulSets that cannot spare a ready pod now, and why."""
-        sets: dict[str, tuple[OwnerReference, list[Pod]]] = {}
+        sets: dict[str, tuple[KubeOwnerReference, list[Pod]]] = {}
         for pod in pods:
             ref = owner(pod)
             if ref is not None and ref.kind == STATEFUL_SET and stands(pod):

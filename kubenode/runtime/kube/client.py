@@ -19,9 +19,9 @@ from kubenode.runtime.fence import write_seconds
 from kubenode.runtime.kube.errors import (
     TOO_LARGE_RESOURCE_VERSION,
     KubeError,
+    ServerUnreachable,
     Unauthorized,
     Undecodable,
-    Unreachable,
     error_for,
 )
 from kubenode.runtime.kube.outage import Outage
@@ -218,7 +218,7 @@ class Kube:
             if method != "GET":
                 write_seconds(None)  # ended with the reign: nothing is known of the server
             self.outage.disconnected()
-            raise Unreachable(_sentence(error), tried=tried) from error
+            raise ServerUnreachable(_sentence(error), tried=tried) from error
         except CredentialsError as error:
             raise Unauthorized(401, "Credentials", str(error), tried=tried) from error
         finally:
@@ -266,7 +266,7 @@ class Kube:
                 raw = await response.read()
             except NETWORK_ERRORS as error:
                 self.outage.disconnected()
-                raise Unreachable(_sentence(error), tried=tried) from error
+                raise ServerUnreachable(_sentence(error), tried=tried) from error
             try:
                 return decode(raw)
             # msgspec's and pydantic's errors are ValueErrors; what is nested too deeply is none.

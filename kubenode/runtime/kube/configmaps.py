@@ -12,13 +12,13 @@ import msgspec
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
-from kubenode.runtime.kube.objects import ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, structs
 
 NAMESPACE = "kubenode-system"
 
 
 class ConfigMap(msgspec.Struct, gc=False):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     data: dict[str, str] = {}
 
 

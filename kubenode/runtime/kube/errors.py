@@ -72,13 +72,13 @@ class Gone(KubeError): ...
 class Invalid(KubeError): ...
 
 
-class Throttled(KubeError): ...
+class TooManyRequests(KubeError): ...
 
 
 class Undecodable(KubeError): ...
 
 
-class Unreachable(KubeError):
+class ServerUnreachable(KubeError):
     def __init__(self, message: str, *, tried: str = "") -> None:
         super().__init__(0, "Unreachable", message, tried=tried)
 
@@ -94,7 +94,7 @@ _BY_STATUS: dict[int, type[KubeError]] = {
     409: Conflict,
     410: Gone,
     422: Invalid,
-    429: Throttled,
+    429: TooManyRequests,
 }
 
 

@@ -11,7 +11,7 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 from kubenode.runtime.kube.wire import ListPage, decode_page
 from kubenode.runtime.rate import Spread
 
@@ -101,7 +101,7 @@ class ListWatch:
         except NETWORK_ERRORS as error:
             self._kube.outage.disconnected()
             text = f"{type(error).__name__}: {error}"
-            raise Unreachable(text, tried=f"WATCH {self._path}") from error
+            raise ServerUnreachable(text, tried=f"WATCH {self._path}") from error
         except (ValueError, HttpProcessingError) as error:  # too long, or not JSON
             raise BadLine(f"a line of the watch {self._path}: {error}") from error
         finally:

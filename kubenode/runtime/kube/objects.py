@@ -44,7 +44,7 @@ class Object(Protocol):
     def metadata(self) -> Meta: ...
 
 
-class OwnerReference(msgspec.Struct, rename="camel", gc=False, frozen=True):
+class KubeOwnerReference(msgspec.Struct, rename="camel", gc=False, frozen=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -52,7 +52,7 @@ class OwnerReference(msgspec.Struct, rename="camel", gc=False, frozen=True):
     controller: bool = False
 
 
-class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
+class KubeObjectMeta(msgspec.Struct, rename="camel", gc=False):
     """`namespace` is "" for cluster-scoped objects."""
 
     name: str = ""
@@ -65,7 +65,7 @@ class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     finalizers: list[str] = []
-    owner_references: list[OwnerReference] = []
+    owner_references: list[KubeOwnerReference] = []
 
     @property
     def key(self) -> str:
@@ -167,7 +167,7 @@ class NodeStatus(msgspec.Struct, rename="camel", gc=False):
 
 
 class Node(msgspec.Struct, rename="camel", gc=False):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
@@ -269,7 +269,7 @@ class PodStatus(msgspec.Struct, rename="camel", gc=False):
 
 
 class Pod(msgspec.Struct, rename="camel", gc=False):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
@@ -287,7 +287,7 @@ class LeaseSpec(msgspec.Struct, rename="camel", gc=False):
 
 
 class Lease(msgspec.Struct, rename="camel", gc=False):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
@@ -317,7 +317,7 @@ class Event(msgspec.Struct, rename="camel", gc=False):
     """core/v1. Writers of events.k8s.io fill `event_time` and `series`, others `count` and
     the two timestamps: read both. They are the reporter's clock."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     involved_object: ObjectReference = msgspec.field(default_factory=ObjectReference)
     type: str = ""
     reason: str = ""
@@ -337,15 +337,15 @@ class Event(msgspec.Struct, rename="camel", gc=False):
         self.event_time = bounded_stamp(self.event_time)
 
 
-class Expression(msgspec.Struct, rename="camel", gc=False):
+class KubeSelectorExpression(msgspec.Struct, rename="camel", gc=False):
     key: str = ""
     operator: str = ""
     values: list[str] = []
 
 
-class LabelSelector(msgspec.Struct, rename="camel", gc=False):
+class KubeLabelSelector(msgspec.Struct, rename="camel", gc=False):
     match_labels: dict[str, str] = {}
-    match_expressions: list[Expression] = []
+    match_expressions: list[KubeSelectorExpression] = []
 
 
 class PodDisruptionBudgetSpec(msgspec.Struct, rename="camel", gc=False):
@@ -353,7 +353,7 @@ class PodDisruptionBudgetSpec(msgspec.Struct, rename="camel", gc=False):
 
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
-    selector: LabelSelector | None = None
+    selector: KubeLabelSelector | None = None
 
 
 class PodDisruptionBudgetStatus(msgspec.Struct, rename="camel", gc=False):
@@ -365,7 +365,7 @@ class PodDisruptionBudgetStatus(msgspec.Struct, rename="camel", gc=False):
 
 
 class PodDisruptionBudget(msgspec.Struct, rename="camel", gc=False):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
 

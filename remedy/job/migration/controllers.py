@@ -8,7 +8,7 @@ from kubenode.runtime.drain.observation import NO_SURGES, Surge, Surges
 from kubenode.runtime.drain.policy import Protection, mode_of, owner, policy_of
 from kubenode.runtime.drain.statefulsets import stands
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.objects import OwnerReference, Pod
+from kubenode.runtime.kube.objects import KubeOwnerReference, Pod
 from remedy.job.migration import surge_replicas
 from remedy.job.migration.replicas import Replicas
 from remedy.job.model import Job
@@ -61,7 +61,7 @@ class WorkloadControllers:
         return Surges(tuple(new), plain, tuple(up), ended), places
 
     async def _decide(
-        self, job: Job, ref: OwnerReference, pods: Collection[Pod], now: datetime
+        self, job: Job, ref: KubeOwnerReference, pods: Collection[Pod], now: datetime
     ) -> Surge | str:
         """Return the surge for the pods of a ReplicaSet, or why there is none."""
         namespace = next(iter(pods)).metadata.namespace
@@ -98,9 +98,9 @@ class WorkloadControllers:
 
 def _replica_sets(
     pods: Collection[Pod], step: MigrateStep, protection: Protection
-) -> dict[str, tuple[OwnerReference, list[Pod]]]:
+) -> dict[str, tuple[KubeOwnerReference, list[Pod]]]:
     """Return by uid the ReplicaSets with pods that are evicted and not terminating yet."""
-    by_uid: dict[str, tuple[OwnerReference, list[Pod]]] = {}
+    by_uid: dict[str, tuple[KubeOwnerReference, list[Pod]]] = {}
     for pod in pods:
         ref = owner(pod)
         if ref is None or ref.kind != "ReplicaSet" or not stands(pod):

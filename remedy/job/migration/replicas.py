@@ -9,7 +9,7 @@ import msgspec
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
-from kubenode.runtime.kube.objects import ObjectMeta, OwnerReference, Structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, KubeOwnerReference, Structs
 from remedy.job.migration.surge_replicas import (
     MARK,
     SURGED_TO,
@@ -44,7 +44,7 @@ class ReplicasStatus(msgspec.Struct, rename="camel"):
 class Replicated(msgspec.Struct):
     """The fields that are read of a Deployment or ReplicaSet."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: ReplicasSpec = msgspec.field(default_factory=ReplicasSpec)
     status: ReplicasStatus = msgspec.field(default_factory=ReplicasStatus)
 
@@ -59,7 +59,7 @@ class _ScalerSpec(msgspec.Struct, rename="camel"):
 
 
 class _Scaler(msgspec.Struct):
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     spec: _ScalerSpec = msgspec.field(default_factory=_ScalerSpec)
 
 
@@ -210,5 +210,5 @@ class Replicas:
         await self._kube.patch(paths.apps("deployments", meta.namespace, meta.name), body)
 
 
-def _is_deployment(owner: OwnerReference | None) -> bool:
+def _is_deployment(owner: KubeOwnerReference | None) -> bool:
     return owner is not None and owner.kind == "Deployment" and owner.api_version == "apps/v1"

@@ -10,7 +10,7 @@ from support.cloud_server import Answer, CloudServer, Request
 from agent.detectors.metadata.approval import Began, NotApproved, approve
 from agent.detectors.metadata.service import LONGEST, Service, Unreadable
 from agent.detectors.metadata.settings import Metadata
-from agent.detectors.metadata.sources import Source, sources
+from agent.detectors.metadata.sources import MetadataSource, sources
 
 pytestmark = pytest.mark.integration
 EVENT = "A123BC45-1234-5678-AB90-ABCDEF123456"
@@ -86,7 +86,7 @@ async def service(cloud: FakeMetadata) -> AsyncIterator[Service]:
     await made.close()
 
 
-def by_transport(name: str, service: Service) -> dict[str, Source]:
+def by_transport(name: str, service: Service) -> dict[str, MetadataSource]:
     given = Metadata(cloud=name)  # type: ignore[arg-type]
     return {source.transport: source for source in sources(given, service)}
 

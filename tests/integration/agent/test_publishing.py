@@ -27,7 +27,7 @@ from support.control_plane import ControlPlane
 from support.running import running, until
 
 from agent.agent import Agent
-from agent.detectors import ConditionReport, EventReport, Severity, Sink, Status
+from agent.detectors import ConditionReport, EventReport, EventSeverity, ReportedStatus, Sink
 from agent.journal import FileJournal
 from agent.outbox import Outbox
 from agent.probes.host import HostProbes
@@ -54,7 +54,7 @@ class Lever:
         self.sink = sink
         await forever()
 
-    def says(self, status: Status, reason: str, message: str) -> None:
+    def says(self, status: ReportedStatus, reason: str, message: str) -> None:
         assert self.sink is not None
         now = SystemClock().now()
         self.sink.report(ConditionReport("KernelDeadlock", status, reason, message, now, self.name))
@@ -62,7 +62,7 @@ class Lever:
     def event(self, reason: str) -> None:
         assert self.sink is not None
         now = SystemClock().now()
-        self.sink.report(EventReport(reason, "m", Severity.WARNING, now, self.name))
+        self.sink.report(EventReport(reason, "m", EventSeverity.WARNING, now, self.name))
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ async def test_a_fault_and_its_end_in_the_form_that_readers_know(
 ) -> None:
     line = "INFO: task docker:20744 blocked for more than 120 seconds."
     async with an_agent(cluster, tmp_path) as lever:
-        lever.says(Status.TRUE, "DockerHung", line)
+        lever.says(ReportedStatus.TRUE, "DockerHung", line)
         told = await until_told(cluster, "True")
         assert (told["reason"], told["message"]) == ("DockerHung", line)
         assert set(told) == {
@@ -170,7 +170,7 @@ async def test_a_fault_and_its_end_in_the_form_that_readers_know(
         assert event["involvedObject"]["uid"] == node["metadata"]["uid"]
         assert event["source"] == {"component": "kernel-monitor", "host": NODE}
         assert (event["type"], event["count"]) == ("Warning", 1)
-        lever.says(Status.FALSE, "KernelHasNoDeadlock", "kernel has no deadlock")
+        lever.says(ReportedStatus.FALSE, "KernelHasNoDeadlock", "kernel has no deadlock")
         await until_told(cluster, "False")
         machine = await eventually(
             lambda: read(cluster, f"{MACHINES}/{NODE}"), lambda m: "host" in m.get("status", {})
@@ -181,7 +181,7 @@ async def test_a_fault_and_its_end_in_the_form_that_readers_know(
 async def test_a_pod_of_the_daemonset_tells_the_same(cluster: ControlPlane, tmp_path: Path) -> None:
     token = await asyncio.to_thread(node_token, cluster, NODE)
     async with an_agent(cluster, tmp_path, token=token) as lever:
-        lever.says(Status.TRUE, "DockerHung", "m")
+        lever.says(ReportedStatus.TRUE, "DockerHung", "m")
         await until_told(cluster, "True")
         await until_events(cluster, "DockerHung")
         lease = "/apis/coordination.k8s.io/v1/namespaces/kubenode-agents/leases"
@@ -198,7 +198,7 @@ async def test_what_happened_while_the_server_was_away_is_told_after_a_restart(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
     async with an_agent(cluster, tmp_path, "https://127.0.0.1:1") as lever:
-        lever.says(Status.TRUE, "DockerHung", "m")
+        lever.says(ReportedStatus.TRUE, "DockerHung", "m")
         for _ in range(3):
             lever.event("OOMKilling")
         seen = SystemClock().now().strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -19,7 +19,7 @@ from support.negatives_run import acted_on
 
 from kubenode.cli.library import library
 from simulation.cases.command import predictions
-from simulation.cases.form import Case, Kind
+from simulation.cases.form import Case, CaseKind
 from simulation.cases.reader import read
 from simulation.cases.scores import Prediction, Score, score
 
@@ -107,7 +107,7 @@ def _shared_score(
 def test_own_cases_meet_the_same_shares_and_every_miss_is_answered() -> None:
     _, _, result = judged(own_files())
     assert result.cases >= 3 * CASES
-    assert {case.kind for case in (j.case for j in result.judged)} == set(Kind)
+    assert {case.kind for case in (j.case for j in result.judged)} == set(CaseKind)
     assert result.violations == 0, told(result)
     assert result.false_actions == 0, told(result)
     assert result.precision is not None, "something is done"

@@ -14,7 +14,7 @@ from support.registry_plane import Program
 
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import KubeError, Throttled
+from kubenode.runtime.kube.errors import KubeError, TooManyRequests
 from kubenode.runtime.kube.official import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
@@ -146,7 +146,7 @@ async def test_a_hundred_deletions_at_once_never_break_the_limit(world: GuardPla
         nonlocal unjudged
         try:
             await kube.delete(paths.node(name))
-        except Throttled:
+        except TooManyRequests:
             return False
         except KubeError as error:
             if "failed calling webhook" not in str(error):

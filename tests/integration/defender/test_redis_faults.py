@@ -217,7 +217,7 @@ class Deaf:
         self._recorder = recorder
 
     async def read(self) -> None:
-        from kubenode.runtime.kube.errors import Unreachable as NoAnswer
+        from kubenode.runtime.kube.errors import ServerUnreachable as NoAnswer
 
         raise NoAnswer("cut off")
 

@@ -14,7 +14,7 @@ from support.running import until
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.runtime.httplimits import HttpLimits
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 from remedy.hostdoctor import app, desk, limits
 from remedy.hostdoctor.gate import DeliveryAuthenticatorSettings
 from remedy.hostdoctor.lifecycle import RETENTION
@@ -115,7 +115,7 @@ async def test_a_death_between_the_two_writes_is_healed_by_the_next_delivery(
 
         async def lost(*given: Any, **more: Any) -> Any:
             monkeypatch.setattr(kube, "patch", patch)
-            raise Unreachable("cut")
+            raise ServerUnreachable("cut")
 
         monkeypatch.setattr(kube, "patch", lost)
         assert (await doctor.post(AM, group(alert())))[0] == 503

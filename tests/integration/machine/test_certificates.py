@@ -15,7 +15,7 @@ from support.machine_world import MachineWorld, closing, machine_world, until
 
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import KubeError, Unauthorized, Unreachable
+from kubenode.runtime.kube.errors import KubeError, ServerUnreachable, Unauthorized
 from kubenode.runtime.tls.certificates import ends_at
 from machine.bootstrap.tokens import new_id, secret
 from machine.certificates.case import DenialReason
@@ -256,10 +256,10 @@ def losing(number: int, *, applied: bool) -> type[Kube]:
             Losing.writes += 1
             mine = Losing.writes == number
             if mine and not applied:
-                raise Unreachable("lost before it happened")
+                raise ServerUnreachable("lost before it happened")
             answer = await super().patch(path, *args, **more)
             if mine:
-                raise Unreachable("happened, and the answer was lost")
+                raise ServerUnreachable("happened, and the answer was lost")
             return answer
 
     return Losing

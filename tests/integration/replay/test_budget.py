@@ -11,7 +11,7 @@ from kubenode.api.v1alpha1 import Disruption, Verdict
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.kube.objects import Node
-from simulation.replay.budget import Budget
+from simulation.replay.budget import ReplayPermitClient
 from simulation.replay.clock import SetClock
 
 NODES, ZONE = 8, "topology.kubernetes.io/zone"
@@ -35,7 +35,7 @@ class Both:
 
     def __init__(self) -> None:
         self.real = World(0, POLICY)
-        self.ours = Budget(SetClock(self.real.clock.now()), [POLICY])
+        self.ours = ReplayPermitClient(SetClock(self.real.clock.now()), [POLICY])
         self.last: dict[int, Node] = {}
         for n in range(NODES):
             self.node(n)

@@ -9,7 +9,7 @@ from support.fake_kube import FakeKube, hang
 from kubenode.runtime.fence import LeaseLost, under
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 from kubenode.runtime.kube.plain import PlainTransport
 
 
@@ -73,7 +73,7 @@ async def test_a_write_that_finds_no_answer_is_given_up_before_another_may_lead(
         server.faults.append(hang)
         kube = Kube(PlainTransport(server.url))
         began = time.monotonic()
-        with under(Reigning()), pytest.raises(Unreachable):
+        with under(Reigning()), pytest.raises(ServerUnreachable):
             await kube.patch(paths.node("n1"), {"spec": {}})
         assert time.monotonic() - began < kube.timeout / 2
         await kube.close()

@@ -23,10 +23,10 @@ from kubenode.runtime.kube.errors import (
     Conflict,
     KubeError,
     NotFound,
-    Throttled,
+    ServerUnreachable,
+    TooManyRequests,
     Unauthorized,
     Undecodable,
-    Unreachable,
 )
 from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.kube.official import KubeconfigError, connect
@@ -103,7 +103,7 @@ async def test_a_read_gives_up_when_the_server_asks_for_more_time_than_it_has(
     server: FakeKube, kube: Kube
 ) -> None:
     server.faults.append(answer(status(429, "TooManyRequests"), retry_after=60))
-    with pytest.raises(Throttled) as caught:
+    with pytest.raises(TooManyRequests) as caught:
         await kube.get(paths.node("n1"))
     assert caught.value.retry_after == 60
     assert server.asked("GET") == 1
@@ -112,10 +112,10 @@ async def test_a_read_gives_up_when_the_server_asks_for_more_time_than_it_has(
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
-        (reset, Unreachable),
-        (hang, Unreachable),
+        (reset, ServerUnreachable),
+        (hang, ServerUnreachable),
         (answer(status(503, "ServiceUnavailable")), KubeError),
-        (answer(status(429, "TooManyRequests")), Throttled),
+        (answer(status(429, "TooManyRequests")), TooManyRequests),
     ],
     ids=["reset", "hang", "503", "429"],
 )
@@ -133,7 +133,7 @@ async def test_a_write_is_never_repeated(
 async def test_causes_and_pages_of_proxies_reach_the_error(server: FakeKube, kube: Kube) -> None:
     budget = status(429, "TooManyRequests", "budget", causes=[{"reason": "DisruptionBudget"}])
     server.faults.append(answer(budget, times=1))
-    with pytest.raises(Throttled) as caught:
+    with pytest.raises(TooManyRequests) as caught:
         await kube.create(paths.eviction("ns", "p"), {})
     assert caught.value.causes == {"DisruptionBudget"}
 

@@ -12,14 +12,14 @@ from support.running import NODES, running, until
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.informers import Informers
-from kubenode.runtime.kube.objects import Node, ObjectMeta, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, structs
 from kubenode.runtime.process import serve
 
 
 class Labelled(msgspec.Struct):
     """A Node as a part reads it that needs less of it, and more exactly."""
 
-    metadata: ObjectMeta
+    metadata: KubeObjectMeta
     count: int = 0
 
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from support.agent_world import World, a_job
 
-from agent.wire import Job, decode_job
+from agent.wire import WireJob, decode_job
 
 
-def a_job_with(step: dict[str, Any], **record: Any) -> Job:
+def a_job_with(step: dict[str, Any], **record: Any) -> WireJob:
     raw = msgspec.to_builtins(a_job(asked=record))
     raw["spec"]["ladder"] = [{"name": "evacuate", "steps": [step]}]
     return decode_job(msgspec.json.encode(raw))

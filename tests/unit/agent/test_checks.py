@@ -15,7 +15,7 @@ from agent.actions import checks
 from agent.actions.checks import AllowedCheck
 from agent.host import HostError
 from agent.programs import run, started
-from agent.wire import Answer, decode_job
+from agent.wire import WireAnswer, decode_job
 
 STEP = {"action": "RunCheck", "check": "disk", "timeout": "5s"}
 
@@ -27,7 +27,7 @@ def listed(folder: Path, script: str, name: str = "check") -> AllowedCheck:
     return AllowedCheck([str(file), "one"], hashlib.sha256(file.read_bytes()).hexdigest())
 
 
-async def answer(tmp_path: Path, check: AllowedCheck | None, limit: str = "5s") -> Answer:
+async def answer(tmp_path: Path, check: AllowedCheck | None, limit: str = "5s") -> WireAnswer:
     world = World(tmp_path / "requests", job=a_job(agent_step={**STEP, "timeout": limit}))
     world.checks = {"disk": check} if check is not None else {}
     await until_answered(world)

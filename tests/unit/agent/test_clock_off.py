@@ -12,7 +12,7 @@ from support.clock import T0, FakeClock
 from agent.actions import Bench
 from agent.core import AgentCore
 from agent.journal import MemoryJournal
-from agent.wire import Job
+from agent.wire import WireJob
 from kubenode.runtime.kube.servertime import ServerTime
 
 DATE = "%a, %d %b %Y %H:%M:%S GMT"
@@ -30,7 +30,7 @@ class Skewed(World):
         self.server_time = ServerTime(self.clock)
         self.tells = True
 
-    async def read(self, name: str) -> Job | None:
+    async def read(self, name: str) -> WireJob | None:
         if self.tells:
             date = (self.clock.now() - self.off).strftime(DATE)
             self.server_time.answered(date, self.clock.monotonic())
@@ -44,7 +44,7 @@ class Skewed(World):
         )  # fmt: skip
 
 
-def expires(job: Job, after: timedelta) -> Job:
+def expires(job: WireJob, after: timedelta) -> WireJob:
     assert job.status is not None and job.status.steps is not None
     steps = [msgspec.structs.replace(step, expires_at=T0 + after) for step in job.status.steps]
     return msgspec.structs.replace(job, status=msgspec.structs.replace(job.status, steps=steps))

@@ -27,8 +27,8 @@ from agent.host import UnitVerb
 from agent.journal import JournalEntry, MemoryJournal
 from agent.probes import CannotAnswer
 from agent.request import Key
-from agent.wire import Job
-from kubenode.runtime.kube.errors import Unreachable
+from agent.wire import WireJob
+from kubenode.runtime.kube.errors import ServerUnreachable
 
 RESTARTED = [(UnitVerb.RESTART, UNIT)]
 
@@ -186,7 +186,7 @@ async def test_an_act_may_last_until_the_expiry_and_no_longer_than_its_timeout(
     ],
 )
 async def test_what_may_not_be_done_is_refused_with_the_reason(
-    world: World, job: Job, why: str
+    world: World, job: WireJob, why: str
 ) -> None:
     world.job = job
     await handled(world)
@@ -217,7 +217,7 @@ async def test_an_unreadable_boot_id_refuses_everything(world: World) -> None:
         with_status(a_job(), steps=None),
     ],
 )
-async def test_what_is_not_asked_of_this_agent_is_left_alone(world: World, job: Job) -> None:
+async def test_what_is_not_asked_of_this_agent_is_left_alone(world: World, job: WireJob) -> None:
     world.job = job
     await handled(world)
     assert world.acts == []
@@ -234,7 +234,9 @@ async def test_what_is_not_asked_of_this_agent_is_left_alone(world: World, job: 
         with_status(a_job(), agent={"requests": {REQUEST: {"state": "Failed"}}}),
     ],
 )
-async def test_the_live_job_decides_not_what_a_watch_told(world: World, live: Job | None) -> None:
+async def test_the_live_job_decides_not_what_a_watch_told(
+    world: World, live: WireJob | None
+) -> None:
     stale = a_job()
     world.job = live
     await world.core().handle(stale)
@@ -244,7 +246,7 @@ async def test_the_live_job_decides_not_what_a_watch_told(world: World, live: Jo
 
 async def test_nothing_new_is_begun_without_the_api_server(world: World) -> None:
     world.unreachable = True
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerUnreachable):
         await handled(world)
     assert world.acts == []
 
@@ -260,7 +262,7 @@ async def test_an_answer_that_was_not_written_is_written_later_without_a_second_
         world.unreachable = True
 
     world.unit_job = then_cut  # type: ignore[method-assign]
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerUnreachable):
         await core.handle(job)
     world.unreachable = False
     await core.handle(job)
@@ -288,7 +290,7 @@ async def test_answers_that_no_step_speaks_of_any_more_are_taken_away(world: Wor
 async def test_requests_of_two_jobs_with_one_id_are_two_requests(world: World) -> None:
     await handled(world)
     again = with_status(a_job(), agent=None)
-    world.job = Job(
+    world.job = WireJob(
         metadata=type(again.metadata)(name="n1-b", uid="job-uid-2", resource_version="50"),
         spec=again.spec,
         status=again.status,

@@ -22,17 +22,17 @@ from agent.host import HostError
 from agent.probes import CannotAnswer
 from agent.probes import diagnostics as asking
 from agent.probes.diagnostics import Diagnostics
-from agent.wire import Answer, Job
+from agent.wire import WireAnswer, WireJob
 
 Space = namedtuple("Space", "f_bavail f_frsize")
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
 
 
-def a_collect(*bundle: str) -> Job:
+def a_collect(*bundle: str) -> WireJob:
     raw = msgspec.to_builtins(a_job(asked={"name": "collect"}))
     steps = [{"collect": {"bundle": list(bundle), "timeout": "1m"}}]
     raw["spec"]["ladder"] = [{"name": "look", "steps": steps}]
-    return msgspec.convert(raw, Job)
+    return msgspec.convert(raw, WireJob)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "PARTS", parts)
 
 
-async def collected(tmp_path: Path, *bundle: str) -> Answer:
+async def collected(tmp_path: Path, *bundle: str) -> WireAnswer:
     world = World(tmp_path / "requests", job=a_collect(*bundle))
     await until_answered(world)
     assert world.answer_now is not None

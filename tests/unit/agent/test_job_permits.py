@@ -13,22 +13,22 @@ from support.disruption_guard import KeptPermits, live_permit
 
 from agent.jobpermits import RECENT_SECONDS, least_class
 from agent.request import open_requests, read
-from agent.wire import Job
+from agent.wire import WireJob
 from kubenode.runtime.disruption.permits import LivePermit
 from kubenode.runtime.disruption.request import WITHOUT_PERMIT
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 
 UID = "job-uid-1"
 """Of the job of tests/support/agent_world.py."""
 VALID = live_permit("p", NODE, UID)
 
 
-def a_reboot(permit: str = "p") -> Job:
+def a_reboot(permit: str = "p") -> WireJob:
     job = a_job(asked={"name": "reboot", "expiresAt": "2026-01-01T12:03:00Z"})
     raw = msgspec.to_builtins(job)
     raw["spec"]["ladder"] = [{"name": "boot", "steps": [{"reboot": {"timeout": "10m"}}]}]
     raw["status"]["permit"] = {"name": permit} if permit else None
-    return msgspec.convert(raw, Job)
+    return msgspec.convert(raw, WireJob)
 
 
 def a_world(tmp_path: Path, *permits: LivePermit, **levers: Any) -> World:
@@ -86,11 +86,11 @@ async def test_nothing_is_begun_and_it_is_tried_again_when_the_permit_cannot_be_
 
     async def read_permit(name: str) -> LivePermit | None:
         if away:
-            raise Unreachable("no route to host")
+            raise ServerUnreachable("no route to host")
         return await plain(name)
 
     world.permits.read = read_permit  # type: ignore[method-assign]
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerUnreachable):
         await handled(world)
     assert world.answers == [] and world.reboots == 0
     away = False
@@ -148,6 +148,6 @@ def test_only_what_takes_pods_or_the_node_away_costs_a_read(
     job = a_job(agent_step=step)
     raw = msgspec.to_builtins(job)
     raw["status"]["permit"] = {"name": "p"}
-    job = msgspec.convert(raw, Job)
+    job = msgspec.convert(raw, WireJob)
     [(_, record)] = open_requests(job)
     assert least_class(read(job, record)) == class_

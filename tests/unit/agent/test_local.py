@@ -18,7 +18,7 @@ from agent.local.healer import LIMITED, LocalHealer
 from agent.local.limit import FILE, RestartLimit
 from agent.local.rule import LocalRules, LocalUnit
 from agent.patience import AT_ONCE, Waits
-from agent.settings import SettingsError, load
+from agent.settings import AgentSettingsError, load
 
 RULE = LocalUnit(failed_for="2m", most=2, within="1h")
 
@@ -196,9 +196,9 @@ def test_a_job_is_open_until_it_is_closed_or_gone(site: Site) -> None:
 def test_a_mistake_in_the_file_is_told_at_the_start(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text('node = "n"\nserver = "http://h:1"\n[local.units.kubelet]\nmost = 0\n')
-    with pytest.raises(SettingsError, match=r"local\.units\.kubelet\.most 0: give a number"):
+    with pytest.raises(AgentSettingsError, match=r"local\.units\.kubelet\.most 0: give a number"):
         load({}, str(file))
-    with pytest.raises(SettingsError, match=r"name a unit such as kubelet\.service"):
+    with pytest.raises(AgentSettingsError, match=r"name a unit such as kubelet\.service"):
         load({}, str(file))
 
 

@@ -14,10 +14,10 @@ from agent.agent import Worker
 from agent.core import AgentCore
 from agent.heartbeat import BOOT_ID_ANNOTATION, CLOCK_OFFSET_ANNOTATION, Heartbeat
 from agent.outcome import OUTPUT_LIMIT, bounded
-from agent.wire import Job
+from agent.wire import WireJob
 from kubenode.runtime import duration
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import AlreadyExists, NotFound, Unreachable
+from kubenode.runtime.kube.errors import AlreadyExists, NotFound, ServerUnreachable
 
 
 class Core:
@@ -32,7 +32,7 @@ class Core:
     async def recover(self) -> None:
         self.recovered += 1
 
-    async def handle(self, job: Job) -> None:
+    async def handle(self, job: WireJob) -> None:
         assert self.recovered == 1
         self.busy += 1
         self.most = max(self.most, self.busy)
@@ -40,10 +40,10 @@ class Core:
         self.busy -= 1
         self.handled.append(job.metadata.name)
         if len(self.handled) <= self.failures:
-            raise Unreachable("no route to host")
+            raise ServerUnreachable("no route to host")
 
 
-async def run_worker(core: Core, clock: FakeClock, seen: dict[str, Job | None]) -> None:
+async def run_worker(core: Core, clock: FakeClock, seen: dict[str, WireJob | None]) -> None:
     worker = Worker(cast(AgentCore, core), clock)
     for name, job in seen.items():
         worker.observe_job(name, job)
@@ -79,7 +79,7 @@ class Leases:
         assert path.endswith("/namespaces/kubenode-agents/leases/n1")
         self.beats += 1
         if self.down:
-            raise Unreachable("no route to host")
+            raise ServerUnreachable("no route to host")
         if self.lease is None:
             raise NotFound(404)
         self.lease = body

@@ -12,19 +12,19 @@ from support.clock import FakeClock, settle
 from support.lossy_disk import LossyDisk
 from support.running import running
 
-from agent.detectors import NOT_LOOKED_AT, EventReport, Severity, Status
+from agent.detectors import NOT_LOOKED_AT, EventReport, EventSeverity, ReportedStatus
 from agent.nodestatus.conditions import RENEW_SECONDS
 from agent.nodestatus.publisher import Publisher
 from agent.outbox import Outbox
 from kubenode.api.v1alpha1.leaves import ConditionLeaf
-from kubenode.runtime.kube.errors import Forbidden, KubeError, Unreachable
+from kubenode.runtime.kube.errors import Forbidden, KubeError, ServerUnreachable
 from kubenode.runtime.process import CannotStart
 from rules.facts import ConditionFact, FactSet
 from rules.leaves.condition import condition
 from rules.truth import Truth
 
 SECOND = timedelta(seconds=1)
-AWAY = Unreachable("no route to host")
+AWAY = ServerUnreachable("no route to host")
 
 
 class Site:
@@ -67,7 +67,7 @@ def site() -> Site:
 
 
 def an_event(site: Site, message: str = "m", reason: str = "OOMKilling") -> EventReport:
-    return EventReport(reason, message, Severity.WARNING, site.clock.now(), "kernel-monitor")
+    return EventReport(reason, message, EventSeverity.WARNING, site.clock.now(), "kernel-monitor")
 
 
 async def test_a_fault_is_told_at_once_in_the_form_that_readers_know(site: Site) -> None:
@@ -97,7 +97,7 @@ async def test_what_changes_together_is_one_patch_and_flapping_is_bounded(site: 
     both = Watcher(conditions=("KernelDeadlock", "XfsShutdown"))
     async with site.process(both) as publisher:
         for number in range(200):
-            status = Status.TRUE if number % 2 else Status.FALSE
+            status = ReportedStatus.TRUE if number % 2 else ReportedStatus.FALSE
             publisher.report(deadlock(site.clock, status))
             await settle(30 if number % 20 == 0 else 1)
         await site.pass_time(1)
@@ -120,7 +120,7 @@ async def test_a_restart_neither_clears_a_fault_nor_makes_it_younger(site: Site)
         await settle()
     site.clock.step(timedelta(minutes=3))
     async with site.process() as publisher:
-        publisher.report(deadlock(site.clock, Status.UNKNOWN, NOT_LOOKED_AT, ""))
+        publisher.report(deadlock(site.clock, ReportedStatus.UNKNOWN, NOT_LOOKED_AT, ""))
         await site.pass_time(3)
     assert site.status() == ("True", "2026-01-01T12:00:00Z")
     assert site.server.conditions["KernelDeadlock"]["lastHeartbeatTime"] > "2026-01-01T12:03"
@@ -147,7 +147,7 @@ async def test_a_file_that_cannot_be_read_is_nothing_known(site: Site, content: 
 
 async def test_conditions_are_renewed_while_their_detector_runs(site: Site) -> None:
     async with site.process() as publisher:
-        publisher.report(deadlock(site.clock, Status.FALSE, "KernelHasNoDeadlock"))
+        publisher.report(deadlock(site.clock, ReportedStatus.FALSE, "KernelHasNoDeadlock"))
         await site.pass_time(3)
         before = site.server.conditions["KernelDeadlock"]["lastHeartbeatTime"]
         await site.pass_time(RENEW_SECONDS * 1.1)
@@ -209,7 +209,9 @@ async def test_away_it_keeps_the_newest_state_and_tells_it_with_its_time(
     site.server.down = error
     async with site.process() as publisher:
         for minute in range(5):
-            publisher.report(deadlock(site.clock, Status.FALSE if minute % 2 else Status.TRUE))
+            publisher.report(
+                deadlock(site.clock, ReportedStatus.FALSE if minute % 2 else ReportedStatus.TRUE)
+            )
             publisher.report(an_event(site))
             await site.pass_time(60, steps=4)
         site.server.down = None
@@ -280,7 +282,7 @@ async def test_a_detector_may_speak_for_its_parts(site: Site) -> None:
     async with site.process(Watcher("logs", ("KernelDeadlock",))) as publisher:
         publisher.sink("logs").report(deadlock(site.clock))
         await settle()
-        publisher.sink("psi").report(deadlock(site.clock, Status.FALSE))
+        publisher.sink("psi").report(deadlock(site.clock, ReportedStatus.FALSE))
         assert publisher.refused == 1
     assert site.status()[0] == "True"
     (event,) = site.server.events.values()

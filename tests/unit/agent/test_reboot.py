@@ -12,15 +12,15 @@ import pytest
 from support.agent_world import Killed, World, a_job
 from support.clock import settle
 
-from agent.wire import BEHIND, Job
-from kubenode.runtime.kube.errors import Unreachable
+from agent.wire import BEHIND, WireJob
+from kubenode.runtime.kube.errors import ServerUnreachable
 
 
-def a_reboot(**asked: Any) -> Job:
+def a_reboot(**asked: Any) -> WireJob:
     job = a_job(asked={"name": "reboot", "expiresAt": "2026-01-01T12:03:00Z", **asked})
     raw = msgspec.to_builtins(job)
     raw["spec"]["ladder"] = [{"name": "boot", "steps": [{"reboot": {"timeout": "10m"}}]}]
-    return msgspec.convert(raw, Job)
+    return msgspec.convert(raw, WireJob)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ async def test_a_late_reboot_is_not_done_after_the_provider_did_it(world: World)
 async def test_without_the_api_server_nothing_is_begun(world: World) -> None:
     world.unreachable = True
     assert world.job is not None
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerUnreachable):
         await world.core().handle(world.job)
     assert world.reboots == 0
     world.unreachable = False

@@ -8,7 +8,7 @@ import pytest
 
 from agent import settings
 from agent.main import USAGE, main
-from agent.settings import SettingsError
+from agent.settings import AgentSettingsError
 
 GOOD = 'node = "n1"\nserver = "http://127.0.0.1:1"\n'
 
@@ -32,7 +32,7 @@ def test_the_operator_may_have_a_token_of_its_own(tmp_path: Path, config: Path) 
     token.write_text("x")
     name = "KUBENODE_AGENT_OPERATOR_TOKEN_FILE"
     assert settings.load({name: str(token)}, str(config)).operator_token_file == str(token)
-    with pytest.raises(settings.SettingsError, match=name):
+    with pytest.raises(settings.AgentSettingsError, match=name):
         settings.load({name: str(tmp_path / "missing")}, str(config))
 
 
@@ -59,13 +59,13 @@ def test_the_operator_may_have_a_token_of_its_own(tmp_path: Path, config: Path) 
 )
 def test_a_wrong_setting_is_named(config: Path, text: str, complaint: str) -> None:
     config.write_text(text)
-    with pytest.raises(SettingsError) as error:
+    with pytest.raises(AgentSettingsError) as error:
         settings.load({}, str(config))
     assert complaint in str(error.value)
 
 
 def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="No such file"):
+    with pytest.raises(AgentSettingsError, match="No such file"):
         settings.load({}, str(tmp_path / "none.toml"))
 
 

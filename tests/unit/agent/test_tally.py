@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0
 
-from agent.detectors import EventReport, Severity
+from agent.detectors import EventReport, EventSeverity
 from agent.nodestatus.tally import COMBINED, EVENTS_DROPPED, SIMILAR, EventEntry, EventTally
 
 SECOND = timedelta(seconds=1)
@@ -14,7 +14,7 @@ SECOND = timedelta(seconds=1)
 
 def report(message: str = "m", reason: str = "TaskHung", after: int = 0) -> EventReport:
     at = T0 + after * SECOND
-    return EventReport(reason, message, Severity.WARNING, at, "kernel-monitor")
+    return EventReport(reason, message, EventSeverity.WARNING, at, "kernel-monitor")
 
 
 def put(tally: EventTally, made: EventReport) -> EventEntry:

@@ -3,7 +3,7 @@
 from simulation.apiserver.errors import Obj
 from simulation.apiserver.registry import Registry
 from simulation.apiserver.selectors import Selection, parse_fields, parse_labels
-from simulation.apiserver.store import Event, Record, Store
+from simulation.apiserver.store import Record, Store, StoreEvent
 
 PODS = Registry().named("pods")
 ALL = Selection()
@@ -32,7 +32,7 @@ class Ear:
         self.heard: list[tuple[str | None, str, int]] = []
         self.closed = False
 
-    def offer(self, event: Event) -> None:
+    def offer(self, event: StoreEvent) -> None:
         kind = event.classify_for(self.selection)
         self.heard.append((kind, event.record.key[1], event.rv))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.case_data import own_files
 
-from simulation.cases.form import LEVELS, Case, Kind, Origin, RepairClass
+from simulation.cases.form import LEVELS, Case, CaseKind, Origin, RepairClass
 from simulation.cases.reader import BadCases, read
 
 CASE: dict[str, Any] = {
@@ -94,7 +94,12 @@ def test_every_class_has_one_level() -> None:
 def test_there_are_more_own_cases_than_shared_ones() -> None:
     cases = read(own_files())
     assert len(cases) >= 109
-    assert {case.kind for case in cases} >= {Kind.CONDITION, Kind.EVENT, Kind.FLEET, Kind.GUARD}
+    assert {case.kind for case in cases} >= {
+        CaseKind.CONDITION,
+        CaseKind.EVENT,
+        CaseKind.FLEET,
+        CaseKind.GUARD,
+    }
     assert sum(not case.expected.repair_class.acts for case in cases) >= 50
     assert len({repr((c.signals, c.facts, c.policy)) for c in cases}) == len(cases)
 

@@ -4,7 +4,7 @@ import pytest
 
 from kubenode.cli import unsupported
 from kubenode.cli.exits import Exit, Refusal, explained
-from kubenode.runtime.kube.errors import Unauthorized, Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable, Unauthorized
 from kubenode.runtime.kube.official import KubeconfigError
 from kubenode.runtime.process import CannotStart
 
@@ -14,7 +14,7 @@ from kubenode.runtime.process import CannotStart
     [
         (CannotStart("port 8081 is taken"), Exit.FINDING),
         (KubeconfigError("kubeconfig x: no such file"), Exit.USAGE),
-        (Unreachable("ClientConnectorError"), Exit.UNREACHABLE),
+        (ServerUnreachable("ClientConnectorError"), Exit.UNREACHABLE),
         (Unauthorized(401, "Unauthorized", "no"), Exit.UNREACHABLE),
         (Refusal("not installed"), Exit.FINDING),
         (Refusal("does not answer", Exit.UNREACHABLE), Exit.UNREACHABLE),

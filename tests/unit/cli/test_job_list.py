@@ -11,7 +11,7 @@ from kubenode.cli.job_access import Unsigned, refusals
 from kubenode.cli.job_decisions import rung_number
 from kubenode.cli.job_list import _order
 from kubenode.cli.lengths import length
-from kubenode.runtime.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unreachable
+from kubenode.runtime.kube.errors import Conflict, Forbidden, KubeError, NotFound, ServerUnreachable
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,5 @@ def test_what_the_server_refuses_is_a_sentence(error: KubeError, told: str) -> N
 
 
 def test_a_server_that_does_not_answer_is_no_refusal() -> None:
-    with pytest.raises(Unreachable), refusals("get", "j1"):
-        raise Unreachable("timeout")
+    with pytest.raises(ServerUnreachable), refusals("get", "j1"):
+        raise ServerUnreachable("timeout")

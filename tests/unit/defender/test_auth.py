@@ -15,7 +15,7 @@ from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSetting
 from defender.auth.identity import ASKS, AUTHENTICATED, LOOPBACK, TOKEN_FILE, Identity, Proof
 from defender.auth.reviews import ACCESS, BURST, LONGEST_TOKEN, TOKENS, Unverified
 from kubenode.runtime.kube.client import Kube, as_dict
-from kubenode.runtime.kube.errors import Forbidden, Unreachable
+from kubenode.runtime.kube.errors import Forbidden, ServerUnreachable
 from kubenode.runtime.tls.peer import Peer
 
 NOWHERE: Any = None
@@ -150,7 +150,7 @@ async def test_who_gives_up_waiting_leaves_the_answer_to_the_others() -> None:
     assert await second is not None
 
 
-@pytest.mark.parametrize("error", [Unreachable("away"), Forbidden(403, "Forbidden")])
+@pytest.mark.parametrize("error", [ServerUnreachable("away"), Forbidden(403, "Forbidden")])
 async def test_an_api_server_that_does_not_say_lets_nobody_in_and_is_asked_again(
     error: Exception,
 ) -> None:

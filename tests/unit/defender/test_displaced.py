@@ -24,7 +24,7 @@ from kubenode.api.v1alpha1 import Disruption, Reason
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
-from kubenode.runtime.kube.objects import ObjectMeta, OwnerReference, Pod, PodStatus
+from kubenode.runtime.kube.objects import KubeObjectMeta, KubeOwnerReference, Pod, PodStatus
 
 
 class PodsOf(Kube):
@@ -49,8 +49,8 @@ LONG_AGO = T0 - timedelta(minutes=5)
 def a_pod(
     owner: str = "", kind: str = "ReplicaSet", phase: str = "Running", born: datetime = LONG_AGO
 ) -> Pod:
-    owners = [OwnerReference("apps/v1", kind, owner, owner, controller=True)] if owner else []
-    meta = ObjectMeta(name="p", creation_timestamp=born, owner_references=owners)
+    owners = [KubeOwnerReference("apps/v1", kind, owner, owner, controller=True)] if owner else []
+    meta = KubeObjectMeta(name="p", creation_timestamp=born, owner_references=owners)
     return Pod(meta, status=PodStatus(phase=phase))
 
 

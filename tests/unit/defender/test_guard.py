@@ -16,7 +16,7 @@ from defender.webhook.lifetimes import explain_release
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason, Verdict
 from kubenode.runtime.admission.app import CannotJudge
 from kubenode.runtime.admission.review import BadReview
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 from kubenode.runtime.kube.objects import Node
 
 ENFORCED = {"deletions": "Enforce", "cordons": "Enforce", "evictions": "Enforce"}
@@ -242,7 +242,7 @@ async def test_an_unreachable_defender_or_api_server_is_left_to_the_failure_poli
     world.unreachable = True
     with pytest.raises(CannotJudge):
         await world.delete("n0")
-    world.kube.fails = Unreachable("away")
+    world.kube.fails = ServerUnreachable("away")
     with pytest.raises(CannotJudge):
         await world.evict("p0")
 

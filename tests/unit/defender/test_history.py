@@ -21,7 +21,7 @@ from defender.ledger import LedgerPermit
 from defender.requests import Requests
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder, PermitState
-from kubenode.runtime.kube.objects import Node, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node
 
 MINUTE = timedelta(minutes=1)
 END = T0 + timedelta(hours=2)
@@ -47,7 +47,7 @@ def permit(node: str, granted: float, released: float | None = None, **more: Any
 
 
 def job(node: str, made: float, phase: str = "Succeeded", **status: Any) -> ObservedJob:
-    meta = ObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=at(made))
+    meta = KubeObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=at(made))
     trigger = JobTrigger(
         first_true=at(made - 1), facts=(Evidence("condition Ready Unknown 1m", "NPD"),)
     )

@@ -13,7 +13,7 @@ from defender.metrics import FREED, REVOKED, DefenderMetrics
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.permit import PermitState
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 
 Labels = dict[str, str]
 
@@ -131,7 +131,7 @@ def test_pauses_that_hold_problems_of_policies_and_stores_are_told() -> None:
 def test_jobs_that_are_not_over_are_counted_by_phase_and_missed_deadlines_by_policy() -> None:
     page = Page(Core(a_policy(limits=[{"scope": "Cluster", "maxConcurrent": 1}])))
     for phase in ("NeedsHuman", "NeedsHuman", "Running", "Succeeded"):
-        page.jobs.append(ObservedJob(ObjectMeta(), status=JobViewStatus(phase=phase)))
+        page.jobs.append(ObservedJob(KubeObjectMeta(), status=JobViewStatus(phase=phase)))
     assert page.value("jobs", phase="NeedsHuman") == 2
     assert page.value("jobs", phase="Running") == 1
     assert page.value("jobs", phase="AwaitingApproval") == 0

@@ -10,7 +10,7 @@ from support.fake_kube import FakeKube
 from defender.dashboard.signouts import MOST, NAME, SignOuts
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.configmaps import ConfigMapStore
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 from kubenode.runtime.kube.plain import PlainTransport
 
 MAPS = "/api/v1/namespaces/kubenode-system/configmaps"
@@ -63,7 +63,7 @@ async def test_what_could_not_be_written_is_written_later(
     with monkeypatch.context() as away:
 
         async def refuse(*given: object, **named: object) -> None:
-            raise Unreachable("the API server is away")
+            raise ServerUnreachable("the API server is away")
 
         away.setattr(replicas.store, "write", refuse)
         await replicas.one.exchange()

@@ -13,7 +13,7 @@ from defender.policies import LoadedPolicy
 from defender.simulate import SimulationOutcome, reasons, simulate
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.permit import Holder
-from kubenode.runtime.kube.objects import Node, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node
 
 MINUTE = timedelta(minutes=1)
 
@@ -117,7 +117,7 @@ def test_permits_from_before_take_their_place_until_they_come_back() -> None:
 
 
 def a_job(node: str) -> ObservedJob:
-    meta = ObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=T0)
+    meta = KubeObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=T0)
     return ObservedJob(meta, JobViewSpec(node_name=node, mode="Enforce", fault_class="dead"))
 
 

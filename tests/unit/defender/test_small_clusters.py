@@ -4,7 +4,7 @@ import pytest
 
 from defender.control import RiskControl
 from defender.policies import BUILT_IN
-from devtools.small_clusters import FILE, LARGEST, OTHERS, SETTINGS, Setting, answer, page
+from devtools.small_clusters import FILE, LARGEST, OTHERS, SETTINGS, ClusterSetting, answer, page
 from kubenode.api.v1alpha1 import Disruption
 
 REFUSED = "MinHealthy"
@@ -40,7 +40,7 @@ WHOLE = [setting for setting in SETTINGS if not setting.others]
 
 
 @pytest.mark.parametrize("setting", WHOLE, ids=lambda setting: setting.title)
-def test_f11_small_clusters_get_the_documented_answer(setting: Setting) -> None:
+def test_f11_small_clusters_get_the_documented_answer(setting: ClusterSetting) -> None:
     control = RiskControl()
     for nodes, failed in EVERY:
         got = answer(setting, control, nodes, failed)

@@ -10,7 +10,7 @@ import pytest
 from support.clock import FakeClock
 
 from kubenode.runtime.kube.client import Kube, as_dict
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 from kubenode.runtime.tls.peer import Peer
 from remedy.hostdoctor.gate import (
     LOOPBACK,
@@ -112,7 +112,7 @@ class Reviewing(Kube):
         self.asked += 1
         self.wanted = body["spec"].get("audiences")
         if body["spec"]["token"] == "cut":
-            raise Unreachable("cut")
+            raise ServerUnreachable("cut")
         good = body["spec"]["token"] == "good"
         status = {"authenticated": good, "user": self._user if good else {}}
         if self.audiences is not None:

@@ -8,7 +8,7 @@ import pytest
 from support.clock import T0
 from support.machine_requests import a_request
 
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 from machine.certificates.case import (
     BootstrapToken,
     CertificateCase,
@@ -47,7 +47,7 @@ def a_case(**spec: object) -> CertificateCase:
     """What is granted: the first certificate, asked for with the Machine's token."""
     return CertificateCase(
         SigningRequest(
-            ObjectMeta(name="csr", uid="request-1", creation_timestamp=T0), a_spec(**spec)
+            KubeObjectMeta(name="csr", uid="request-1", creation_timestamp=T0), a_spec(**spec)
         ),
         RequestedCertificate(True, "", (agent_user(M),), (AGENT_GROUP,), False, False),
         CertificateOwner(M, UID, token_id=ID),
@@ -375,7 +375,7 @@ def requests(count: int, *, apart: timedelta = timedelta(0)) -> list[SigningRequ
     """Requests of one agent, the oldest first."""
     spec = a_renewal().request.spec
     return [
-        SigningRequest(ObjectMeta(name=f"csr-{n:04}", creation_timestamp=T0 + n * apart), spec)
+        SigningRequest(KubeObjectMeta(name=f"csr-{n:04}", creation_timestamp=T0 + n * apart), spec)
         for n in range(count)
     ]
 

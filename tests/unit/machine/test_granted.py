@@ -8,7 +8,7 @@ from support.clock import T0
 
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine
-from kubenode.runtime.kube.objects import ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta
 from machine.certificates.kinds import AGENT, KUBELET, SERVING, CertificateKind
 from machine.certificates.records import node_of, owner_of, remembered, reserved_for
 from machine.certificates.wire import (
@@ -36,7 +36,7 @@ def a_machine(bootstrap: dict[str, Any] | None = None, **spec: Any) -> Machine:
 
 def a_request(*conditions: str) -> SigningRequest:
     found = [RequestCondition(type=type_, status="True") for type_ in conditions]
-    meta = ObjectMeta(name="csr", uid="u-1", creation_timestamp=T0)
+    meta = KubeObjectMeta(name="csr", uid="u-1", creation_timestamp=T0)
     return SigningRequest(meta, status=RequestStatus(conditions=found))
 
 

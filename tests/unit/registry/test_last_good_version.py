@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 from support.revisions_world import BAD, Died, Operator, RevisionApi
 
-from kubenode.runtime.kube.errors import Forbidden, Unreachable
+from kubenode.runtime.kube.errors import Forbidden, ServerUnreachable
 from remedy.registry.revisions import name_of, rule_of
 
 
@@ -83,7 +83,7 @@ async def test_nothing_is_loaded_before_the_good_versions_are_read() -> None:
     await before.turn()
     before.write(2, ladder=BAD)
     after = Operator(api, before)
-    api.failing = [Unreachable("away"), Unreachable("away")]
+    api.failing = [ServerUnreachable("away"), ServerUnreachable("away")]
     after.hands.clock.sleep = _at_once  # type: ignore[method-assign]
     await after.turn()
     assert api.failing == [] and after.active() == ["runtime@1"]

@@ -10,12 +10,12 @@ from support.running import running
 from kubenode.runtime.controller.result import DONE
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 from kubenode.runtime.kube.node_events import node_of
 from kubenode.runtime.kube.objects import (
     Event,
     EventSource,
-    ObjectMeta,
+    KubeObjectMeta,
     ObjectReference,
     Pod,
     PodSpec,
@@ -36,7 +36,7 @@ class Pods(Kube):
         self.error: Exception | None = None
 
     def put(self, name: str, uid: str, node: str) -> None:
-        meta = ObjectMeta(name=name, namespace="shop", uid=uid)
+        meta = KubeObjectMeta(name=name, namespace="shop", uid=uid)
         self.pods[name] = Pod(metadata=meta, spec=PodSpec(node_name=node))
 
     async def get(self, path: str, decode: Any = None, query: Any = None) -> Any:
@@ -61,7 +61,7 @@ class World:
     ) -> None:
         about = ObjectReference(kind="Pod", name=pod, namespace="shop", uid=uid)
         by = EventSource(component="attachdetach-controller", host=host)
-        meta = ObjectMeta(name="db-0.1", namespace="shop", resource_version=version)
+        meta = KubeObjectMeta(name="db-0.1", namespace="shop", resource_version=version)
         event = Event(metadata=meta, involved_object=about, source=by, reason="FailedAttachVolume")
         self.events._store.put(KEY, event)
         assert await self.source.reconcile(KEY) == DONE
@@ -108,8 +108,8 @@ async def test_a_deleted_event_is_published_as_gone(world: World) -> None:
 
 
 async def test_a_failed_read_is_an_error_and_the_next_one_publishes(world: World) -> None:
-    world.kube.error = Unreachable("timeout")
-    with pytest.raises(Unreachable):
+    world.kube.error = ServerUnreachable("timeout")
+    with pytest.raises(ServerUnreachable):
         await world.reported()
     world.kube.error = None
     await world.reported()
@@ -129,7 +129,7 @@ async def test_remembered_pods_are_bounded(world: World) -> None:
 
 async def test_changes_of_the_informer_are_reconciled(world: World) -> None:
     world.events.current()
-    meta = ObjectMeta(name="db-0.1", namespace="shop", resource_version="1")
+    meta = KubeObjectMeta(name="db-0.1", namespace="shop", resource_version="1")
     about = ObjectReference(kind="Pod", name="db-0", namespace="shop", uid="u0")
     by = EventSource(component="attachdetach-controller")
     async with running(world.source.controller.run()):

@@ -16,7 +16,7 @@ from support.remedy_hand import HandFed
 
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeInfo, NodeStatus
 from kubenode.runtime.kube.plain import PlainTransport
 from remedy.remedier.boots import LONGEST, Boots, boot_of
 from remedy.remedier.leases import Renewal, decode_renewal
@@ -29,7 +29,7 @@ def a_node(boot_id: str, heard: datetime | None = T0, made: datetime | None = T0
     stamp = None if heard is None else host_time(heard)
     ready = NodeCondition("Ready", "True", last_heartbeat_time=stamp)
     status = NodeStatus([ready], NodeInfo(boot_id=boot_id))
-    return Node(ObjectMeta(name="n1", uid="uid-n1", creation_timestamp=made), status=status)
+    return Node(KubeObjectMeta(name="n1", uid="uid-n1", creation_timestamp=made), status=status)
 
 
 def renewal(**parts: Any) -> dict[str, Any]:

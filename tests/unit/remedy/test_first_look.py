@@ -5,7 +5,7 @@ from datetime import timedelta
 from support.clock import T0
 
 from kubenode.runtime.hosttime import host_time
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeStatus
 from remedy.mappers import latest_first
 
 
@@ -19,7 +19,7 @@ def node(name: str, *minutes_ago: float, off: timedelta = timedelta(0)) -> Node:
         )
         for n, ago in enumerate(minutes_ago)
     ]
-    return Node(ObjectMeta(name=name), status=NodeStatus(conditions=conditions))
+    return Node(KubeObjectMeta(name=name), status=NodeStatus(conditions=conditions))
 
 
 def test_what_failed_last_is_looked_at_before_what_was_well_for_long() -> None:

@@ -7,7 +7,7 @@ from support.audit_lines import Kept
 from support.remedy_builders import DRAIN, RESTART, an_object
 from support.remedy_world import Crash, FakeWorld, closed
 
-from kubenode.runtime.kube.errors import KubeError, Unreachable
+from kubenode.runtime.kube.errors import KubeError, ServerUnreachable
 from remedy.job.audit import JobAudit
 from remedy.job.controller import JobController, never_busy
 from remedy.job.model import Job, JobAct, JobActResult
@@ -117,7 +117,7 @@ async def test_what_a_host_printed_is_in_no_line() -> None:
     ("error", "outcome"),
     [
         (KubeError(500, "InternalError", "no"), "Failed"),
-        (Unreachable("timeout"), "Unknown"),
+        (ServerUnreachable("timeout"), "Unknown"),
         (Crash(), "Unknown"),
     ],
 )

@@ -14,7 +14,7 @@ from kubenode.runtime.drain.budgets import of_budget, selects
 from kubenode.runtime.drain.gate import AT_ONCE, AT_ONCE_OF_NODE, DrainGate
 from kubenode.runtime.drain.memory import CACHE_DELAY, DrainMemory
 from kubenode.runtime.drain.observation import Blocked
-from kubenode.runtime.kube.errors import KubeError, Throttled
+from kubenode.runtime.kube.errors import KubeError, TooManyRequests
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget
 from remedy.job.migration.cordon_index import CORDONING, cordoning
 
@@ -68,8 +68,11 @@ async def test_a_server_that_asks_for_patience_gets_it_and_more_each_time() -> N
 @pytest.mark.parametrize(
     ("error", "budget"),
     [
-        (Throttled(429, "", "Cannot evict pod", causes=frozenset({"DisruptionBudget"})), True),
-        (Throttled(429, "", "too many requests, please try again later", 1.0), False),
+        (
+            TooManyRequests(429, "", "Cannot evict pod", causes=frozenset({"DisruptionBudget"})),
+            True,
+        ),
+        (TooManyRequests(429, "", "too many requests, please try again later", 1.0), False),
         (KubeError(500, "", "This pod has more than one PodDisruptionBudget, which"), True),
         (KubeError(504, "Timeout", 'couldn\'t update PodDisruptionBudget "web" due'), True),
         (KubeError(500, "InternalError", "etcdserver: no leader"), False),

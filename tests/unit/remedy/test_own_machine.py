@@ -11,13 +11,13 @@ from support.defender_world import MemoryApi
 from kubenode.api import meta
 from kubenode.api.machinenames import name_of
 from kubenode.runtime.kube.errors import BadRequest
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeStatus
 from remedy.machines import MACHINES
 from remedy.power.machines import OwnMachine
 from remedy.power.methods import RECENT_SECONDS, ReplacementRequest, ReplacementTarget
 from remedy.power.observation import ReplacementObservation, RequestOutcome
 
-NODE = Node(ObjectMeta(name="n1", uid="node-uid"))
+NODE = Node(KubeObjectMeta(name="n1", uid="node-uid"))
 SET = meta.ObjectMeta(name="web", uid="s")
 ASKED = ReplacementRequest(
     "n1", "node-uid", "m1/uid-m1/7", "MachineSet web", T0, "job-uid.r0s0a1",
@@ -30,7 +30,7 @@ class Nodes:
 
     def __init__(self, *ready: str) -> None:
         up = NodeStatus([NodeCondition("Ready", "True")])
-        self.cache = {name: Node(ObjectMeta(name=name), status=up) for name in ready}
+        self.cache = {name: Node(KubeObjectMeta(name=name), status=up) for name in ready}
 
     def get(self, name: str) -> Node | None:
         return self.cache.get(name)

@@ -26,15 +26,15 @@ from kubenode.providers.errors import (
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.errors import Conflict, Forbidden, KubeError
-from kubenode.runtime.kube.errors import Throttled as TooMany
-from kubenode.runtime.kube.errors import Unreachable as NoServer
+from kubenode.runtime.kube.errors import ServerUnreachable as NoServer
+from kubenode.runtime.kube.errors import TooManyRequests as TooMany
 from kubenode.runtime.kube.objects import (
+    KubeObjectMeta,
     Node,
     NodeCondition,
     NodeInfo,
     NodeSpec,
     NodeStatus,
-    ObjectMeta,
 )
 from remedy.job.model import JobAct, NodeObservation
 from remedy.power.access import PATIENT, PowerAccess
@@ -215,7 +215,7 @@ def a_node(name: str, uid: str = "", *, boot: str = "boot-1", age: int = 0, **la
     """`age` in minutes before T0, negative for one to come."""
     made = T0 - timedelta(minutes=age)
     return Node(
-        ObjectMeta(name=name, uid=uid or f"uid-{name}", labels=labels, creation_timestamp=made),
+        KubeObjectMeta(name=name, uid=uid or f"uid-{name}", labels=labels, creation_timestamp=made),
         NodeSpec(provider_id=f"memory:///{name}"),
         NodeStatus([NodeCondition("Ready", "True")], NodeInfo(boot_id=boot)),
     )

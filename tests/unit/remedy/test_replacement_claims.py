@@ -12,7 +12,7 @@ from support.remedy_builders import SCHEDULABLE, a_job, a_record, by_kubelet
 
 from kubenode.providers.port import Can, Power, PowerState
 from kubenode.runtime.kube.errors import Conflict, NotFound
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeSpec, NodeStatus
 from remedy.job.model import Job
 from remedy.power.claims import REPLACES, ReplacementClaims
 from remedy.power.instancegroup import InstanceGroup
@@ -91,7 +91,7 @@ class Nodes:
 
 
 def a_node(name: str, seconds: float = 60, claimed: str = "") -> Node:
-    meta = ObjectMeta(
+    meta = KubeObjectMeta(
         name=name,
         uid=f"u-{name}",
         creation_timestamp=T0 + timedelta(seconds=seconds),

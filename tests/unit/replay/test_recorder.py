@@ -10,7 +10,7 @@ from support.clock import T0
 from kubenode.api.v1alpha1 import HostEvent, HostProbe
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube import objects
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeInfo, NodeSpec, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeInfo, NodeSpec
 from remedy.job.model import CORDONED_BY
 from simulation.replay.recorder import THIN, Recorder, take_snapshot
 from simulation.replay.timeline import Entry, read_lines
@@ -33,7 +33,7 @@ def a_node(
     labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None,
     taints: dict[str, str] | None = None, kernel: str = "6.1",
 ) -> Node:  # fmt: skip
-    meta = ObjectMeta(
+    meta = KubeObjectMeta(
         name="a", uid=uid, labels=labels or {}, annotations=annotations or {},
         creation_timestamp=T0 - timedelta(days=1),
     )  # fmt: skip
@@ -151,7 +151,7 @@ def test_a_resync_tells_nothing() -> None:
 
 def an_event(count: int, at: datetime = T0, kind: str = "Node") -> objects.Event:
     return objects.Event(
-        ObjectMeta(name="e", uid="e-1"), objects.ObjectReference(kind=kind, name="a"),
+        KubeObjectMeta(name="e", uid="e-1"), objects.ObjectReference(kind=kind, name="a"),
         type="Warning", reason="Oops", message="x" * 5000, count=count,
         first_timestamp=host_time(T0), last_timestamp=host_time(at),
     )  # fmt: skip

@@ -6,8 +6,8 @@ from textwrap import dedent
 import pytest
 
 from kubenode.cli.exits import Refusal
-from simulation.replay.junit import Result, junit_xml
-from simulation.replay.testfile import RACK, ZONE, Case, cases
+from simulation.replay.junit import CaseResult, junit_xml
+from simulation.replay.testfile import RACK, ZONE, RuleTestCase, cases
 from simulation.replay.testing import LoadedOnce, collected, format_result, run
 from simulation.replay.timeline import Wrong
 
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def written(folder: Path, text: str, name: str = "sick.test.yaml") -> list[Case]:
+def written(folder: Path, text: str, name: str = "sick.test.yaml") -> list[RuleTestCase]:
     path = folder / name
     path.write_text(dedent(text))
     return cases(path)
@@ -176,7 +176,7 @@ def test_a_failure_says_why_no_job_was_made(folder: Path) -> None:
     assert failure.place.endswith("sick.test.yaml:8:28")
     explained = "\n".join(failure.difference.explain)
     assert "rule sick, mode DryRun, node a" in explained and "30s" in explained
-    lines = list(format_result(Result(case, [failure], 0.0)))
+    lines = list(format_result(CaseResult(case, [failure], 0.0)))
     assert lines[0].startswith("FAIL ") and "it is sick" in lines[0]
 
 
@@ -217,6 +217,6 @@ def test_a_node_may_come_later(folder: Path) -> None:
 def test_junit_names_files_tests_and_failures(folder: Path) -> None:
     text = GOOD.replace("it is sick", "it is <sick>").replace("at: 40s", "at: 35s")
     (case,) = written(folder, text)
-    xml = junit_xml([Result(case, run(case, NO_ENGINE), 0.25)])
+    xml = junit_xml([CaseResult(case, run(case, NO_ENGINE), 0.25)])
     assert 'failures="1"' in xml and 'time="0.250"' in xml and "it is &lt;sick&gt;" in xml
     assert "<failure message=" in xml and "expected sick, there is none" in xml

@@ -13,7 +13,7 @@ from kubenode.runtime.controller.controller import GONE_REQUEUE_SECONDS, OUTCOME
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result, TerminalError
 from kubenode.runtime.fence import LeaseLost
-from kubenode.runtime.kube.errors import Unreachable, error_for
+from kubenode.runtime.kube.errors import ServerUnreachable, error_for
 
 Behaviour = Callable[[str], Awaitable[Result]]
 
@@ -97,7 +97,7 @@ async def test_an_error_is_tried_again_and_told_once_per_change_of_text(
 @pytest.mark.parametrize(
     ("error", "where"),
     [
-        (Unreachable("refused", tried="GET /x"), False),
+        (ServerUnreachable("refused", tried="GET /x"), False),
         (error_for(503, "ServiceUnavailable"), False),
         (error_for(422, "Invalid"), True),
         (RuntimeError("broken"), True),

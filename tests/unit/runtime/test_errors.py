@@ -1,7 +1,13 @@
 import pytest
 
 from kubenode.runtime.kube import errors
-from kubenode.runtime.kube.errors import AlreadyExists, Conflict, KubeError, Unreachable, error_for
+from kubenode.runtime.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    KubeError,
+    ServerUnreachable,
+    error_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,7 +21,7 @@ from kubenode.runtime.kube.errors import AlreadyExists, Conflict, KubeError, Unr
         (409, "AlreadyExists", AlreadyExists),
         (410, "Expired", errors.Gone),
         (422, "Invalid", errors.Invalid),
-        (429, "TooManyRequests", errors.Throttled),
+        (429, "TooManyRequests", errors.TooManyRequests),
         (418, "", KubeError),
         (500, "InternalError", KubeError),
     ],
@@ -32,5 +38,5 @@ def test_the_text_says_what_was_tried_and_what_was_answered() -> None:
     error = error_for(404, "NotFound", "nodes n1 not found", tried="GET /api/v1/nodes/n1")
     assert str(error) == "GET /api/v1/nodes/n1: 404 NotFound: nodes n1 not found"
     assert str(KubeError(500)) == "500"
-    lost = Unreachable("TimeoutError", tried="POST /x")
+    lost = ServerUnreachable("TimeoutError", tried="POST /x")
     assert (lost.status, str(lost)) == (0, "POST /x: Unreachable: TimeoutError")

@@ -38,7 +38,7 @@ _PCI_GPU = ("0x0300", "0x0302")
 _NVIDIA = "0x10de"
 
 
-class Gpus:
+class GpuCheck:
     """Remembers how many GPUs there were, and which links were active.
 
     expected  how many there must be; 0: as many as the PCI bus has or there once were

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from agent.detectors.checks.npd import log_counter
 from agent.detectors.checks.programs import Ran
 from agent.detectors.checks.services.health import (
-    HealthCheck,
+    ServiceHealthCheck,
     container_runtime,
     docker,
     kube_proxy,
@@ -31,7 +31,7 @@ class BuiltIns:
 
     def __init__(self, host: Host, clock: Clock, root: str = "/") -> None:
         self._host, self._clock, self._root = host, clock, root
-        self._health: dict[tuple[str, ...], HealthCheck] = {}
+        self._health: dict[tuple[str, ...], ServiceHealthCheck] = {}
 
     def find(self, path: str, args: Sequence[str]) -> Own | None:
         """None for a program of the host's own. Raises ValueError for arguments that make no
@@ -54,7 +54,7 @@ class BuiltIns:
         code = {False: 0, True: 1, None: 2}[finding.faulty]
         return Ran(code, finding.message)
 
-    def _make(self, flags: dict[str, str]) -> HealthCheck:
+    def _make(self, flags: dict[str, str]) -> ServiceHealthCheck:
         limit = seconds(flags.get("health-check-timeout", "10s"))
         grace = seconds(flags.get("cooldown-time", "2m"))
         match flags.get("component", "kubelet"):
@@ -70,7 +70,7 @@ class BuiltIns:
                 service = docker(limit, self._root)
             case other:
                 raise ValueError(f"--component={other}: one of kubelet, kube-proxy, cri, docker")
-        return HealthCheck(service, self._host, self._clock, grace)
+        return ServiceHealthCheck(service, self._host, self._clock, grace)
 
 
 def name(path: str) -> str:

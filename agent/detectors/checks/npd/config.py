@@ -19,7 +19,7 @@ WORD = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 """What the API server takes for a condition's type and reason."""
 
 
-class ConfigError(ValueError):
+class PluginConfigError(ValueError):
     """One sentence, with the file and the field."""
 
 
@@ -30,7 +30,7 @@ class RuleType(StrEnum):
     PERMANENT = "permanent"
 
 
-class Condition(msgspec.Struct, frozen=True):
+class PluginCondition(msgspec.Struct, frozen=True):
     """How it is told while all is well."""
 
     type: str
@@ -38,7 +38,7 @@ class Condition(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Rule(msgspec.Struct, frozen=True):
+class PluginRule(msgspec.Struct, frozen=True):
     type: RuleType
     reason: str
     path: str
@@ -66,12 +66,12 @@ class _File(msgspec.Struct, frozen=True):
     plugin: str
     source: str
     plugin_config: Global = msgspec.field(default_factory=Global, name="pluginConfig")
-    conditions: list[Condition] = []
-    rules: list[Rule] = []
+    conditions: list[PluginCondition] = []
+    rules: list[PluginRule] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Monitor:
+class PluginMonitorConfig:
     """name  the file's `source`, which Events name
     every, timeout  seconds; a rule may have a shorter time of its own
     file            where it was read, for complaints and relative paths
@@ -85,21 +85,21 @@ class Monitor:
     at_once: int
     follow_message: bool
     silent_start: bool
-    conditions: tuple[Condition, ...]
-    rules: tuple[Rule, ...]
+    conditions: tuple[PluginCondition, ...]
+    rules: tuple[PluginRule, ...]
 
-    def limit(self, rule: Rule) -> float:
+    def limit(self, rule: PluginRule) -> float:
         return seconds(rule.timeout) if rule.timeout else self.timeout
 
 
-def read(file: str, data: Mapping[str, Any]) -> Monitor:
+def read(file: str, data: Mapping[str, Any]) -> PluginMonitorConfig:
     """Raises ConfigError."""
     try:
         given = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{file}: {error}") from error
+        raise PluginConfigError(f"{file}: {error}") from error
     common = given.plugin_config
-    monitor = Monitor(
+    monitor = PluginMonitorConfig(
         name=given.source,
         file=file,
         every=_seconds(file, "pluginConfig.invoke_interval", common.invoke_interval),
@@ -112,7 +112,7 @@ def read(file: str, data: Mapping[str, Any]) -> Monitor:
         rules=tuple(given.rules),
     )
     for complaint in _complaints(monitor):
-        raise ConfigError(f"{file}: {complaint}")
+        raise PluginConfigError(f"{file}: {complaint}")
     return monitor
 
 
@@ -120,10 +120,10 @@ def _seconds(file: str, field: str, text: str) -> float:
     try:
         return seconds(text)
     except ValueError as error:
-        raise ConfigError(f"{file}: {field}: {error}") from error
+        raise PluginConfigError(f"{file}: {field}: {error}") from error
 
 
-def _complaints(monitor: Monitor) -> list[str]:
+def _complaints(monitor: PluginMonitorConfig) -> list[str]:
     complaints = []
     if not monitor.name:
         complaints.append("source is empty: name the monitor")
@@ -146,7 +146,7 @@ def _complaints(monitor: Monitor) -> list[str]:
     return complaints
 
 
-def _wrong(monitor: Monitor, rule: Rule, types: list[str]) -> list[str]:
+def _wrong(monitor: PluginMonitorConfig, rule: PluginRule, types: list[str]) -> list[str]:
     complaints = []
     if not rule.path:
         complaints.append(".path is empty: name the program")

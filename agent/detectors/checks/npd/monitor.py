@@ -5,12 +5,12 @@ import logging
 import os
 from pathlib import Path
 
-from agent.detectors import ConditionReport, EventReport, Severity, Sink
+from agent.detectors import ConditionReport, EventReport, EventSeverity, Sink
 from agent.detectors.checks import CANNOT_RUN, Finding
 from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd.builtin import BuiltIns
-from agent.detectors.checks.npd.config import Monitor, Rule, RuleType
-from agent.detectors.checks.npd.protocol import Result, Word, judge, read
+from agent.detectors.checks.npd.config import PluginMonitorConfig, PluginRule, RuleType
+from agent.detectors.checks.npd.protocol import PluginResult, Word, judge, read
 from agent.detectors.checks.programs import DEFAULT_OUTPUT_BYTES, Programs, Ran, Runner
 from agent.detectors.checks.steady import SteadyFinding
 
@@ -21,14 +21,18 @@ class PluginMonitor:
     """Implements agent.detectors.Detector for one file."""
 
     def __init__(
-        self, monitor: Monitor, turns: Turns, builtins: BuiltIns, programs: Runner | None = None
+        self,
+        monitor: PluginMonitorConfig,
+        turns: Turns,
+        builtins: BuiltIns,
+        programs: Runner | None = None,
     ) -> None:
         self.name = monitor.name
         self.conditions = tuple(condition.type for condition in monitor.conditions)
         self._monitor, self._turns, self._builtins = monitor, turns, builtins
         self._programs = programs or Programs()
         self._places = asyncio.Semaphore(monitor.at_once)
-        self._results: dict[int, Result] = {}
+        self._results: dict[int, PluginResult] = {}
         self._reported: dict[str, Finding] = {}
 
     async def run(self, sink: Sink) -> None:
@@ -61,7 +65,7 @@ class PluginMonitor:
         if rule.type is RuleType.PERMANENT:
             self._judge(sink, rule.condition)
 
-    async def _ask(self, rule: Rule) -> Ran:
+    async def _ask(self, rule: PluginRule) -> Ran:
         limit = self._monitor.limit(rule)
         try:
             if (own := self._builtins.find(rule.path, rule.args)) is not None:
@@ -104,7 +108,7 @@ class PluginMonitor:
 
     def _event(self, sink: Sink, reason: str, message: str) -> None:
         now = self._turns.clock.now()
-        sink.report(EventReport(reason, message, Severity.WARNING, now, self.name))
+        sink.report(EventReport(reason, message, EventSeverity.WARNING, now, self.name))
 
 
 def program(path: str, file: str) -> str:

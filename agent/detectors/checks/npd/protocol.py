@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.detectors.checks import CANNOT_RUN, Finding
-from agent.detectors.checks.npd.config import Condition, Rule
+from agent.detectors.checks.npd.config import PluginCondition, PluginRule
 from agent.detectors.checks.programs import Ran
 
 CANNOT_TELL = "CheckCannotTell"
@@ -29,28 +29,32 @@ class Word(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class PluginResult:
     word: Word
     output: str
 
 
-def read(ran: Ran, most: int) -> Result:
+def read(ran: Ran, most: int) -> PluginResult:
     """`most` bytes of what it said are told."""
     output = ran.output.encode()[:most].decode(errors="ignore")
     match ran.code:
         case None:
-            return Result(Word.BROKEN, ran.why)
+            return PluginResult(Word.BROKEN, ran.why)
         case 0:
-            return Result(Word.WELL, output)
+            return PluginResult(Word.WELL, output)
         case 1:
-            return Result(Word.FAULT, output)
+            return PluginResult(Word.FAULT, output)
         case 126 | 127:
-            return Result(Word.BROKEN, f"{_NO_PROGRAM[ran.code]}: {output}".removesuffix(": "))
+            return PluginResult(
+                Word.BROKEN, f"{_NO_PROGRAM[ran.code]}: {output}".removesuffix(": ")
+            )
         case _:
-            return Result(Word.UNSURE, output or f"exit status {ran.code}")
+            return PluginResult(Word.UNSURE, output or f"exit status {ran.code}")
 
 
-def judge(condition: Condition, results: Sequence[tuple[Rule, Result]]) -> Finding:
+def judge(
+    condition: PluginCondition, results: Sequence[tuple[PluginRule, PluginResult]]
+) -> Finding:
     """What all rules of a condition say together: a fault if one says so, well only if all do."""
     for rule, result in results:
         if result.word is Word.FAULT:

@@ -29,7 +29,7 @@ class HealthAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class MonitoredService:
     """condition, bad, good  the type, and its reasons
     unit      its systemd unit; "" for one that runs as a Pod
     ask       asks it
@@ -44,7 +44,7 @@ class Service:
 
 
 def judge(
-    service: Service, answer: HealthAnswer, unit: Unit | None, silent: float, grace: float
+    service: MonitoredService, answer: HealthAnswer, unit: Unit | None, silent: float, grace: float
 ) -> Finding:
     """unit      None: there is none of that name
     silent    for how many seconds it has not answered
@@ -61,14 +61,14 @@ def judge(
     return Finding(True, service.bad, message)
 
 
-class HealthCheck:
+class ServiceHealthCheck:
     """Implements Check. `grace`: seconds after a start in which silence is no fault.
 
     One that was seen to answer and is silent now, without a start in between, has no grace; nor
     has one that starts again and again and never comes to answer.
     """
 
-    def __init__(self, service: Service, host: Host, clock: Clock, grace: float) -> None:
+    def __init__(self, service: MonitoredService, host: Host, clock: Clock, grace: float) -> None:
         self.name = f"{service.name}-health"
         self.conditions = (service.condition,)
         self._service, self._host, self._clock, self._grace = service, host, clock, grace
@@ -204,29 +204,29 @@ def under(root: str, path: str) -> str:
     return str(Path(root, path.lstrip("/")))
 
 
-def kubelet(port: int, seconds: float) -> Service:
-    return Service(
+def kubelet(port: int, seconds: float) -> MonitoredService:
+    return MonitoredService(
         *("KubeletUnhealthy", "KubeletUnhealthy", "KubeletIsHealthy"),
         *("kubelet", "kubelet.service", http(port, seconds)),
     )
 
 
-def kube_proxy(port: int, seconds: float) -> Service:
-    return Service(
+def kube_proxy(port: int, seconds: float) -> MonitoredService:
+    return MonitoredService(
         *("KubeProxyUnhealthy", "KubeProxyUnhealthy", "KubeProxyIsHealthy"),
         *("kube-proxy", "", http(port, seconds)),
     )
 
 
-def docker(seconds: float, root: str = "/") -> Service:
-    return Service(
+def docker(seconds: float, root: str = "/") -> MonitoredService:
+    return MonitoredService(
         *("ContainerRuntimeUnhealthy", "DockerUnhealthy", "ContainerRuntimeIsHealthy"),
         *("runtime", "docker.service", docker_ping(under(root, "/run/docker.sock"), seconds)),
     )
 
 
-def container_runtime(chosen: Runtime, seconds: float, root: str = "/") -> Service:
-    return Service(
+def container_runtime(chosen: Runtime, seconds: float, root: str = "/") -> MonitoredService:
+    return MonitoredService(
         *("ContainerRuntimeUnhealthy", chosen.reason, "ContainerRuntimeIsHealthy"),
         *("runtime", chosen.unit, runtime(under(root, chosen.socket), seconds)),
     )

@@ -13,7 +13,7 @@ from support.npd_files import a_file, permanent, temporary
 from support.running import gone, until
 from support.watched import Heard
 
-from agent.detectors import NOT_LOOKED_AT, Severity, Status
+from agent.detectors import NOT_LOOKED_AT, EventSeverity, ReportedStatus
 from agent.detectors.checks import CANNOT_RUN
 from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd import config
@@ -43,7 +43,7 @@ class World:
         read = config.read(str(self.folder / "ntp.json"), data)
         return PluginMonitor(read, Turns(self.clock), builtins)
 
-    async def result(self, data: dict[str, Any]) -> tuple[Status, str, str]:
+    async def result(self, data: dict[str, Any]) -> tuple[ReportedStatus, str, str]:
         await self.monitor(data).round(self.heard)
         last = self.heard.last("NTPProblem")
         return last.status, last.reason, last.message
@@ -56,7 +56,7 @@ def world(tmp_path: Path) -> World:
 
 async def test_exit_0_is_well_and_told_in_the_condition_s_own_words(world: World) -> None:
     said = await world.result(a_file(permanent(world.script("check", "echo fine"))))
-    assert said == (Status.FALSE, "NTPIsUp", "ntp service is up")
+    assert said == (ReportedStatus.FALSE, "NTPIsUp", "ntp service is up")
     assert world.heard.events == []
 
 
@@ -64,13 +64,13 @@ async def test_exit_1_is_a_fault_with_the_rule_s_reason_and_the_output(world: Wo
     said = await world.result(
         a_file(permanent(world.script("check", "echo ' ntp is down'; exit 1")))
     )
-    assert said == (Status.TRUE, "NTPIsDown", "ntp is down")
+    assert said == (ReportedStatus.TRUE, "NTPIsDown", "ntp is down")
 
 
 @pytest.mark.parametrize("code", [2, 3, 42])
 async def test_every_other_status_says_nothing(world: World, code: int) -> None:
     said = await world.result(a_file(permanent(world.script("check", f"echo hm; exit {code}"))))
-    assert said[:2] == (Status.UNKNOWN, CANNOT_TELL)
+    assert said[:2] == (ReportedStatus.UNKNOWN, CANNOT_TELL)
     assert "hm" in said[2]
     assert world.heard.events == []
 
@@ -89,10 +89,10 @@ async def test_f01_a_broken_check_is_unknown_and_an_event_says_so(
 ) -> None:
     rule = permanent(world.script("check", body), timeout="200ms" if "sleep" in body else "")
     said = await world.result(a_file(rule))
-    assert said[:2] == (Status.UNKNOWN, CANNOT_RUN)
+    assert said[:2] == (ReportedStatus.UNKNOWN, CANNOT_RUN)
     assert why in said[2]
     (event,) = world.heard.events
-    assert (event.reason, event.severity) == (CANNOT_RUN, Severity.WARNING)
+    assert (event.reason, event.severity) == (CANNOT_RUN, EventSeverity.WARNING)
     assert why in event.message
 
 
@@ -120,7 +120,7 @@ async def test_f01_a_check_that_cannot_be_started_is_unknown(
     path = world.folder / "check"
     make(path)
     said = await world.result(a_file(permanent(path)))
-    assert said[:2] == (Status.UNKNOWN, CANNOT_RUN)
+    assert said[:2] == (ReportedStatus.UNKNOWN, CANNOT_RUN)
     assert [event.reason for event in world.heard.events] == [CANNOT_RUN]
 
 
@@ -137,7 +137,7 @@ async def test_a_broken_check_is_told_once_until_it_breaks_otherwise(world: Worl
         await monitor.round(world.heard)
     assert len(world.heard.events) == 3
     assert [status for status, _ in world.heard.history("NTPProblem")] == [
-        *(Status.UNKNOWN, Status.FALSE, Status.UNKNOWN)
+        *(ReportedStatus.UNKNOWN, ReportedStatus.FALSE, ReportedStatus.UNKNOWN)
     ]
 
 
@@ -146,7 +146,7 @@ async def test_a_temporary_rule_tells_an_event_each_time_and_no_condition(world:
     await monitor.round(world.heard)
     await monitor.round(world.heard)
     told = [(event.reason, event.message, event.severity) for event in world.heard.events]
-    assert told == [("NTPIsDown", "down", Severity.WARNING)] * 2
+    assert told == [("NTPIsDown", "down", EventSeverity.WARNING)] * 2
     assert world.heard.history("NTPProblem") == []
 
 
@@ -157,18 +157,20 @@ async def test_a_condition_clears_when_the_check_is_well_again(world: World) -> 
     world.script("check", "exit 0")
     await monitor.round(world.heard)
     assert world.heard.history("NTPProblem") == [
-        (Status.TRUE, "NTPIsDown"),
-        (Status.FALSE, "NTPIsUp"),
+        (ReportedStatus.TRUE, "NTPIsDown"),
+        (ReportedStatus.FALSE, "NTPIsUp"),
     ]
 
 
 async def test_rules_of_one_condition_speak_together(world: World) -> None:
     well, bad = world.script("well", "exit 0"), world.script("bad", "echo bad; exit 1")
     both = a_file(permanent(well, "First"), permanent(bad, "Second"))
-    assert (await world.result(both))[:2] == (Status.TRUE, "Second")
+    assert (await world.result(both))[:2] == (ReportedStatus.TRUE, "Second")
     unsure = world.script("unsure", "exit 5")
-    assert (await world.result(a_file(permanent(well), permanent(unsure))))[0] is Status.UNKNOWN
-    assert (await world.result(a_file(permanent(unsure), permanent(bad))))[0] is Status.TRUE
+    assert (await world.result(a_file(permanent(well), permanent(unsure))))[
+        0
+    ] is ReportedStatus.UNKNOWN
+    assert (await world.result(a_file(permanent(unsure), permanent(bad))))[0] is ReportedStatus.TRUE
 
 
 @pytest.mark.parametrize(("follow", "told"), [(False, "1"), (True, "2")])
@@ -203,7 +205,9 @@ async def test_children_that_hang_end_with_the_check(world: World) -> None:
     )
     path = world.script("check", body)
     for limit in ("500ms", "4s", "16s"):  # a busy machine takes its time to start it
-        assert (await world.result(a_file(permanent(path, timeout=limit))))[0] is Status.UNKNOWN
+        assert (await world.result(a_file(permanent(path, timeout=limit))))[
+            0
+        ] is ReportedStatus.UNKNOWN
         if pids.exists():
             break
     for pid in pids.read_text().split():
@@ -213,7 +217,7 @@ async def test_children_that_hang_end_with_the_check(world: World) -> None:
 async def test_a_child_that_keeps_the_output_open_does_not_hold_the_check(world: World) -> None:
     path = world.script("check", f"sleep 300 & echo $! > {world.folder}/pid; echo bad; exit 1")
     said = await world.result(a_file(permanent(path)))
-    assert said == (Status.TRUE, "NTPIsDown", "bad")
+    assert said == (ReportedStatus.TRUE, "NTPIsDown", "bad")
     await gone(int((world.folder / "pid").read_text()))
 
 
@@ -226,5 +230,5 @@ async def test_first_nothing_is_known_and_then_each_interval_is_looked(world: Wo
             await until(partial(world.heard_more_than, runs), what="a look")
             await world.clock.advance(timedelta(seconds=34))
         running.cancel()
-    assert world.heard.history("NTPProblem")[0] == (Status.UNKNOWN, NOT_LOOKED_AT)
+    assert world.heard.history("NTPProblem")[0] == (ReportedStatus.UNKNOWN, NOT_LOOKED_AT)
     assert (world.folder / "runs").read_text().count("x") >= 3

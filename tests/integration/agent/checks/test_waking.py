@@ -14,7 +14,7 @@ from support.clock import FakeClock
 from support.running import until
 from support.watched import Heard
 
-from agent.detectors import Status
+from agent.detectors import ReportedStatus
 from agent.detectors.checks.assembly import MountDetector
 from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.host.pressure import Pressure, PressureDetector, arm
@@ -28,7 +28,7 @@ QUICK = "{kind} 20000 2000000"
 
 
 def looked(heard: Heard, kind: str) -> bool:
-    return any(status is Status.FALSE for status, _ in heard.history(kind))
+    return any(status is ReportedStatus.FALSE for status, _ in heard.history(kind))
 
 
 async def command(*argv: str | Path) -> None:

@@ -13,7 +13,7 @@ from support.set_world import SetWorld
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 from kubenode.runtime.kube.official import connect
 
 
@@ -30,7 +30,7 @@ class Fate:
 
     async def end(self) -> NoReturn:
         await self.buried.wait()
-        raise Unreachable("nothing of this life runs any more")
+        raise ServerUnreachable("nothing of this life runs any more")
 
 
 def mortal(fate: Fate) -> type[Kube]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.clock import FakeClock, settle
 from support.watched import Heard
 
-from agent.detectors import NOT_LOOKED_AT, Status
+from agent.detectors import NOT_LOOKED_AT, ReportedStatus
 from agent.detectors.checks import CANNOT_RUN, Finding, Findings
 from agent.detectors.checks.detector import CheckDetector, Turns
 from agent.detectors.checks.steady import UNSEEN, Rounds, SteadyFinding, is_exceeded, weigh
@@ -107,9 +107,9 @@ async def watched(check: Scripted, steps: int, wake: asyncio.Event | None = None
 async def test_nothing_is_known_before_the_first_look() -> None:
     heard = await watched(Scripted([BAD, WELL]), 1)
     assert heard.history("Thing") == [
-        (Status.UNKNOWN, NOT_LOOKED_AT),
-        (Status.TRUE, "Bad"),
-        (Status.FALSE, "Well"),
+        (ReportedStatus.UNKNOWN, NOT_LOOKED_AT),
+        (ReportedStatus.TRUE, "Bad"),
+        (ReportedStatus.FALSE, "Well"),
     ]
 
 
@@ -119,9 +119,9 @@ async def test_f01_a_check_that_fails_is_unknown_with_an_event_and_goes_on(
 ) -> None:
     heard = await watched(Scripted([BAD, error, error, WELL]), 3)
     assert heard.history("Thing")[1:] == [
-        (Status.TRUE, "Bad"),
-        (Status.UNKNOWN, CANNOT_RUN),
-        (Status.FALSE, "Well"),
+        (ReportedStatus.TRUE, "Bad"),
+        (ReportedStatus.UNKNOWN, CANNOT_RUN),
+        (ReportedStatus.FALSE, "Well"),
     ]
     (event,) = heard.events
     assert event.reason == CANNOT_RUN

@@ -17,7 +17,7 @@ from agent.detectors.assembly import Complaints, detectors
 from agent.detectors.checks.detector import CheckDetector
 from agent.detectors.settings import Detectors, DiskSettings, PressureSettings, SmartSettings
 from agent.host.systemd import SystemdHost
-from agent.settings import SettingsError
+from agent.settings import AgentSettingsError
 
 
 def built(given: Detectors, root: Path) -> dict[str, str]:
@@ -152,7 +152,7 @@ async def test_files_that_are_not_used_are_told_as_events(tmp_path: Path) -> Non
 )
 def test_limits_out_of_range_are_named(tmp_path: Path, table: str, complaint: str) -> None:
     path = write(tmp_path, "agent.toml", f'node = "n"\nserver = "http://127.0.0.1:1"\n{table}\n')
-    with pytest.raises(SettingsError) as told:
+    with pytest.raises(AgentSettingsError) as told:
         settings.load({}, str(path))
     assert complaint in str(told.value)
 

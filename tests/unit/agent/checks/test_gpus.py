@@ -66,13 +66,13 @@ class Gpu:
         self.links = [True, True, False]
 
 
-def faults(gpus: gpu.Gpus) -> set[str]:
+def faults(gpus: gpu.GpuCheck) -> set[str]:
     return {kind for kind, finding in gpus.inspect().items() if finding.faulty}
 
 
 def test_each_trouble_of_a_gpu_has_its_condition_and_clears() -> None:
     one, two = Gpu("GPU-1"), Gpu("GPU-2")
-    looked = gpu.Gpus(0, lambda: Nvml(one, two))
+    looked = gpu.GpuCheck(0, lambda: Nvml(one, two))
     assert faults(looked) == set()
     two.errors, two.pending, two.failed, two.slowed, two.links = 3, True, True, 0x41, [True]
     assert faults(looked) == {
@@ -86,7 +86,7 @@ def test_each_trouble_of_a_gpu_has_its_condition_and_clears() -> None:
 
 def test_a_gpu_that_fell_off_its_bus_is_missing() -> None:
     nvml = Nvml(Gpu("GPU-1"), Gpu("GPU-2"))
-    looked = gpu.Gpus(0, lambda: nvml)
+    looked = gpu.GpuCheck(0, lambda: nvml)
     assert faults(looked) == set()
     nvml.gpus[1] = None
     found = looked.inspect()["GPUMissing"]
@@ -101,9 +101,9 @@ def test_gpus_that_the_driver_never_had_are_counted_on_the_bus(tmp_path: Path) -
     for number, vendor in enumerate(("0x10de", "0x10de", "0x8086")):
         tree.write(f"sys/bus/pci/devices/0000:0{number}:00.0/vendor", f"{vendor}\n")
         tree.write(f"sys/bus/pci/devices/0000:0{number}:00.0/class", "0x030200\n")
-    looked = gpu.Gpus(0, lambda: Nvml(Gpu("GPU-1")), str(tree))
+    looked = gpu.GpuCheck(0, lambda: Nvml(Gpu("GPU-1")), str(tree))
     assert "1 of 2" in looked.inspect()["GPUMissing"].message
-    assert "1 of 8" in gpu.Gpus(8, lambda: Nvml(Gpu("GPU-1"))).inspect()["GPUMissing"].message
+    assert "1 of 8" in gpu.GpuCheck(8, lambda: Nvml(Gpu("GPU-1"))).inspect()["GPUMissing"].message
 
 
 def test_without_nvml_nothing_is_said() -> None:
@@ -111,4 +111,4 @@ def test_without_nvml_nothing_is_said() -> None:
         raise ImportError("pynvml")
 
     with pytest.raises(OSError, match="extra gpu"):
-        gpu.Gpus(0, none).inspect()
+        gpu.GpuCheck(0, none).inspect()

@@ -13,7 +13,7 @@ from support.clock import FakeClock
 from support.npd_files import a_file, permanent
 from support.watched import Heard
 
-from agent.detectors import Status
+from agent.detectors import ReportedStatus
 from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd import config
 from agent.detectors.checks.npd.builtin import BuiltIns, name
@@ -48,7 +48,7 @@ class Scripted:
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(change: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(config.ConfigError) as told:
+    with pytest.raises(config.PluginConfigError) as told:
         config.read("/etc/npd/x.json", a_file(permanent("/x")) | change)
     assert "/etc/npd/x.json" in str(told.value)
     assert complaint in str(told.value)
@@ -88,7 +88,7 @@ async def test_parity_each_custom_rule_gives_its_condition_and_reasons() -> None
     rows = custom_rules()
     assert len(rows) > 10
     for row in rows:
-        for code, status in ((0, Status.FALSE), (1, Status.TRUE)):
+        for code, status in ((0, ReportedStatus.FALSE), (1, ReportedStatus.TRUE)):
             heard, data = Heard(), as_file(row)
             data["rules"][0]["path"] = "/opt/stand-in"
             await a_monitor(data, Scripted(code)).round(heard)

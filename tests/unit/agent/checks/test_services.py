@@ -9,7 +9,7 @@ import pytest
 from support.clock import FakeClock, settle
 from support.watched import Heard
 
-from agent.detectors import NOT_LOOKED_AT, Status
+from agent.detectors import NOT_LOOKED_AT, ReportedStatus
 from agent.detectors.checks import CANNOT_RUN
 from agent.detectors.checks.detector import Turns
 from agent.detectors.checks.npd.log_counter import Counter, Tally, argv, read
@@ -44,29 +44,29 @@ class Kubelet(SystemdHost):
             self.ok, "GET /healthz: 200" if self.ok else "GET /healthz: refused"
         )
 
-    def service(self) -> health.Service:
+    def service(self) -> health.MonitoredService:
         kinds = "KubeletUnhealthy", "KubeletUnhealthy", "KubeletIsHealthy"
-        return health.Service(*kinds, "kubelet", KUBELET, self.ask)
+        return health.MonitoredService(*kinds, "kubelet", KUBELET, self.ask)
 
 
 def active(invocation: str = "a1") -> Unit:
     return Unit(KUBELET, "active", "running", invocation=invocation)
 
 
-async def found(check: health.HealthCheck) -> tuple[bool | None, str]:
+async def found(check: health.ServiceHealthCheck) -> tuple[bool | None, str]:
     finding = (await check.inspect())["KubeletUnhealthy"]
     return finding.faulty, finding.reason
 
 
 async def test_a_service_that_answers_is_well_whatever_its_unit() -> None:
     host = Kubelet(NoSuchUnit("no"), ok=True)
-    check = health.HealthCheck(host.service(), host, FakeClock(), 60)
+    check = health.ServiceHealthCheck(host.service(), host, FakeClock(), 60)
     assert await found(check) == (False, "KubeletIsHealthy")
 
 
 async def test_a_failed_service_is_a_fault_at_once_and_says_what_was_asked() -> None:
     host = Kubelet(Unit(KUBELET, "failed", "failed", result="exit-code", exit_status=1))
-    check = health.HealthCheck(host.service(), host, FakeClock(), 60)
+    check = health.ServiceHealthCheck(host.service(), host, FakeClock(), 60)
     finding = (await check.inspect())["KubeletUnhealthy"]
     assert (finding.faulty, finding.reason) == (True, "KubeletUnhealthy")
     assert "GET /healthz: refused; kubelet.service is failed" in finding.message
@@ -74,7 +74,7 @@ async def test_a_failed_service_is_a_fault_at_once_and_says_what_was_asked() -> 
 
 async def test_a_service_that_has_just_started_has_its_time() -> None:
     clock, host = FakeClock(), Kubelet(active())
-    check = health.HealthCheck(host.service(), host, clock, 60)
+    check = health.ServiceHealthCheck(host.service(), host, clock, 60)
     assert await found(check) == (None, health.STARTING)
     clock.step(timedelta(seconds=61))
     assert await found(check) == (True, "KubeletUnhealthy")
@@ -82,7 +82,7 @@ async def test_a_service_that_has_just_started_has_its_time() -> None:
 
 async def test_a_service_that_starts_again_and_again_has_no_more_time() -> None:
     clock, host = FakeClock(), Kubelet(active())
-    check = health.HealthCheck(host.service(), host, clock, 60)
+    check = health.ServiceHealthCheck(host.service(), host, clock, 60)
     for number in range(7):
         host.told = active(f"a{number}")
         assert await found(check) == (None, health.STARTING) or number == 6
@@ -92,7 +92,7 @@ async def test_a_service_that_starts_again_and_again_has_no_more_time() -> None:
 
 async def test_a_service_that_hangs_after_it_answered_is_a_fault_at_once() -> None:
     clock, host = FakeClock(), Kubelet(active("a1"), ok=True)
-    check = health.HealthCheck(host.service(), host, clock, 60)
+    check = health.ServiceHealthCheck(host.service(), host, clock, 60)
     assert await found(check) == (False, "KubeletIsHealthy")
     host.ok = False
     assert await found(check) == (True, "KubeletUnhealthy")
@@ -102,14 +102,14 @@ async def test_a_service_that_hangs_after_it_answered_is_a_fault_at_once() -> No
 
 async def test_where_there_is_no_kubelet_none_is_missed() -> None:
     host = Kubelet(NoSuchUnit("no"))
-    check = health.HealthCheck(host.service(), host, FakeClock(), 60)
+    check = health.ServiceHealthCheck(host.service(), host, FakeClock(), 60)
     assert await found(check) == (None, health.NO_SERVICE)
 
 
 async def test_a_silent_service_manager_leaves_it_unknown() -> None:
     host = Kubelet(HostUnreachable("no bus"))
     with pytest.raises(CannotAnswer, match="no bus"):
-        await health.HealthCheck(host.service(), host, FakeClock(), 60).inspect()
+        await health.ServiceHealthCheck(host.service(), host, FakeClock(), 60).inspect()
 
 
 def test_the_runtime_is_the_one_that_is_installed(tmp_path: Path) -> None:
@@ -268,16 +268,16 @@ async def test_a_unit_that_flaps_is_told_at_once_and_cleared_in_time() -> None:
         for number in range(1, 6):
             bus.seen(KUBELET, number)
             await clock.advance(timedelta(seconds=10))
-        assert heard.last("FrequentKubeletRestart").status is Status.TRUE
-        assert heard.last("FrequentUnitRestart").status is Status.FALSE
+        assert heard.last("FrequentKubeletRestart").status is ReportedStatus.TRUE
+        assert heard.last("FrequentUnitRestart").status is ReportedStatus.FALSE
         for _ in range(5):
             await clock.advance(timedelta(seconds=400))
         running.cancel()
     assert heard.history("FrequentKubeletRestart") == [
-        (Status.UNKNOWN, NOT_LOOKED_AT),
-        (Status.FALSE, "NoFrequentKubeletRestart"),
-        (Status.TRUE, "FrequentKubeletRestart"),
-        (Status.FALSE, "NoFrequentKubeletRestart"),
+        (ReportedStatus.UNKNOWN, NOT_LOOKED_AT),
+        (ReportedStatus.FALSE, "NoFrequentKubeletRestart"),
+        (ReportedStatus.TRUE, "FrequentKubeletRestart"),
+        (ReportedStatus.FALSE, "NoFrequentKubeletRestart"),
     ]
     assert heard.events == []
 
@@ -294,7 +294,7 @@ async def test_what_happened_while_the_bus_was_away_is_counted_afterwards() -> N
         assert [event.reason for event in heard.events] == [CANNOT_RUN]
         bus.gone, bus.first = asyncio.Event(), 6
         await clock.advance(timedelta(seconds=40))
-        assert heard.last("FrequentKubeletRestart").status is Status.TRUE
+        assert heard.last("FrequentKubeletRestart").status is ReportedStatus.TRUE
         running.cancel()
 
 

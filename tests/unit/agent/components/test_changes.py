@@ -7,7 +7,7 @@ from agent.components.model import MOVING
 from agent.components.ports import FileSnapshot, PackageWanted
 from agent.host.ports import CommandResult
 from kubenode.runtime.components.render import KeyText, TextRef
-from kubenode.runtime.components.wire import ComponentStatus
+from kubenode.runtime.components.wire import WireComponentStatus
 
 SECRET = TextRef("Secret", "registry", "password")
 
@@ -22,7 +22,7 @@ async def test_components_go_one_at_a_time_what_others_stand_on_first() -> None:
     middle: list[str] = []
     tell = world.engine._tell
 
-    def watch(told: list[ComponentStatus]) -> None:
+    def watch(told: list[WireComponentStatus]) -> None:
         records = world.engine._records.values()
         middle.extend(one.name for one in records if one.state in MOVING or one.target)
         tell(told)

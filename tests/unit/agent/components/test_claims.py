@@ -7,13 +7,13 @@ from support.component_world import CONFIG, ComponentWorld, component
 from agent.components.claims import conflicts
 from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedDropIn, RenderedFile, RenderedUnit
-from kubenode.runtime.components.wire import ComponentSource, Disruptions, Ownership
+from kubenode.runtime.components.wire import Ownership, WireComponentSource, WireDisruptions
 
 OTHER = "/etc/registry.toml"
 
 
 def form(*files: RenderedFile, units: tuple[RenderedUnit, ...] = ()) -> ComponentForm:
-    return ComponentForm("1", ComponentSource(type="script"), Disruptions(), files, units)
+    return ComponentForm("1", WireComponentSource(type="script"), WireDisruptions(), files, units)
 
 
 def whole(path: str, content: str = "a = 1") -> RenderedFile:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hosts.component_contract import Given, contract
 
-from agent.components.drift.compare import DriftKind, HostState, drifted
+from agent.components.drift.compare import HostDriftKind, HostState, drifted
 from agent.components.drift.fight import CORRECTIONS, FRESH, MOST_PATHS, STARTS
 from agent.components.drift.observe import paths, read_host_state
 from agent.components.files.placement import put, take_away
@@ -17,14 +17,14 @@ from agent.host.ports import CommandResult
 from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedDropIn, RenderedFile, RenderedUnit
 from kubenode.runtime.components.wire import (
-    ChangeClass,
-    ComponentSource,
-    Disruptions,
     Ownership,
-    Package,
-    Packages,
-    Script,
     UnitState,
+    WireChangeClass,
+    WireComponentSource,
+    WireDisruptions,
+    WirePackage,
+    WirePackages,
+    WireScript,
 )
 from simulation.hosts.components import SimulatedComponents
 
@@ -35,8 +35,8 @@ WELL = UnitSnapshot(True, "enabled", "active", "1")
 
 
 def a_form(version: str = "1.0", unit: RenderedUnit = UNIT) -> ComponentForm:
-    source = ComponentSource("apt", apt=Packages([Package("shop", f"{version}-1")]))
-    classes = Disruptions(install=ChangeClass.RESTART, patch=ChangeClass.RELOAD)
+    source = WireComponentSource("apt", apt=WirePackages([WirePackage("shop", f"{version}-1")]))
+    classes = WireDisruptions(install=WireChangeClass.RESTART, patch=WireChangeClass.RELOAD)
     return ComponentForm(version, source, classes, (FILE,), (unit,))
 
 
@@ -78,25 +78,25 @@ async def test_what_was_applied_has_no_drift_and_is_not_touched_again() -> None:
     assert host.packages.installs == installs
 
 
-@pytest.mark.parametrize("kind", list(DriftKind))
-async def test_every_kind_of_drift_is_seen_alone_and_put_right(kind: DriftKind) -> None:
+@pytest.mark.parametrize("kind", list(HostDriftKind))
+async def test_every_kind_of_drift_is_seen_alone_and_put_right(kind: HostDriftKind) -> None:
     host = await a_host(a_form())
     there = host.units.units["shop.service"]
     match kind:
-        case DriftKind.VERSION:
+        case HostDriftKind.VERSION:
             host.packages.packages["shop"] = PackageSnapshot("2.0-1", held=True)
-        case DriftKind.HOLD:
+        case HostDriftKind.HOLD:
             host.packages.packages["shop"] = PackageSnapshot("1.0-1")
-        case DriftKind.FILE:
+        case HostDriftKind.FILE:
             host.files.edit(FILE.path, b"a = 2\nb = 3\n")
-        case DriftKind.UNIT:
+        case HostDriftKind.UNIT:
             host.units.units["shop.service"] = UnitSnapshot(True, "disabled", "active", "1")
-        case DriftKind.RUN_STATE:
+        case HostDriftKind.RUN_STATE:
             host.units.units["shop.service"] = UnitSnapshot(True, there.enabled, "failed")
     assert [one for one, _ in await drift_of(host, a_form())] == [kind]
     await apply(host, a_form())
     assert await drift_of(host, a_form()) == []
-    if kind is DriftKind.FILE:
+    if kind is HostDriftKind.FILE:
         assert host.files.files[FILE.path].content == b"a = 1\nb = 3\n"
 
 
@@ -125,19 +125,21 @@ def test_units_that_are_not_as_wanted(
 @pytest.mark.parametrize(
     ("installed", "disturbs"),
     [
-        (Installed(), ChangeClass.RESTART),
-        (Installed("1.0", broken="shop is half-configured"), ChangeClass.RELOAD),
-        (Installed("1.0", changed=("/opt/x",)), ChangeClass.RELOAD),
-        (Installed("1.0.9-1"), ChangeClass.RELOAD),
-        (Installed("2.0-1"), ChangeClass.DRAIN),
-        (Installed("sha256:ab"), ChangeClass.DRAIN),
+        (Installed(), WireChangeClass.RESTART),
+        (Installed("1.0", broken="shop is half-configured"), WireChangeClass.RELOAD),
+        (Installed("1.0", changed=("/opt/x",)), WireChangeClass.RELOAD),
+        (Installed("1.0.9-1"), WireChangeClass.RELOAD),
+        (Installed("2.0-1"), WireChangeClass.DRAIN),
+        (Installed("sha256:ab"), WireChangeClass.DRAIN),
     ],
 )
 def test_a_wrong_version_is_put_right_at_the_class_of_its_step(
-    installed: Installed, disturbs: ChangeClass
+    installed: Installed, disturbs: WireChangeClass
 ) -> None:
     (one,) = (
-        d for d in drifted("shop", a_form(), HostState(installed)) if d.kind is DriftKind.VERSION
+        d
+        for d in drifted("shop", a_form(), HostState(installed))
+        if d.kind is HostDriftKind.VERSION
     )
     assert one.disturbs is disturbs
 
@@ -156,7 +158,9 @@ async def test_everything_is_taken_back_and_foreign_keys_stay() -> None:
 
 
 async def test_a_hold_that_we_did_not_ask_for_stays() -> None:
-    source = ComponentSource("apt", apt=Packages([Package("shop", "1.0-1")], hold=False))
+    source = WireComponentSource(
+        "apt", apt=WirePackages([WirePackage("shop", "1.0-1")], hold=False)
+    )
     host = SimulatedComponents()
     host.packages.packages["shop"] = PackageSnapshot("1.0-1", held=True)
     ours = source_of("1.0", source, host.ports())
@@ -165,9 +169,9 @@ async def test_a_hold_that_we_did_not_ask_for_stays() -> None:
 
 
 async def test_a_script_tells_its_version_and_runs_only_if_it_is_another() -> None:
-    script = Script(["detect"], ["install"], ["uninstall"])
+    script = WireScript(["detect"], ["install"], ["uninstall"])
     host = SimulatedComponents()
-    source = source_of("1.0", ComponentSource("script", script=script), host.ports())
+    source = source_of("1.0", WireComponentSource("script", script=script), host.ports())
     host.runner.answers[("detect",)] = CommandResult(127, "not found")
     assert (await source.read_installed()).version == ""
     await source.install()
@@ -181,7 +185,7 @@ async def test_a_script_tells_its_version_and_runs_only_if_it_is_another() -> No
 
 
 def test_a_source_that_this_host_cannot_have_is_named_with_the_remedy() -> None:
-    source = ComponentSource("zypper")
+    source = WireComponentSource("zypper")
     with pytest.raises(Contraindicated, match="zypper: this agent does not know it"):
         source_of("1.0", source, SimulatedComponents().ports())
 
@@ -198,24 +202,28 @@ def test_files_drop_ins_masks_and_the_database_are_watched() -> None:
 def test_invariant_12_a_second_writer_ends_in_a_fight_and_an_hour_later_it_is_forgotten() -> None:
     fights, at = FRESH, NOW
     for _ in range(CORRECTIONS):
-        assert not fights.fighting(DriftKind.FILE, "/a", at)
-        fights = fights.corrected_now(DriftKind.FILE, "/a", at)
+        assert not fights.fighting(HostDriftKind.FILE, "/a", at)
+        fights = fights.corrected_now(HostDriftKind.FILE, "/a", at)
         at += timedelta(minutes=15)
-    assert fights.fighting(DriftKind.FILE, "/a", at)
-    assert not fights.fighting(DriftKind.FILE, "/b", at)
-    assert not fights.fighting(DriftKind.FILE, "/a", NOW + timedelta(hours=1))
+    assert fights.fighting(HostDriftKind.FILE, "/a", at)
+    assert not fights.fighting(HostDriftKind.FILE, "/b", at)
+    assert not fights.fighting(HostDriftKind.FILE, "/a", NOW + timedelta(hours=1))
 
 
 def test_a_unit_that_stops_again_and_again_is_started_three_times_in_ten_minutes() -> None:
     fights = FRESH
     for _ in range(STARTS):
-        fights = fights.corrected_now(DriftKind.RUN_STATE, "shop.service", NOW)
-    assert fights.fighting(DriftKind.RUN_STATE, "shop.service", NOW + timedelta(seconds=599))
-    assert not fights.fighting(DriftKind.RUN_STATE, "shop.service", NOW + timedelta(seconds=600))
+        fights = fights.corrected_now(HostDriftKind.RUN_STATE, "shop.service", NOW)
+    assert fights.fighting(HostDriftKind.RUN_STATE, "shop.service", NOW + timedelta(seconds=599))
+    assert not fights.fighting(
+        HostDriftKind.RUN_STATE, "shop.service", NOW + timedelta(seconds=600)
+    )
 
 
 def test_what_is_remembered_of_corrections_is_bounded() -> None:
     fights = FRESH
     for number in range(MOST_PATHS + 50):
-        fights = fights.corrected_now(DriftKind.FILE, f"/{number}", NOW + timedelta(seconds=number))
-    assert len(fights.corrected) == MOST_PATHS and f"{DriftKind.FILE} /249" in fights.corrected
+        fights = fights.corrected_now(
+            HostDriftKind.FILE, f"/{number}", NOW + timedelta(seconds=number)
+        )
+    assert len(fights.corrected) == MOST_PATHS and f"{HostDriftKind.FILE} /249" in fights.corrected

@@ -7,10 +7,10 @@ import msgspec
 from support.clock import FakeClock
 
 from agent.agent import Worker
-from agent.components.permits import LivePermits, MachineReader, PermitState
-from agent.wire import Job, JobPermit, Metadata, Status
-from kubenode.runtime.components.wire import ChangeClass, Machine, machine_of
-from kubenode.runtime.kube.errors import Unreachable
+from agent.components.permits import LivePermits, MachineReader, PermitReadiness
+from agent.wire import JobPermit, WireJob, WireJobStatus, WireRemedyMetadata
+from kubenode.runtime.components.wire import WireChangeClass, WireMachine, machine_of
+from kubenode.runtime.kube.errors import ServerUnreachable
 
 
 class Server:
@@ -45,34 +45,34 @@ async def test_the_own_machine_is_read_by_its_name() -> None:
 async def test_a_machine_that_is_gone_gives_no_leave() -> None:
     clock = FakeClock()
     read = MachineReader(Server([]), "m1")  # type: ignore[arg-type]
-    found = await LivePermits(read, lambda permit: "", clock).check("runc", ChangeClass.RESTART)
-    assert found.state is PermitState.MISSING
+    found = await LivePermits(read, lambda permit: "", clock).check("runc", WireChangeClass.RESTART)
+    assert found.state is PermitReadiness.MISSING
 
 
 async def test_a_new_process_does_nothing_while_the_permit_cannot_be_read() -> None:
     clock = FakeClock()
     permits = LivePermits(unreachable, lambda permit: "", clock)
-    found = await permits.check("runc", ChangeClass.RESTART)
-    assert found.state is PermitState.UNREADABLE and "away" in found.why
+    found = await permits.check("runc", WireChangeClass.RESTART)
+    assert found.state is PermitReadiness.UNREADABLE and "away" in found.why
 
 
 async def test_an_unreadable_permit_lasts_until_its_end_and_for_what_it_named() -> None:
     clock, away = FakeClock(), False
     machine = machine_of(a_machine(clock))
 
-    async def read() -> Machine:
+    async def read() -> WireMachine:
         if away:
-            raise Unreachable("away")
+            raise ServerUnreachable("away")
         return machine
 
     permits = LivePermits(read, lambda permit: "", clock)
-    assert (await permits.check("runc", ChangeClass.DRAIN)).state is PermitState.LIVE
+    assert (await permits.check("runc", WireChangeClass.DRAIN)).state is PermitReadiness.LIVE
     away = True
-    assert (await permits.check("runc", ChangeClass.DRAIN)).state is PermitState.LIVE
-    assert (await permits.check("runc", ChangeClass.REBOOT)).state is PermitState.UNREADABLE
-    assert (await permits.check("cni", ChangeClass.DRAIN)).state is PermitState.UNREADABLE
+    assert (await permits.check("runc", WireChangeClass.DRAIN)).state is PermitReadiness.LIVE
+    assert (await permits.check("runc", WireChangeClass.REBOOT)).state is PermitReadiness.UNREADABLE
+    assert (await permits.check("cni", WireChangeClass.DRAIN)).state is PermitReadiness.UNREADABLE
     clock.step(timedelta(minutes=10))
-    assert (await permits.check("runc", ChangeClass.DRAIN)).state is PermitState.UNREADABLE
+    assert (await permits.check("runc", WireChangeClass.DRAIN)).state is PermitReadiness.UNREADABLE
 
 
 async def test_a_job_that_holds_the_node_under_another_permit_is_in_the_way() -> None:
@@ -80,20 +80,22 @@ async def test_a_job_that_holds_the_node_under_another_permit_is_in_the_way() ->
     worker = Worker(None, clock)  # type: ignore[arg-type]
     machine = machine_of(a_machine(clock))
 
-    async def read() -> Machine:
+    async def read() -> WireMachine:
         return machine
 
     permits = LivePermits(read, worker.conflict, clock)
     for phase, held, state in (
-        ("Running", "p-2", PermitState.BUSY),
-        ("Running", "p-1", PermitState.LIVE),
-        ("Pending", "", PermitState.LIVE),
-        ("Succeeded", "p-2", PermitState.LIVE),
+        ("Running", "p-2", PermitReadiness.BUSY),
+        ("Running", "p-1", PermitReadiness.LIVE),
+        ("Pending", "", PermitReadiness.LIVE),
+        ("Succeeded", "p-2", PermitReadiness.LIVE),
     ):
         permit = JobPermit(held) if held else None
-        worker.observe_job("x", Job(Metadata("x"), status=Status(phase=phase, permit=permit)))
-        assert (await permits.check("runc", ChangeClass.DRAIN)).state is state, (phase, held)
+        worker.observe_job(
+            "x", WireJob(WireRemedyMetadata("x"), status=WireJobStatus(phase=phase, permit=permit))
+        )
+        assert (await permits.check("runc", WireChangeClass.DRAIN)).state is state, (phase, held)
 
 
-async def unreachable() -> Machine:
-    raise Unreachable("away")
+async def unreachable() -> WireMachine:
+    raise ServerUnreachable("away")

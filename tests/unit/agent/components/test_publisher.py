@@ -9,8 +9,13 @@ from support.clock import FakeClock
 
 from agent.components.publisher import StatusPublisher, decode_machine
 from agent.components.reachability import RealReach
-from kubenode.runtime.components.wire import ComponentStatus, Machine, Metadata, machine_of
-from kubenode.runtime.kube.errors import Conflict, NotFound, Unreachable
+from kubenode.runtime.components.wire import (
+    WireComponentStatus,
+    WireMachine,
+    WireMachineMetadata,
+    machine_of,
+)
+from kubenode.runtime.kube.errors import Conflict, NotFound, ServerUnreachable
 
 
 class FakeMachines:
@@ -21,7 +26,7 @@ class FakeMachines:
         self.errors: list[Exception] = []
         self.version = 10
 
-    async def patch(self, path: str, body: Any, decode: Any = None) -> Machine:
+    async def patch(self, path: str, body: Any, decode: Any = None) -> WireMachine:
         if self.errors:
             raise self.errors.pop(0)
         if body["metadata"]["resourceVersion"] != str(self.version):
@@ -30,21 +35,21 @@ class FakeMachines:
         self.version += 1
         metadata = {"name": "m1", "uid": "u", "resourceVersion": str(self.version)}
         whole = {"metadata": metadata, "spec": {}, "status": body["status"]}
-        machine: Machine = decode_machine(msgspec.json.encode(whole))
+        machine: WireMachine = decode_machine(msgspec.json.encode(whole))
         return machine
 
 
-HEALTHY = [ComponentStatus("runc", state="Healthy", revision="1-0123456789", attempt=1)]
-STAGED = [ComponentStatus("runc", state="Staged", needs="Drain")]
+HEALTHY = [WireComponentStatus("runc", state="Healthy", revision="1-0123456789", attempt=1)]
+STAGED = [WireComponentStatus("runc", state="Staged", needs="Drain")]
 
 
-def seen(version: int = 10) -> Machine:
+def seen(version: int = 10) -> WireMachine:
     return machine_of(
         {"metadata": {"name": "m1", "uid": "u", "resourceVersion": str(version)}, "spec": {}}
     )
 
 
-def a_teller(server: FakeMachines, machine: Machine | None) -> StatusPublisher:
+def a_teller(server: FakeMachines, machine: WireMachine | None) -> StatusPublisher:
     return StatusPublisher(server, "m1", lambda: machine, FakeClock(), spread=lambda: 0.5)  # type: ignore[arg-type]
 
 
@@ -56,7 +61,9 @@ async def test_only_a_change_is_written() -> None:
         assert await teller.write()
     states = [patch["components"][0]["state"] for patch in server.patches]
     assert states == ["Healthy", "Staged", "Healthy"]
-    assert await a_teller(server, msgspec.structs.replace(seen(), metadata=Metadata())).write()
+    assert await a_teller(
+        server, msgspec.structs.replace(seen(), metadata=WireMachineMetadata())
+    ).write()
 
 
 async def test_who_wrote_meanwhile_is_not_overwritten() -> None:
@@ -68,7 +75,7 @@ async def test_who_wrote_meanwhile_is_not_overwritten() -> None:
     assert server.patches == []
 
 
-@pytest.mark.parametrize("error", [Unreachable("away"), Conflict(409)])
+@pytest.mark.parametrize("error", [ServerUnreachable("away"), Conflict(409)])
 async def test_it_is_told_later_when_it_cannot_be_now(error: Exception) -> None:
     server = FakeMachines()
     server.errors = [error]

@@ -23,18 +23,18 @@ from agent.components.model import (
 from agent.components.step import EDGES, LIVE, ComponentAct, interrupted, repairing, step, taken_up
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.render import RenderedFiles
-from kubenode.runtime.components.wire import ChangeClass
+from kubenode.runtime.components.wire import WireChangeClass
 
-SOURCE = wire.ComponentSource("apt", apt=wire.Packages([wire.Package("runc", "1")]))
+SOURCE = wire.WireComponentSource("apt", apt=wire.WirePackages([wire.WirePackage("runc", "1")]))
 
 
-def kept(version: str, undo: wire.UndoMode = wire.UndoMode.AUTO) -> StoredComponent:
-    spec = wire.ComponentSpec("runc", version, SOURCE, undo=wire.Undo(undo))
+def kept(version: str, undo: wire.WireUndoMode = wire.WireUndoMode.AUTO) -> StoredComponent:
+    spec = wire.ComponentSpec("runc", version, SOURCE, undo=wire.WireUndo(undo))
     return StoredComponent(f"runc-{version}", "1-0123456789", spec, RenderedFiles(), "Running")
 
 
 OLD, NEW = kept("1.0"), kept("1.1")
-STUBBORN = kept("1.1", wire.UndoMode.NONE)
+STUBBORN = kept("1.1", wire.WireUndoMode.NONE)
 ASSIGNED = wire.Assigned("runc", "runc-1.1", "1-a", "1-0123456789")
 DONES = (None, MoveResult(), MoveResult("it failed"), MoveResult("for good", final=True))
 
@@ -62,9 +62,9 @@ def records() -> Iterator[ComponentRecord]:
                 ComponentMove.REBOOT,
             )
         for at, how, fresh, tries in product(
-            moves, (ChangeClass.NONE, ChangeClass.REBOOT), (False, True), (0, 9)
+            moves, (WireChangeClass.NONE, WireChangeClass.REBOOT), (False, True), (0, 9)
         ):
-            if state not in MOVING and (tries or how is ChangeClass.REBOOT):
+            if state not in MOVING and (tries or how is WireChangeClass.REBOOT):
                 continue
             record = ComponentRecord(
                 name="runc",
@@ -121,7 +121,7 @@ def views(state: ComponentApplyState) -> Iterator[ComponentObservation]:
                     health=health,
                     off=off,
                     permitted=permitted,
-                    how=ChangeClass.RESTART,
+                    how=WireChangeClass.RESTART,
                 )
             continue
         for target, problem, same, permitted, waits, off, flag in product(
@@ -147,7 +147,7 @@ def views(state: ComponentApplyState) -> Iterator[ComponentObservation]:
                 observe=flag,
                 there=flag,
                 done=done,
-                how=ChangeClass.RESTART,
+                how=WireChangeClass.RESTART,
             )
 
 
@@ -234,7 +234,7 @@ def test_f23_the_boot_id_proves_a_reboot_and_nothing_else() -> None:
         attempt=1,
         target=NEW,
         at=ComponentMove.REBOOT,
-        how=ChangeClass.REBOOT,
+        how=WireChangeClass.REBOOT,
         boot_id="boot-1",
     )
 

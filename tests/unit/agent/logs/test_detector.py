@@ -15,7 +15,7 @@ from agent.detectors import (
     ConditionReport,
     EventReport,
     Report,
-    Status,
+    ReportedStatus,
 )
 from agent.detectors.logs import memory
 from agent.detectors.logs.detector import LogDetector
@@ -101,7 +101,7 @@ class Running:
     async def read_all(self) -> None:
         self.kmsg.caught_up()
         self.journal.caught_up()
-        await self.until(lambda: self.status("KernelDeadlock") is not Status.UNKNOWN)
+        await self.until(lambda: self.status("KernelDeadlock") is not ReportedStatus.UNKNOWN)
 
     async def until(self, seen: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):
@@ -112,7 +112,7 @@ class Running:
     def said(self, kind: str) -> list[ConditionReport]:
         return [r for r in self.reports if isinstance(r, ConditionReport) and r.type == kind]
 
-    def status(self, kind: str) -> Status:
+    def status(self, kind: str) -> ReportedStatus:
         return self.said(kind)[-1].status
 
     @property
@@ -132,10 +132,10 @@ async def test_every_condition_is_unknown_first_and_healthy_when_its_log_was_rea
         assert {one.reason for one in host.reports} == {NOT_LOOKED_AT}
         assert len(host.reports) == len(host.detector.conditions)
         host.kmsg.caught_up()
-        await host.until(lambda: host.status("KernelDeadlock") is Status.FALSE)
-        assert host.status("DiskBadBlock") is Status.UNKNOWN
+        await host.until(lambda: host.status("KernelDeadlock") is ReportedStatus.FALSE)
+        assert host.status("DiskBadBlock") is ReportedStatus.UNKNOWN
         host.journal.caught_up()
-        await host.until(lambda: host.status("DiskBadBlock") is Status.FALSE)
+        await host.until(lambda: host.status("DiskBadBlock") is ReportedStatus.FALSE)
 
 
 async def test_a_condition_is_told_as_it_is_at_the_end_of_the_log_not_as_it_was_on_the_way(
@@ -146,8 +146,8 @@ async def test_a_condition_is_told_as_it_is_at_the_end_of_the_log_not_as_it_was_
         host.kmsg.says("XFS (sda1): Log I/O Error (0x2) detected. Shutting down filesystem.")
         await host.read_all()
         assert [one.status for one in host.said("ReadonlyFilesystem")] == [
-            Status.UNKNOWN,
-            Status.FALSE,
+            ReportedStatus.UNKNOWN,
+            ReportedStatus.FALSE,
         ]
 
 
@@ -155,7 +155,7 @@ async def test_a_line_is_told_without_waiting(tmp_path: Path, clock: FakeClock) 
     async with Running(tmp_path, clock) as host:
         await host.read_all()
         host.kmsg.says(READONLY)
-        assert host.status("ReadonlyFilesystem") is Status.TRUE
+        assert host.status("ReadonlyFilesystem") is ReportedStatus.TRUE
 
 
 async def test_a_check_ends_a_fault_that_no_line_ends(tmp_path: Path, clock: FakeClock) -> None:
@@ -166,10 +166,10 @@ async def test_a_check_ends_a_fault_that_no_line_ends(tmp_path: Path, clock: Fak
         stat.write_text("20744 (docker) D 1 1")
         host.kmsg.says("INFO: task docker:20744 blocked for more than 120 seconds.")
         await clock.advance(timedelta(seconds=31))
-        assert host.status("KernelDeadlock") is Status.TRUE
+        assert host.status("KernelDeadlock") is ReportedStatus.TRUE
         stat.write_text("20744 (docker) S 1 1")
         await clock.advance(timedelta(seconds=31))
-        await host.until(lambda: host.status("KernelDeadlock") is Status.FALSE)
+        await host.until(lambda: host.status("KernelDeadlock") is ReportedStatus.FALSE)
 
 
 async def test_a_restart_goes_on_where_it_was_and_says_nothing_well_that_was_not(
@@ -186,12 +186,12 @@ async def test_a_restart_goes_on_where_it_was_and_says_nothing_well_that_was_not
         host.kmsg.position, host.journal.position = "41", "cursor"
     async with Running(tmp_path, clock) as host:
         assert (host.kmsg.begun, host.journal.begun) == ("41", "cursor")
-        assert [one.status for one in host.said("ReadonlyFilesystem")] == [Status.TRUE]
+        assert [one.status for one in host.said("ReadonlyFilesystem")] == [ReportedStatus.TRUE]
         await host.read_all()
-        assert {one.status for one in host.said("ReadonlyFilesystem")} == {Status.TRUE}
+        assert {one.status for one in host.said("ReadonlyFilesystem")} == {ReportedStatus.TRUE}
         (tmp_path / "proc/1/mountinfo").write_text("22 1 8:1 / / rw,x - ext4 /dev/sda1 rw,y\n")
         await clock.advance(timedelta(seconds=31))
-        await host.until(lambda: host.status("ReadonlyFilesystem") is Status.FALSE)
+        await host.until(lambda: host.status("ReadonlyFilesystem") is ReportedStatus.FALSE)
 
 
 async def test_a_boot_ends_a_fault_and_keeps_one_that_it_cannot_end(
@@ -201,13 +201,13 @@ async def test_a_boot_ends_a_fault_and_keeps_one_that_it_cannot_end(
         await host.read_all()
         host.kmsg.says(READONLY)
         host.journal.says(BAD_BLOCKS, origin="smartd.service")
-        assert host.status("DiskBadBlock") is Status.TRUE
+        assert host.status("DiskBadBlock") is ReportedStatus.TRUE
     async with Running(tmp_path, clock, boot_id="boot-2") as host:
         await host.read_all()
-        assert host.status("ReadonlyFilesystem") is Status.FALSE
-        assert host.status("DiskBadBlock") is Status.TRUE
+        assert host.status("ReadonlyFilesystem") is ReportedStatus.FALSE
+        assert host.status("DiskBadBlock") is ReportedStatus.TRUE
         await clock.advance(timedelta(hours=2))
-        await host.until(lambda: host.status("DiskBadBlock") is Status.FALSE)
+        await host.until(lambda: host.status("DiskBadBlock") is ReportedStatus.FALSE)
 
 
 async def test_what_was_told_is_on_disk_within_a_second(tmp_path: Path, clock: FakeClock) -> None:
@@ -230,11 +230,11 @@ async def test_a_log_that_breaks_makes_its_conditions_unknown_until_it_is_back(
         assert host.kmsg.hearer is not None
         host.kmsg.hearer.broken("kmsg", "/dev/kmsg: Operation not permitted")
         last = host.said("KernelDeadlock")[-1]
-        assert (last.status, last.reason) == (Status.UNKNOWN, "LogCannotBeRead")
+        assert (last.status, last.reason) == (ReportedStatus.UNKNOWN, "LogCannotBeRead")
         assert last.message == "/dev/kmsg: Operation not permitted"
-        assert host.status("DiskBadBlock") is Status.FALSE
+        assert host.status("DiskBadBlock") is ReportedStatus.FALSE
         host.kmsg.caught_up()
-        await host.until(lambda: host.status("KernelDeadlock") is Status.FALSE)
+        await host.until(lambda: host.status("KernelDeadlock") is ReportedStatus.FALSE)
 
 
 async def test_lost_lines_are_told_once_a_minute(tmp_path: Path, clock: FakeClock) -> None:
@@ -286,7 +286,7 @@ async def test_a_disk_that_hangs_under_its_memory_keeps_nothing_from_being_told(
         await host.read_all()
         host.kmsg.says(READONLY)
         await clock.advance(timedelta(seconds=5))  # it was to be kept meanwhile
-        assert host.status("ReadonlyFilesystem") is Status.TRUE
+        assert host.status("ReadonlyFilesystem") is ReportedStatus.TRUE
         host.kmsg.says("INFO: task docker:20744 blocked for more than 120 seconds.")
         await settle()
         assert any(one.reason == "TaskHung" for one in host.reports)

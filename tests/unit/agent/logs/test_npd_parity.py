@@ -15,7 +15,7 @@ from support.case_data import shared_folder
 from support.clock import FakeClock
 from support.npd_logs import NpdModel, npd_files
 
-from agent.detectors import ConditionReport, EventReport, Report, Severity, Status
+from agent.detectors import ConditionReport, EventReport, EventSeverity, Report, ReportedStatus
 from agent.detectors.logs.assembly import build
 from agent.detectors.logs.line import KERNEL, Line
 from agent.detectors.logs.npd import FILELOG, NpdMonitor, read_npd
@@ -126,12 +126,13 @@ def test_what_a_running_one_wrote_is_what_we_tell() -> None:
         for want in (one for one in data["healthy"] if one["type"] in by_type):
             got = by_type[want["type"]]
             assert (got.status, got.reason, got.message, got.detector) == (
-                Status.FALSE, want["reason"], want["message"], name)  # fmt: skip
+                ReportedStatus.FALSE, want["reason"], want["message"], name)  # fmt: skip
         for want in (one for one in data["faulty"] if one["type"] in by_type):
             reports = ours.take(data["input_lines"][want["type"]])
             (got,) = [one for one in reports if isinstance(one, ConditionReport)]
             assert (got.type, got.status, got.reason, got.message, got.detector) == (
-                want["type"], Status.TRUE, want["reason"], want["message"], name)  # fmt: skip
+                want["type"], ReportedStatus.TRUE, want["reason"], want["message"], name,
+            )  # fmt: skip
             events = {(one.reason, one.message) for one in reports if isinstance(one, EventReport)}
             temporary = {
                 (one["reason"], one["message"])
@@ -153,7 +154,7 @@ def test_every_rule_tells_as_theirs_does() -> None:
             assert told(got) == want
             for one in got:
                 if isinstance(one, EventReport):
-                    assert (one.severity, one.detector) == (Severity.WARNING, config["source"])
+                    assert (one.severity, one.detector) == (EventSeverity.WARNING, config["source"])
 
 
 @given(st.data())
@@ -224,12 +225,12 @@ def test_better_a_condition_clears_again_where_we_know_how() -> None:
     state, reports = watch(program, state, line, NOW)
     (fault,) = reports
     assert isinstance(fault, ConditionReport)
-    assert (fault.status, fault.detector) == (Status.TRUE, "readonly-monitor")
+    assert (fault.status, fault.detector) == (ReportedStatus.TRUE, "readonly-monitor")
     line = Line("EXT4-fs (sda1): re-mounted 5e6f r/w. Quota mode: none.", NOW, KERNEL)
     state, reports = watch(program, state, line, NOW + timedelta(seconds=5))
     (well,) = reports
     assert isinstance(well, ConditionReport)
-    assert (well.type, well.status) == ("ReadonlyFilesystem", Status.FALSE)
+    assert (well.type, well.status) == ("ReadonlyFilesystem", ReportedStatus.FALSE)
 
 
 def test_the_lines_of_a_file_are_taken_apart_as_configured() -> None:

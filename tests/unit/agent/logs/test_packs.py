@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from agent.detectors import ConditionReport, EventReport, Report, Status
+from agent.detectors import ConditionReport, EventReport, Report, ReportedStatus
 from agent.detectors.logs.line import Line
 from agent.detectors.logs.pack import (
     ConfigError,
@@ -75,7 +75,7 @@ def test_a_rule_tells_what_it_says_once_its_rate_is_reached(case: Case) -> None:
     elif rule.condition:
         (condition,) = told
         assert isinstance(condition, ConditionReport)
-        assert (condition.type, condition.status) == (rule.condition, Status.TRUE)
+        assert (condition.type, condition.status) == (rule.condition, ReportedStatus.TRUE)
         assert (condition.reason, condition.message) == (rule.reason, rule.matches[0])
         assert condition.detector == case.pack.detector
     else:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agent.detectors import ConditionReport, EventReport, Report, Severity, Status
+from agent.detectors import ConditionReport, EventReport, EventSeverity, Report, ReportedStatus
 from agent.detectors.logs.line import KERNEL, MANAGER, Line, bare, recorded
 from agent.detectors.logs.pack import our_program
 from agent.detectors.logs.program import Program
@@ -55,10 +55,10 @@ class Host:
         self.now += timedelta(**time)
         return self._take(pass_time(self.program, self.state, self.now))
 
-    def status(self, condition: str) -> Status:
+    def status(self, condition: str) -> ReportedStatus:
         return self.state.conditions[condition].status
 
-    def words(self, condition: str) -> tuple[Status, str, str]:
+    def words(self, condition: str) -> tuple[ReportedStatus, str, str]:
         """The condition as it was last told."""
         last = [r for r in self.told if isinstance(r, ConditionReport) and r.type == condition][-1]
         return last.status, last.reason, last.message
@@ -66,14 +66,16 @@ class Host:
 
 def test_conditions_are_unknown_until_their_log_has_been_read() -> None:
     state, told = begin(PROGRAM, NOW)
-    assert {one.status for one in told if isinstance(one, ConditionReport)} == {Status.UNKNOWN}
+    assert {one.status for one in told if isinstance(one, ConditionReport)} == {
+        ReportedStatus.UNKNOWN
+    }
     assert len(told) == len(PROGRAM.conditions)
     state, told = looked(PROGRAM, state, ["KernelDeadlock"], NOW)
     (one,) = told
     assert isinstance(one, ConditionReport)
-    assert (one.type, one.status) == ("KernelDeadlock", Status.FALSE)
+    assert (one.type, one.status) == ("KernelDeadlock", ReportedStatus.FALSE)
     assert (one.reason, one.message) == ("KernelHasNoDeadlock", "kernel has no deadlock")
-    assert state.conditions["XfsShutdown"].status is Status.UNKNOWN
+    assert state.conditions["XfsShutdown"].status is ReportedStatus.UNKNOWN
 
 
 def test_a_fault_in_what_is_read_first_is_never_told_as_healthy() -> None:
@@ -88,8 +90,8 @@ def test_a_log_that_cannot_be_read_makes_what_was_healthy_unknown() -> None:
     host = Host()
     host.says("XFS (sda1): Log I/O Error (0x2) detected. Shutting down filesystem.")
     host._take(unreadable(PROGRAM, host.state, ["XfsShutdown", "KernelDeadlock"], "gone", NOW))
-    assert host.status("XfsShutdown") is Status.TRUE
-    assert host.words("KernelDeadlock") == (Status.UNKNOWN, "LogCannotBeRead", "gone")
+    assert host.status("XfsShutdown") is ReportedStatus.TRUE
+    assert host.words("KernelDeadlock") == (ReportedStatus.UNKNOWN, "LogCannotBeRead", "gone")
 
 
 def test_a_line_that_nothing_knows_leaves_the_state_as_it_is() -> None:
@@ -114,11 +116,11 @@ def test_a_counter_line_ends_the_fault_of_its_own_device_alone() -> None:
     host.says("EXT4-fs (sdb1): Remounting filesystem read-only")
     (told,) = host.says("EXT4-fs (sda1): re-mounted 5e6f r/w. Quota mode: none.")
     assert host.words("ReadonlyFilesystem")[2].startswith("EXT4-fs (sdb1)")
-    assert host.status("ReadonlyFilesystem") is Status.TRUE
+    assert host.status("ReadonlyFilesystem") is ReportedStatus.TRUE
     (told,) = host.says("EXT4-fs (sdb1): unmounting filesystem 5e6f.")
     assert isinstance(told, ConditionReport)
     assert host.words("ReadonlyFilesystem") == (
-        Status.FALSE,
+        ReportedStatus.FALSE,
         "FilesystemIsNotReadOnly",
         "Filesystem is not read-only",
     )
@@ -130,11 +132,11 @@ def test_a_repeating_fault_is_over_when_it_has_been_quiet() -> None:
     for _ in range(5):
         host.wait(seconds=100)
         host.says("nf_conntrack: nf_conntrack: table full, dropping packet")
-        assert host.status("ConntrackTableFull") is Status.TRUE
+        assert host.status("ConntrackTableFull") is ReportedStatus.TRUE
     assert due(PROGRAM, host.state) == host.now + timedelta(minutes=2)
     assert host.wait(seconds=119) == []
     host.wait(seconds=1)
-    assert host.words("ConntrackTableFull")[0] is Status.FALSE
+    assert host.words("ConntrackTableFull")[0] is ReportedStatus.FALSE
     assert due(PROGRAM, host.state) is None
 
 
@@ -145,13 +147,13 @@ def test_a_rate_counts_within_its_window_and_falls_again() -> None:
         host.says(line)
         host.says(line.replace("eth0", "eth1"))
         host.wait(minutes=6)
-    assert host.status("NetworkLinkFlapping") is Status.FALSE
+    assert host.status("NetworkLinkFlapping") is ReportedStatus.FALSE
     for _ in range(3):
         host.says(line)
         host.wait(minutes=1)
-    assert host.status("NetworkLinkFlapping") is Status.TRUE
+    assert host.status("NetworkLinkFlapping") is ReportedStatus.TRUE
     host.wait(minutes=9)
-    assert host.words("NetworkLinkFlapping")[:2] == (Status.FALSE, "NetworkLinkSteady")
+    assert host.words("NetworkLinkFlapping")[:2] == (ReportedStatus.FALSE, "NetworkLinkSteady")
 
 
 def test_a_check_is_asked_while_the_fault_lasts_and_its_word_ends_it() -> None:
@@ -166,10 +168,10 @@ def test_a_check_is_asked_while_the_fault_lasts_and_its_word_ends_it() -> None:
     assert questions(PROGRAM, host.state, host.now)[1] == [], "asked again at once"
     question = Question("KernelDeadlock", "20744", "task-goes-on")
     host._take(answered(PROGRAM, host.state, question, host.now))
-    assert host.status("KernelDeadlock") is Status.TRUE
+    assert host.status("KernelDeadlock") is ReportedStatus.TRUE
     question = Question("KernelDeadlock", "31000", "task-goes-on")
     host._take(answered(PROGRAM, host.state, question, host.now))
-    assert host.words("KernelDeadlock")[:2] == (Status.FALSE, "KernelHasNoDeadlock")
+    assert host.words("KernelDeadlock")[:2] == (ReportedStatus.FALSE, "KernelHasNoDeadlock")
     assert due(PROGRAM, host.state) is None
 
 
@@ -181,8 +183,8 @@ def test_a_boot_ends_what_a_boot_can_end() -> None:
     left = after_boot(PROGRAM, dict(host.state.conditions))
     assert set(left) == {"DiskBadBlock"}
     state, _ = begin(PROGRAM, NOW, left)
-    assert state.conditions["DiskBadBlock"].status is Status.TRUE
-    assert state.conditions["ReadonlyFilesystem"].status is Status.UNKNOWN
+    assert state.conditions["DiskBadBlock"].status is ReportedStatus.TRUE
+    assert state.conditions["ReadonlyFilesystem"].status is ReportedStatus.UNKNOWN
 
 
 def test_a_flood_of_one_code_is_counted_and_hides_no_other() -> None:
@@ -195,7 +197,7 @@ def test_a_flood_of_one_code_is_counted_and_hides_no_other() -> None:
     assert len(events) == EVENTS_A_MINUTE + 1
     (left_out,) = host.wait(minutes=1)
     assert isinstance(left_out, EventReport)
-    assert (left_out.reason, left_out.severity) == (LINES_SUPPRESSED, Severity.INFO)
+    assert (left_out.reason, left_out.severity) == (LINES_SUPPRESSED, EventSeverity.INFO)
     assert f" {1000 - EVENTS_A_MINUTE} " in left_out.message
     assert due(PROGRAM, host.state) is None
     assert len(host.says("NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python")) == 1
@@ -230,7 +232,7 @@ def test_a_report_that_is_cut_off_is_told_and_one_that_is_known_is_not() -> None
     host = Host()
     (cut,) = host.says("NVRM: Xid (PCI:0000:3b:00")
     assert isinstance(cut, EventReport)
-    assert (cut.reason, cut.severity) == (NOT_UNDERSTOOD, Severity.INFO)
+    assert (cut.reason, cut.severity) == (NOT_UNDERSTOOD, EventSeverity.INFO)
     whole = host.says("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=python")
     assert [one.reason for one in whole if isinstance(one, EventReport)] == ["NvidiaXid"]
     assert host.says("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.161.08") == []

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from support.clock import FakeClock
 
-from kubenode.runtime.kube.errors import KubeError, Unreachable
+from kubenode.runtime.kube.errors import KubeError, ServerUnreachable
 from simulation.demo.agenda import Agenda
 
 SECOND = timedelta(seconds=1)
@@ -22,7 +22,7 @@ class Server:
     async def take(self) -> None:
         self.asked += 1
         if self.away:
-            raise Unreachable("nobody listens")
+            raise ServerUnreachable("nobody listens")
         if self.refuses:
             raise KubeError(422, "Invalid", "never")
         self.taken += 1

@@ -10,9 +10,9 @@ from support.clock import FakeClock
 
 from kubenode.runtime.kube.errors import KubeError
 from simulation.demo.agenda import Agenda
-from simulation.demo.detectors import CHECKS, Detectors
+from simulation.demo.detectors import CHECKS, DemoDetectors
 from simulation.demo.fleet import places
-from simulation.demo.hosts import CONTAINERD, Host, Illness
+from simulation.demo.hosts import CONTAINERD, DemoHost, Illness
 
 RUNTIME = next(check for check in CHECKS if check.type == "ContainerRuntimeUnhealthy")
 
@@ -39,7 +39,7 @@ class Server:
         pass
 
 
-World = tuple[Detectors, Server, Host, list[str]]
+World = tuple[DemoDetectors, Server, DemoHost, list[str]]
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ async def world() -> World:
         return lambda node: told.append(what)
 
     things, routine = Agenda("things", clock), Agenda("routine", clock)
-    host = Host(places(6)[4])
-    detectors = Detectors(
+    host = DemoHost(places(6)[4])
+    detectors = DemoDetectors(
         server,  # type: ignore[arg-type]
         [host], things, routine, clock, 1.0, note("signalled"), note("withdrawn"), random.Random(7),
     )  # fmt: skip

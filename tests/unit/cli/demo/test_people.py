@@ -12,7 +12,7 @@ from support.running import running
 from simulation.demo.agenda import Agenda
 from simulation.demo.faults import Kind
 from simulation.demo.fleet import places
-from simulation.demo.hosts import KUBELET, Host, Illness, Mark
+from simulation.demo.hosts import KUBELET, DemoHost, Illness, Mark
 from simulation.demo.ledger import EndedBy, Ledger
 from simulation.demo.power import BOOT, Machines
 from simulation.demo.trouble import PERSON_TAKES, Trouble
@@ -25,7 +25,7 @@ class Site:
 
     def __init__(self) -> None:
         self.clock, self.ledger = FakeClock(), Ledger()
-        self.host = Host(places(6)[4])
+        self.host = DemoHost(places(6)[4])
         self.agenda = Agenda("people", self.clock)
         hosts = {self.host.name: self.host}
         rng = random.Random(1)
@@ -41,7 +41,7 @@ class Site:
                 await self.clock.advance(timedelta(seconds=seconds))
 
 
-STRIKES: dict[Kind, Callable[[Host], None]] = {
+STRIKES: dict[Kind, Callable[[DemoHost], None]] = {
     Kind.KUBELET_DOWN: lambda host: host.break_unit(KUBELET, Illness(0.0)),
     Kind.DEADLOCK: lambda host: host.mark(Mark.KERNEL_DEADLOCK, 0.0),
     Kind.HOST_HUNG: lambda host: host.goes_down(),

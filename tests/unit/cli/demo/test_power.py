@@ -10,7 +10,7 @@ from support.running import running
 from kubenode.providers.port import PowerState, ProviderMachine
 from simulation.demo.agenda import Agenda
 from simulation.demo.fleet import places
-from simulation.demo.hosts import KUBELET, By, Host, Illness, Mark
+from simulation.demo.hosts import KUBELET, By, DemoHost, Illness, Mark
 from simulation.demo.power import BOOT, OFF, Machines
 
 
@@ -19,7 +19,7 @@ class Site:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.host = Host(places(6)[4])
+        self.host = DemoHost(places(6)[4])
         self.agenda = Agenda("machines", self.clock)
         hosts = {self.host.name: self.host}
         self.machines = Machines(hosts, self.agenda, self.clock, 1.0, random.Random(1))

@@ -8,11 +8,11 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.render import KeyText, TextRef
-from kubenode.runtime.components.wire import ChangeClass
+from kubenode.runtime.components.wire import WireChangeClass
 from machine.componentset.disturbance import Disturbance, disturbance
 from machine.componentset.revisions import AssignableRevision
 
-C = ChangeClass
+C = WireChangeClass
 REF = TextRef("ConfigMap", "conf", "main")
 
 
@@ -73,7 +73,7 @@ def on(has: AssignableRevision | None, state: str = "Running") -> Machine:
     ],
 )
 def test_it_is_the_class_of_the_difference(
-    before: AssignableRevision, after: AssignableRevision, class_: ChangeClass
+    before: AssignableRevision, after: AssignableRevision, class_: WireChangeClass
 ) -> None:
     found = disturbance(on(before), after, None, lambda entry: before)
     assert found == Disturbance(before.component, class_)

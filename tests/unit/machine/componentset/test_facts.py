@@ -8,8 +8,8 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
-from kubenode.runtime.components.wire import ConditionWanted
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta
+from kubenode.runtime.components.wire import WireConditionWanted
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeSpec, NodeStatus
 from machine.componentset.facts import START_WITHIN, MachineSurroundings, SetView, member_of
 from machine.componentset.member import MemberState, RolloutMember
 
@@ -19,7 +19,7 @@ OLD, NEW = "1-0000000001", "1-0000000002"
 def a_node(ready: str = "True", cordoned: bool = False, **conditions: str) -> Node:
     said = {"Ready": ready, **conditions}
     return Node(
-        ObjectMeta(name="m1"),
+        KubeObjectMeta(name="m1"),
         NodeSpec(unschedulable=cordoned),
         NodeStatus(conditions=[NodeCondition(type=t, status=s) for t, s in said.items()]),
     )
@@ -54,7 +54,7 @@ def member(
             "nodeRef": {"name": "m1"},
         },
     }
-    checks = {"c-2": [ConditionWanted(type="Net")]} if rest.get("mode") else {}
+    checks = {"c-2": [WireConditionWanted(type="Net")]} if rest.get("mode") else {}
     view = SetView("s", "c", UpdateStrategy(), checks=checks)
     return member_of(
         Machine.model_validate(body), around or MachineSurroundings(a_node(), True), view

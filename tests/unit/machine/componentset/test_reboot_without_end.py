@@ -7,7 +7,7 @@ from support.rollout_model import TICK, World, fleet
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeStatus
 from machine.componentset.facts import START_WITHIN, MachineSurroundings, SetView, member_of
 from machine.componentset.leave import PermitAct, leave_for
 from machine.componentset.member import MemberState, RolloutMember
@@ -43,7 +43,7 @@ def rebooting() -> Machine:
 
 def away() -> RolloutMember:
     unknown = NodeStatus(conditions=[NodeCondition(type="Ready", status="Unknown")])
-    around = MachineSurroundings(Node(ObjectMeta(name="m1"), status=unknown), answers=False)
+    around = MachineSurroundings(Node(KubeObjectMeta(name="m1"), status=unknown), answers=False)
     return member_of(rebooting(), around, SetView("s", "c", STRATEGY, reboot=REBOOT))
 
 

@@ -16,7 +16,9 @@ SECRET = "top-secret"
 
 
 def kept(name: str, version: str) -> StoredComponent:
-    source = wire.ComponentSource("apt", apt=wire.Packages([wire.Package(name, version)]))
+    source = wire.WireComponentSource(
+        "apt", apt=wire.WirePackages([wire.WirePackage(name, version)])
+    )
     files = (RenderedFile("/etc/x.conf", SECRET, salt="s"),)
     spec = wire.ComponentSpec(name, version, source)
     return StoredComponent(f"{name}-{version}", "1-0", spec, RenderedFiles(files), "Running")

@@ -5,7 +5,7 @@ import pytest
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.componentsource import ConditionWanted
 from kubenode.api.v1alpha1.machinecomponentset import InspectionCheck
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeStatus
 from machine.inspection.conditions import conditions, of_the_whole_batch
 from machine.inspection.port import PASSED, InspectionAnswer, InspectionResult, together
 
@@ -14,7 +14,7 @@ READY = ConditionWanted(type="Ready")
 
 def node(**shown: str) -> Node:
     found = [NodeCondition(type_, status) for type_, status in shown.items()]
-    return Node(ObjectMeta(name="n"), status=NodeStatus(conditions=found))
+    return Node(KubeObjectMeta(name="n"), status=NodeStatus(conditions=found))
 
 
 def test_every_node_must_show_the_condition() -> None:

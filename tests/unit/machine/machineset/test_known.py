@@ -6,7 +6,7 @@ from support.clock import T0
 
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machineset import MachineSetHealth
-from kubenode.runtime.kube.objects import Node, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node
 from machine.machineset.known import KnownMembers
 from machine.machineset.observe import MemberSurroundings, member
 from rules.facts import ConditionFact
@@ -23,7 +23,7 @@ def a_machine(phase: str) -> Machine:
 
 def test_it_is_made_anew_when_anything_that_it_is_made_of_is_another() -> None:
     known = KnownMembers()
-    node = Node(ObjectMeta(name="m"))
+    node = Node(KubeObjectMeta(name="m"))
     silent = {"Ready": ConditionFact("Ready", "Unknown", "", "", T0, T0)}
     sooner = {"Ready": ConditionFact("Ready", "Unknown", "", "", T0 - timedelta(hours=1), T0)}
     machine, minute = a_machine("Running"), timedelta(minutes=1)

@@ -10,7 +10,7 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine, MachineClass
 from kubenode.api.v1alpha1.machineset import MachineSetHealth
 from kubenode.runtime.hosttime import host_time
-from kubenode.runtime.kube.objects import Node, NodeCondition, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeStatus
 from machine.machineset.nodeclocks import NodeClocks
 from machine.machineset.observe import MemberSurroundings, member, room
 from machine.names import HANDS_OFF, LEAVING, PRESERVED
@@ -46,7 +46,7 @@ def a_node(
     """off  by how much the host's clock is ahead"""
     turned = None if since is None else host_time(since + off)
     ready = NodeCondition("Ready", status, "", "", host_time(heard + off), turned)
-    return Node(ObjectMeta(name="m"), status=NodeStatus(conditions=[ready]))
+    return Node(KubeObjectMeta(name="m"), status=NodeStatus(conditions=[ready]))
 
 
 def around(node: Node | None, **parts: Any) -> MemberSurroundings:

@@ -23,7 +23,7 @@ from kubenode.providers.instances import (
 )
 from kubenode.runtime.audit import SILENT
 from kubenode.runtime.fence import AlwaysLeader
-from kubenode.runtime.kube.errors import NotFound, Unreachable
+from kubenode.runtime.kube.errors import NotFound, ServerUnreachable
 from machine.bootstrap.agentready import Lifesign
 from machine.orphans.collector import Orphans
 from machine.orphans.records import KEY, NAME
@@ -68,7 +68,7 @@ class Live:
     async def get(self, path: str, decode: Any, query: Any = None) -> Any:
         name = path.rsplit("/", 1)[-1]
         if self.lost:
-            raise Unreachable("lost", tried="GET")
+            raise ServerUnreachable("lost", tried="GET")
         if name == "nodes":
             return decode(json.dumps({"metadata": {}, "items": self.nodes}).encode())
         if "/configmaps/" in path:

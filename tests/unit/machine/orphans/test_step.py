@@ -6,7 +6,7 @@ import pytest
 from support.clock import T0
 
 from kubenode.providers.instances import MACHINE_TAG, Instance, InstanceState, client_token
-from kubenode.runtime.kube.objects import Node, NodeAddress, NodeSpec, NodeStatus, ObjectMeta
+from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeAddress, NodeSpec, NodeStatus
 from machine.orphans.model import OrphanRecord
 from machine.orphans.presence import Presence, instance_id
 from machine.orphans.step import Claims, candidates, step
@@ -85,7 +85,7 @@ def test_the_time_of_absence_begins_anew_when_something_of_it_is_there() -> None
 def a_node(name: str, provider_id: str = "", address: str = "") -> Node:
     addresses = [NodeAddress("InternalIP", address)] if address else []
     return Node(
-        ObjectMeta(name=name),
+        KubeObjectMeta(name=name),
         NodeSpec(provider_id=provider_id),
         NodeStatus([], addresses=addresses),
     )

@@ -8,11 +8,11 @@ from kubenode.runtime.components import wire
 from kubenode.runtime.components.change import ComponentForm, change_class, form_of, same
 from kubenode.runtime.components.order import DependencyCycle, ordered, unfit, unmet
 from kubenode.runtime.components.render import RenderedFile, RenderedFiles, RenderedUnit
-from kubenode.runtime.components.wire import ChangeClass, Disruptions, UnitState
+from kubenode.runtime.components.wire import UnitState, WireChangeClass, WireDisruptions
 
-NONE, RELOAD, RESTART, DRAIN, REBOOT = ChangeClass
-SOURCE = wire.ComponentSource("apt", apt=wire.Packages([wire.Package("runc", "1")]))
-STEPS = Disruptions(install=RELOAD, major=REBOOT, minor=DRAIN, patch=RESTART, uninstall=NONE)
+NONE, RELOAD, RESTART, DRAIN, REBOOT = WireChangeClass
+SOURCE = wire.WireComponentSource("apt", apt=wire.WirePackages([wire.WirePackage("runc", "1")]))
+STEPS = WireDisruptions(install=RELOAD, major=REBOOT, minor=DRAIN, patch=RESTART, uninstall=NONE)
 
 
 def form(version: str = "1.2.3", *, files: str = "", **units: UnitState) -> ComponentForm:
@@ -43,7 +43,7 @@ forms = st.builds(
     ],
 )
 def test_the_most_of_what_differs(
-    before: ComponentForm, after: ComponentForm, expected: ChangeClass
+    before: ComponentForm, after: ComponentForm, expected: WireChangeClass
 ) -> None:
     assert change_class(before, after) is expected
 
@@ -60,7 +60,7 @@ def test_f35_the_same_content_is_nothing_to_do(before: ComponentForm, after: Com
 
 
 def test_another_source_of_one_version_is_a_patch() -> None:
-    other = wire.ComponentSource("apt", apt=wire.Packages([wire.Package("runc", "2")]))
+    other = wire.WireComponentSource("apt", apt=wire.WirePackages([wire.WirePackage("runc", "2")]))
     rebuilt = ComponentForm("1.2.3", other, STEPS, (), ())
     assert change_class(form(), rebuilt) is RESTART and not same(form(), rebuilt)
 
@@ -99,43 +99,43 @@ def test_each_after_what_it_depends_on_or_a_cycle_is_named(depends: dict[str, se
 
 
 def test_dependencies_that_do_not_hold_are_named() -> None:
-    need = [wire.DependsOn("runc", ">=1.1.12")]
+    need = [wire.WireDependsOn("runc", ">=1.1.12")]
     spec = wire.ComponentSpec("containerd", "2.1.4", SOURCE, depends_on=need)
     assert unmet(spec, {"runc": "1.1.12"}) == ""
     assert unmet(spec, {}) == "waits for runc"
     assert unmet(spec, {"runc": "1.1.9"}) == "needs runc >=1.1.12, this machine has 1.1.9"
 
 
-HOST = wire.MachineHost("b", "debian-12", "6.1.0-18-amd64", "amd64")
+HOST = wire.WireMachineHost("b", "debian-12", "6.1.0-18-amd64", "amd64")
 
 
 @pytest.mark.parametrize(
     ("requires", "host", "says"),
     [
-        (wire.Requires(), None, ""),
-        (wire.Requires(os=["debian-12"], arch=["amd64"], kernel=">=5.10"), HOST, ""),
+        (wire.WireRequires(), None, ""),
+        (wire.WireRequires(os=["debian-12"], arch=["amd64"], kernel=">=5.10"), HOST, ""),
         (
-            wire.Requires(os=["ubuntu-24.04"]),
+            wire.WireRequires(os=["ubuntu-24.04"]),
             HOST,
             "requires os ubuntu-24.04, this host is debian-12",
         ),
-        (wire.Requires(arch=["arm64"]), HOST, "requires arch arm64, this host is amd64"),
-        (wire.Requires(arch=["arm64"]), None, "requires arch arm64, this host is unknown"),
+        (wire.WireRequires(arch=["arm64"]), HOST, "requires arch arm64, this host is amd64"),
+        (wire.WireRequires(arch=["arm64"]), None, "requires arch arm64, this host is unknown"),
         (
-            wire.Requires(kernel=">=6.9"),
+            wire.WireRequires(kernel=">=6.9"),
             HOST,
             "requires kernel >=6.9, this host has 6.1.0-18-amd64",
         ),
     ],
 )
 def test_hosts_it_cannot_run_on(
-    requires: wire.Requires, host: wire.MachineHost | None, says: str
+    requires: wire.WireRequires, host: wire.WireMachineHost | None, says: str
 ) -> None:
     assert unfit(wire.ComponentSpec("x", "1", SOURCE, requires=requires), host) == says
 
 
 def test_the_api_server_is_the_operators_to_judge() -> None:
-    spec = wire.ComponentSpec("x", "1", SOURCE, requires=wire.Requires(api_server=">=1.32"))
+    spec = wire.ComponentSpec("x", "1", SOURCE, requires=wire.WireRequires(api_server=">=1.32"))
     assert unfit(spec, HOST) == ""
     assert unfit(spec, HOST, "v1.31.4") == "requires API server >=1.32, this one is v1.31.4"
     assert unfit(spec, HOST, "v1.32.0") == ""

@@ -18,7 +18,7 @@ from kubenode.runtime.disruption.request import (
     RefusalReason,
 )
 from kubenode.runtime.fence import LeaseLost
-from kubenode.runtime.kube.errors import Unreachable
+from kubenode.runtime.kube.errors import ServerUnreachable
 
 REQUEST = ActRequest(
     DisruptiveAct.DELETE,
@@ -172,7 +172,7 @@ async def test_an_act_is_refused_when_what_it_depends_on_cannot_be_read(what: st
     executor = Executor(live_permit())
 
     async def away(*_: object) -> None:
-        raise Unreachable("no answer")
+        raise ServerUnreachable("no answer")
 
     if what == "permit":
         executor.levers.permits.read = away  # type: ignore[assignment,method-assign]
