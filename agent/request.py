@@ -76,7 +76,7 @@ def list_obsolete(job: WireJob) -> list[str]:
 
 
 def read(job: WireJob, step: WireStepStatus) -> StepRequest:
-    """Raises BadRequest when it cannot even be remembered: what has no name is never done."""
+    """Raises AgentRequestError when it cannot even be remembered: what has no name is never done."""
     if not _SAFE.fullmatch(step.request_id or ""):
         raise AgentRequestError(
             f"requestID {step.request_id!r}: letters, digits and - only, at most 64"

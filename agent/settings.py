@@ -125,7 +125,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 def load(environ: Mapping[str, str], config: str | None = None) -> AgentSettings:
     """Settings from `config` (or KUBENODE_AGENT_CONFIG, or /etc/kubenode/agent.toml if it is
-    there) and the environment. Raises SettingsError."""
+    there) and the environment. Raises AgentSettingsError."""
     given = _file(environ, config)
     for name in AgentSettings.__struct_fields__:
         if name not in FILE_ALONE and (value := environ.get(_var(name))) is not None:

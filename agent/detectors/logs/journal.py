@@ -92,14 +92,14 @@ class JournalSource:
             wait = min(wait * 2, LONGEST_RETRY)
 
     async def _read(self, hearer: Hearer, *, follow: bool) -> None:
-        """Raises JournalError when journalctl fails; returns when it ends well."""
+        """Raises JournalctlError when journalctl fails; returns when it ends well."""
         try:
             await self._read_of(self._argv(follow), hearer)
         except HostError as error:
             raise JournalctlError(str(error)) from error
 
     async def _read_of(self, argv: Sequence[str], hearer: Hearer) -> None:
-        """Raises JournalError, HostError when it cannot be started."""
+        """Raises JournalctlError, HostError when it cannot be started."""
         splitter = Splitter(ENTRY_BYTES)
         async with started(argv, PIPE, PIPE, CHUNK) as child:
             assert child.stdout is not None and child.stderr is not None

@@ -152,7 +152,7 @@ class Kube:
     ) -> aiohttp.ClientResponse:
         """Send one request and return the open response; the caller reads and closes it.
 
-        Raises KubeError for every answer of 400 and above, Unreachable for none, LeaseLost for a
+        Raises KubeError for every answer of 400 and above, ServerUnreachable for none, LeaseLost for a
         write of one who led.
         """
         tried = f"{method} {path}"

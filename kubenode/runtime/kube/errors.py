@@ -9,9 +9,9 @@ KubeError
 │   └── AlreadyExists   409: the name is taken; for derived names that is success
 ├── Gone            410: the resourceVersion is too old, list again
 ├── Invalid         422: the object breaks a rule of its schema
-├── Throttled       429: honour retry_after; for evictions a budget allows nothing now
+├── TooManyRequests       429: honour retry_after; for evictions a budget allows nothing now
 ├── Undecodable     the server answered with something we cannot read; a write has happened
-└── Unreachable     no answer: network error or timeout; a write may or may not have happened
+└── ServerUnreachable     no answer: network error or timeout; a write may or may not have happened
 
 No exception of aiohttp, kubernetes or msgspec travels inwards from `kubenode.runtime.kube`.
 """

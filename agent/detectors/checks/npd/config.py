@@ -93,7 +93,7 @@ class PluginMonitorConfig:
 
 
 def read(file: str, data: Mapping[str, Any]) -> PluginMonitorConfig:
-    """Raises ConfigError."""
+    """Raises PluginConfigError."""
     try:
         given = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
