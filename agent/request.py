@@ -76,7 +76,10 @@ def list_obsolete(job: WireJob) -> list[str]:
 
 
 def read(job: WireJob, step: WireStepStatus) -> StepRequest:
-    """Raises AgentRequestError when it cannot even be remembered: what has no name is never done."""
+    """Parse a step into a request.
+
+    Raises AgentRequestError for a step without a usable request ID: it could not be recorded.
+    """
     if not _SAFE.fullmatch(step.request_id or ""):
         raise AgentRequestError(
             f"requestID {step.request_id!r}: letters, digits and - only, at most 64"

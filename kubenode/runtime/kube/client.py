@@ -152,8 +152,8 @@ class Kube:
     ) -> aiohttp.ClientResponse:
         """Send one request and return the open response; the caller reads and closes it.
 
-        Raises KubeError for every answer of 400 and above, ServerUnreachable for none, LeaseLost for a
-        write of one who led.
+        Raises KubeError for every answer of 400 and above, ServerUnreachable for none, LeaseLost
+        for a write of a former leader.
         """
         tried = f"{method} {path}"
         if query and (given := {k: v for k, v in query.items() if v is not None}):

@@ -1,17 +1,17 @@
 """Our error tree at the API server's border.
 
 KubeError
-├── BadRequest      400: the request makes no sense to the server
-├── Unauthorized    401: credentials are wrong or expired, also after one reload
-├── Forbidden       403: the credentials lack a right
-├── NotFound        404: gone is an answer
-├── Conflict        409: somebody wrote first
+├── BadRequest          400: the request makes no sense to the server
+├── Unauthorized        401: credentials are wrong or expired, also after one reload
+├── Forbidden           403: the credentials lack a right
+├── NotFound            404: gone is an answer
+├── Conflict            409: somebody wrote first
 │   └── AlreadyExists   409: the name is taken; for derived names that is success
-├── Gone            410: the resourceVersion is too old, list again
-├── Invalid         422: the object breaks a rule of its schema
-├── TooManyRequests       429: honour retry_after; for evictions a budget allows nothing now
-├── Undecodable     the server answered with something we cannot read; a write has happened
-└── ServerUnreachable     no answer: network error or timeout; a write may or may not have happened
+├── Gone                410: the resourceVersion is too old, list again
+├── Invalid             422: the object breaks a rule of its schema
+├── TooManyRequests     429: honour retry_after; for evictions a budget allows nothing now
+├── Undecodable         the server answered with something we cannot read; a write has happened
+└── ServerUnreachable   no answer: network error or timeout; a write may or may not have happened
 
 No exception of aiohttp, kubernetes or msgspec travels inwards from `kubenode.runtime.kube`.
 """
