@@ -1,7 +1,7 @@
 """Time as an argument.
 
-Nothing below the command line reads the machine's clock or sleeps by itself: it is handed a Clock.
-Tests hand in one that stands still until it is told to step.
+Nothing below the command line reads the machine's clock or sleeps by itself: it takes a Clock.
+Tests pass a clock that stands still until they advance it.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def wait(clock: Clock, event: asyncio.Event, seconds: float | None) -> boo
     if seconds is None or event.is_set():
         await event.wait()
         return True
-    if type(clock) is SystemClock:  # as below, without two tasks for each of our writes
+    if type(clock) is SystemClock:  # same as below, without two tasks for each write
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await event.wait()
