@@ -53,9 +53,7 @@ class ErrorCode(StrEnum):
     NOT_FOUND = "NOT_FOUND"
     """Something that the class names does not exist, such as an image or a subnet."""
     ALREADY_EXISTS = "ALREADY_EXISTS"
-    """Something else has the name or token. An equal order is no error, but returns its
-    instance.
-    """
+    """Something else has the name or token. An equal order is no error: it returns its instance."""
 
 
 class InstanceError(ProviderError):
@@ -300,7 +298,7 @@ class InstanceProviders:
         )
 
     def owner(self, provider_id: str) -> Instances | None:
-        """Return the provider that owns an instance, also if its class is deleted; None without
+        """Return the provider that owns an instance, even if its class is gone; None without
         one.
         """
         return next((provider for provider in self._providers if provider.owns(provider_id)), None)
