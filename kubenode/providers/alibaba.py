@@ -180,7 +180,7 @@ class Alibaba:
         return explain(error)
 
     def close(self) -> None:
-        """The SDK keeps its connections for the whole process."""
+        """Do nothing: the SDK keeps its connections for the whole process."""
 
     def _instance(self, machine: ProviderMachine) -> Any:
         wanted, region = ids.ecs(machine.provider_id).instance, self._settings.region

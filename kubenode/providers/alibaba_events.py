@@ -71,7 +71,7 @@ class SystemEvents:
         return explain(error)
 
     def close(self) -> None:
-        """The SDK keeps its connections for the whole process."""
+        """Do nothing: the SDK keeps its connections for the whole process."""
 
     @property
     def _ecs(self) -> EcsClient:

@@ -177,7 +177,7 @@ class AlibabaInstances:
         return explain(error)
 
     def close(self) -> None:
-        """The SDK keeps its connections for the whole process."""
+        """Do nothing: the SDK keeps its connections for the whole process."""
 
     @property
     def _ecs(self) -> EcsClient:
@@ -288,7 +288,7 @@ def _request(region: str, order: InstanceOrder) -> Any:
         security_group_ids=config.security_group_ids,
         ram_role_name=config.ram_role or None,
         key_pair_name=config.key_pair or None,
-        # User data holds a secret: only a session token from the host itself (IMDSv2) may read it.
+        # User data holds a secret: tokens and the hop limit let only the host itself read it.
         http_endpoint="enabled",
         http_tokens="required",
         http_put_response_hop_limit=1,

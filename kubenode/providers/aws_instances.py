@@ -218,7 +218,7 @@ def _request(order: InstanceOrder) -> dict[str, Any]:
         "SubnetId": config.subnet_id,
         "SecurityGroupIds": config.security_group_ids,
         "InstanceInitiatedShutdownBehavior": "stop",
-        # User data holds a secret: only a session token from the host itself (IMDSv2) may read it.
+        # User data holds a secret: tokens and the hop limit let only the host itself read it.
         "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
         "TagSpecifications": [
             {"ResourceType": kind, "Tags": listed} for kind in ("instance", "volume")

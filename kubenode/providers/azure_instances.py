@@ -130,7 +130,7 @@ class AzureInstances:
         return Deletion.IN_PROGRESS
 
     def list(self, cluster: str) -> Sequence[Instance]:
-        """List the cluster's instances from all of the subscription: there is no filter by tag."""
+        """List the cluster's instances from all of the subscription: tags cannot be filtered by."""
         instances = (self._instance(entry) for entry in self._machines.list_all())
         return [entry for entry in instances if entry.cluster == cluster]
 

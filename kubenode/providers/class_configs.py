@@ -1,7 +1,7 @@
-"""What `MachineClass.spec.config` may say, for each provider that makes machines. Pure.
+"""Models of `MachineClass.spec.config` for each provider that creates machines. Pure.
 
-Only what must be known to make one machine. Whose it is and what its host runs is added by whoever
-orders it; credentials are never here (docs/providers.md).
+A config has what the provider must know to create one machine. The caller adds whose it is (tags)
+and what its host runs. Credentials are never here (docs/providers.md).
 """
 
 import json

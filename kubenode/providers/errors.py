@@ -17,7 +17,7 @@ class ProviderError(Exception):
 
 
 class Unreachable(ProviderError):
-    """No answer, or one by a proxy. The request may have taken effect: check before a retry."""
+    """No answer, or one by a proxy. It may have taken effect: read the state before a retry."""
 
 
 class Throttled(ProviderError):

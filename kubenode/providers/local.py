@@ -43,7 +43,7 @@ ENDS: dict[int, type[ProviderError]] = {
     77: Denied,
     78: Refused,
 }
-"""Error by exit code; the codes are those of sysexits.h. 0 is success."""
+"""Error by exit code, as in sysexits.h. 0 is success."""
 _MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){0,7}", re.ASCII)
 _LONGEST = 512
 _STATES = {state.value.lower(): state for state in PowerState if state is not PowerState.UNKNOWN}

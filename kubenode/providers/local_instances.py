@@ -53,7 +53,7 @@ ENDS = {
     77: ErrorCode.PERMISSION_DENIED,
     78: ErrorCode.FAILED_PRECONDITION,
 }
-"""Error code by exit code; the exit codes are those of sysexits.h. 0 is success."""
+"""Error code by exit code, as in sysexits.h. 0 is success."""
 VERBS = {MachineOperationType.REDEPLOY: "redeploy", MachineOperationType.REIMAGE: "reimage"}
 """A command that lacks one of them exits with 64."""
 OUTPUT = 16 << 20

@@ -34,7 +34,7 @@ def explain(error: Exception) -> ProviderError | None:
 
 
 def _answer(error: sdk.HTTPError, message: str) -> ProviderError:
-    """Translate an HTTP error. 404 does not prove the system gone: another BMC may have it."""
+    """Translate an HTTP error. 404 does not prove a system gone: another BMC may have it."""
     status = int(error.status_code or 0)
     if status == 429:
         return Throttled(NAME, message)

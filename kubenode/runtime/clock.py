@@ -13,11 +13,15 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """Wall time, aware, UTC. For what people and other processes read, never for waiting."""
+        """Return the wall time, aware, in UTC: for people and other processes, never for
+        waiting.
+        """
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back, from an arbitrary start. For durations and deadlines."""
+        """Return seconds from an arbitrary start that never go back: for durations and
+        deadlines.
+        """
         ...
 
     async def sleep(self, seconds: float) -> None:

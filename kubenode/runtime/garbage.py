@@ -34,7 +34,10 @@ class Filling:
         self._full, self._clock = full, clock
 
     async def run(self) -> None:
-        """Run until cancelled. A process that becomes leader later fills more caches then."""
+        """Freeze the caches once they are full, or after LONGEST; then run until cancelled.
+
+        In a process that becomes leader later they may be full only then: freeze them again.
+        """
         gc.disable()
         keep_apart()
         try:

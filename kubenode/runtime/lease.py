@@ -40,7 +40,7 @@ def new_identity(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a follower knows: the Lease as it last changed, and the monotonic time then."""
+    """What a follower knows: the Lease at its last change, and when we observed it (monotonic)."""
 
     holder: str
     renew_time: str

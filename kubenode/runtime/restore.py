@@ -100,7 +100,10 @@ def _number(text: str) -> int:
 
 
 def lift(now: str, by: str, why: str, lifts: int = 0) -> dict[str, str | None]:
-    """Build the change that lifts a freeze, for `ConfigMapStore.write`; `lifts` so far."""
+    """Build the change that lifts a freeze, for `ConfigMapStore.write`.
+
+    lifts: number of earlier lifts
+    """
     return {
         "frozen": None,
         "frozenAt": None,

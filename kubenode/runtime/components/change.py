@@ -36,7 +36,7 @@ class ComponentForm(msgspec.Struct, frozen=True):
 def form_of(
     spec: ComponentSpec, rendered: RenderedFiles, desired_state: str
 ) -> ComponentForm | None:
-    """Return the form of a component; None if it is not installed (Absent, or only Staged)."""
+    """Return the form of a component; None if it is Absent, or only Staged."""
     if desired_state in (WireDesiredState.ABSENT, WireDesiredState.STAGED):
         return None
     units = rendered.units

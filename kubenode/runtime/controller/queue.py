@@ -204,9 +204,7 @@ class WorkQueue(Generic[K]):
         self._some.set()
 
     def promote(self) -> float | None:
-        """Move the planned keys that are due; return seconds until the next one, None without
-        one.
-        """
+        """Move the planned keys that are due; return the seconds until the next one, or None."""
         now = self._clock.monotonic()
         while self._heap:
             at, _, key = self._heap[0]

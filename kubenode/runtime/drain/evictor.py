@@ -42,7 +42,7 @@ class _EvictionAnswer(Enum):
 
     ACCEPTED: the pod terminates
     GONE: the pod was gone, or another pod has its name
-    LATER: the server could not be reached, or was overloaded
+    LATER: the request failed for another reason, such as an overloaded server
     """
 
     ACCEPTED = 1

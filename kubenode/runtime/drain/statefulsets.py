@@ -35,7 +35,10 @@ _stateful_set: Structs[_StatefulSet] = Structs(_StatefulSet)
 
 
 class StatefulSets:
-    """StatefulSets of pods to evict. `taken` is known to this process; others see the status."""
+    """Which StatefulSets can spare a pod.
+
+    `taken` knows the evictions of this process alone; those of others show in the set's status.
+    """
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube

@@ -59,9 +59,7 @@ MANY = 1000
 MOST_GAPS = 16
 YIELD_EVERY = 50
 MOST_READ = 1024
-"""Answers to our writes that are remembered until the watch brings them, to be decoded only
-once.
-"""
+"""Most answers to our writes that are remembered, so that the watch need not decode them again."""
 
 
 class WentBack(Gone):
@@ -211,7 +209,7 @@ class Informer(Generic[T]):
 
     @property
     def woken(self) -> int:
-        """Number of waits that ended early because an outage was over."""
+        """Return the number of waits that ended early because an outage had ended."""
         return self._recovery.woken
 
     @property

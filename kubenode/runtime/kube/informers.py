@@ -159,7 +159,7 @@ class SharedView(Informer[T]):
     ) -> None:
         await self._source.wait_for(key, resource_version, timeout)
 
-    # -- what it is told ----------------------------------------------------------------------
+    # -- what the source passes on ---------------------------------------------------------------
 
     def listed(self, raw: bytes, *, distrust: bool) -> None:
         self._distrust = distrust

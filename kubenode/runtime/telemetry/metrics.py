@@ -23,9 +23,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 CODES = ("2xx", "400", "401", "403", "404", "409", "410", "422", "429", "4xx", "5xx", "none")
-"""Label values: codes with a meaning of their own, classes of the others, none without an
-answer.
-"""
+"""Label values: codes with a meaning of their own, classes of the others, none for no answer."""
 
 REQUEST_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
 RECONCILE_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0)
