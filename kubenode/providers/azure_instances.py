@@ -172,9 +172,8 @@ class AzureInstances:
     def _ordered(self, described: Mapping[str, Any], order: InstanceOrder) -> Instance:
         """Return the machine that has the ordered name, if it was created with the ordered token.
 
-        Raises InstanceError: FAILED_PRECONDITION if it is being deleted, ABORTED if another machine
-            of that
-        name is being deleted, ALREADY_EXISTS if another machine has the name.
+        Otherwise raises InstanceError. FAILED_PRECONDITION: it is being deleted. ABORTED: another
+        machine of that name is being deleted. ALREADY_EXISTS: another machine has the name.
         """
         instance = self._instance(described)
         same = (instance.cluster, instance.token) == (order.cluster, order.token)

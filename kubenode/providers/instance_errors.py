@@ -29,8 +29,7 @@ def coded(error: ProviderError, name: str, *, changes: bool) -> InstanceError:
     """Return `error` as an InstanceError with the name of the provider's entry.
 
     changes: whether the request was a change. Without an answer a change has the code UNKNOWN,
-        because
-        it may have taken effect; a read has UNAVAILABLE.
+        because it may have taken effect; a read has UNAVAILABLE.
     """
     after: timedelta | None = None
     if isinstance(error, InstanceError):

@@ -298,9 +298,7 @@ class InstanceProviders:
         )
 
     def owner(self, provider_id: str) -> Instances | None:
-        """Return the provider that owns an instance, even if its class is gone; None without
-        one.
-        """
+        """Return the provider that owns an instance, even if its class is gone; else None."""
         return next((provider for provider in self._providers if provider.owns(provider_id)), None)
 
     async def close(self) -> None:

@@ -13,15 +13,11 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """Return the wall time, aware, in UTC: for people and other processes, never for
-        waiting.
-        """
+        """Return the wall time in UTC, for people and other processes, never for waiting."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds from an arbitrary start that never go back: for durations and
-        deadlines.
-        """
+        """Return seconds that never go back, from an arbitrary start, for durations."""
         ...
 
     async def sleep(self, seconds: float) -> None:
