@@ -106,7 +106,10 @@ class RenderedFiles(msgspec.Struct, frozen=True):
 
 
 def digest(content: str, salt: str = "") -> str:
-    """Return 64 hex digits. Without the salt nobody can guess the content by trial."""
+    """Return 64 hex digits, keyed with `salt` if there is one.
+
+    Without a secret's salt nobody can find out its content by trial.
+    """
     data = content.encode()
     if salt:
         return hmac.new(salt.encode(), data, hashlib.sha256).hexdigest()

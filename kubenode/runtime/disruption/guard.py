@@ -33,7 +33,7 @@ def never_frozen() -> str:
 
 
 async def stored() -> bool:
-    """Return True: the intent of a caller that has read it from a status, annotation or journal."""
+    """Return True, for a caller that has read its intent from a status, annotation or journal."""
     return True
 
 

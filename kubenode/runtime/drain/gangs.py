@@ -70,7 +70,7 @@ def write(output: Mapping[str, str], states: Mapping[str, GangState]) -> dict[st
 def add_requests(
     states: Mapping[str, GangState], names: Collection[str], now: datetime
 ) -> dict[str, GangState]:
-    """Add requests for those of `names` that have room. The oldest finished entries make room."""
+    """Add requests for those of `names` that fit. The oldest finished ones make room."""
     room = dict(states)
     for name in sorted(names):
         if name in room:

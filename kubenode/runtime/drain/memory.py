@@ -81,7 +81,7 @@ class DrainMemory:
         return updated
 
     def list_pending(self, name: str, now: datetime) -> Mapping[str, datetime]:
-        """Return the UIDs of pods without a request before a later time, and that time."""
+        """Return UIDs of pods that get no request yet, and the time of their next one."""
         drain = self._drains.get(name)
         records = drain.records.items() if drain is not None else ()
         return {uid: record.until for uid, record in records if record.until > now}

@@ -40,7 +40,7 @@ class Otlp:
 
     url: of the collector with its path: `http://HOST:4318/v1/traces`
     service: the program, such as `kubenode-remedy`
-    instance: its replica
+    instance: which of its replicas
     """
 
     def __init__(self, url: str, service: str, instance: str) -> None:
