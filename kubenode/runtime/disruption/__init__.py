@@ -4,16 +4,18 @@ Whoever decides such an act (a job, a MachineSet, the collector of orphans, an a
 provider or the host in `act` of `DisruptionGuard.perform`, and nowhere else. The guard checks, in
 this order:
 
-    freeze    nothing happens while the cluster's data are being restored from a backup
+    freeze    nothing happens while acts are frozen, such as after a restore of the cluster's data
     expiry    nothing happens after the time that its decision allows
     intent    the intent is stored in the API server or on the disk, under a request ID
-    permit    read from the API server by its name now: granted, for this node, holder and class
     target    read live: unchanged since the decision, and with the same boot ID
+    permit    read from the API server by its name now: granted, for this node, holder and class
+    freeze    again, and expiry too, because the reads may have taken long
     fence     this process still leads
     act       then a line in the audit log, with permit and evidence
 
-A failed check raises `ActRefused` with a reason: the act has not happened, and the caller waits and
-decides again. After any other error of `act` it is unknown whether the act happened.
+A failed check raises `ActRefused` with a reason, and that of the fence LeaseLost: the act has not
+happened. The caller waits and decides again. After any other error of `act` it is unknown whether
+the act happened.
 
     guard = DisruptionGuard(ApiPermits(kube), fence, clock, audit, frozen, by="machine")
     request = ActRequest(
