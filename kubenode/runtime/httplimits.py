@@ -142,7 +142,7 @@ class BodyLimit:
 
         async def bounded() -> Message:
             nonlocal due, whole
-            if whole:  # the next message is the end of the connection, at any time
+            if whole:  # the next message is the end of the connection, which has no timeout here
                 return await receive()
             try:
                 async with asyncio.timeout_at(due):

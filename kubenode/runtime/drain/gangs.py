@@ -23,7 +23,7 @@ class CheckpointAnswer(StrEnum):
 
     REQUESTED: notified, and not finished yet
     SAVED: finished
-    LATE: not finished in time; the gang moves without it
+    LATE: not finished in time; the gang moves all the same
     """
 
     REQUESTED = "asked"

@@ -270,9 +270,8 @@ class Informer(Generic[T]):
     ) -> None:
         """Return when the cache holds what was written at `resource_version`, or something newer.
 
-        Await it after a write, so that the next reconcile does not decide on the state before.
-            Raises
-        TimeoutError: the caller then fails and is retried, which is safe.
+        Await it after a write, so that the next reconcile does not decide on the state before it.
+        Raises TimeoutError; the caller then fails and is retried, which is safe.
         """
         wanted = int(resource_version)
         have = self.get(key)
