@@ -223,8 +223,8 @@ class RestoreWatch:
     def unverified(self) -> str:
         """Return why our view of the cluster may predate a restore, "" if it is verified.
 
-        It is unverified until a check after the start, and after each lost connection to the
-        server.
+        It is unverified after each lost connection until the next check. At the start it is
+        unverified until the first check, but at most for FIRST_CHECK_SECONDS.
         """
         if self._looked:
             return UNVERIFIED if self._verified < self._outage.disconnections else ""
