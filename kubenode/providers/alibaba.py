@@ -61,7 +61,9 @@ ALLOWED = "DryRunOperation"
 WAITS_FOR_US = "Inquiring"
 IN_PROGRESS = ("Scheduled", "Executing", "Executed")
 FINISHED = ("Avoided", "Canceled", "Failed", "Rejected")
-"""Cycle status of a system event that has ended, as `IN_PROGRESS` and `WAITS_FOR_US` before it."""
+"""Cycle statuses of a system event that has ended. The two names before have those of open
+events.
+"""
 _NAMESPACE = uuid.UUID("0b3a4b8e-58ab-5a40-9c55-9a7d9f0d6b1e")
 
 

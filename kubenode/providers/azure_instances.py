@@ -130,7 +130,9 @@ class AzureInstances:
         return Deletion.IN_PROGRESS
 
     def list(self, cluster: str) -> Sequence[Instance]:
-        """List the cluster's instances from all of the subscription: tags cannot be filtered by."""
+        """Read all of the subscription for the cluster's instances: the API has no filter by
+        tag.
+        """
         instances = (self._instance(entry) for entry in self._machines.list_all())
         return [entry for entry in instances if entry.cluster == cluster]
 

@@ -68,8 +68,8 @@ class ProviderCommand:
         """Run the command with `arguments`.
 
         output: bytes of standard output to read
-        Raises Throttled if too many runs are in progress, and Unreachable if the outcome is
-            unknown.
+
+        Raises Throttled if too many runs are in progress, Unreachable if the outcome is unknown.
         """
         if self._in_flight >= MAX_IN_FLIGHT:
             message = f"{self._in_flight} commands of ours are under way already"

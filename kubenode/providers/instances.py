@@ -219,11 +219,11 @@ class Instances(Protocol):
         ...
 
     async def get(self, provider_id: str) -> Instance | None:
-        """Return the instance, None without one or if it has ended. A new one may be missing."""
+        """Return the instance, None if unknown or ended. A new one may be missing for a while."""
         ...
 
     async def find(self, cluster: str, token: str) -> Instance | None:
-        """Return the instance with this token as `get`. FAILED_PRECONDITION if there are more."""
+        """Find an instance by its token, else as `get`. FAILED_PRECONDITION if several have it."""
         ...
 
     async def delete(self, provider_id: str, cluster: str) -> Deletion:
