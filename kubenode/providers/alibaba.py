@@ -61,9 +61,7 @@ ALLOWED = "DryRunOperation"
 WAITS_FOR_US = "Inquiring"
 IN_PROGRESS = ("Scheduled", "Executing", "Executed")
 FINISHED = ("Avoided", "Canceled", "Failed", "Rejected")
-"""Cycle statuses of a system event that has ended. The two names before have those of open
-events.
-"""
+"""Cycle statuses of an event that has ended. The two names above have those of open events."""
 _NAMESPACE = uuid.UUID("0b3a4b8e-58ab-5a40-9c55-9a7d9f0d6b1e")
 
 

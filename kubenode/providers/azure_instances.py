@@ -130,9 +130,7 @@ class AzureInstances:
         return Deletion.IN_PROGRESS
 
     def list(self, cluster: str) -> Sequence[Instance]:
-        """Read all of the subscription for the cluster's instances: the API has no filter by
-        tag.
-        """
+        """Read the whole subscription for the cluster's instances: the API has no tag filter."""
         instances = (self._instance(entry) for entry in self._machines.list_all())
         return [entry for entry in instances if entry.cluster == cluster]
 
