@@ -1,4 +1,6 @@
-"""What the remedy operator does: faults to jobs, jobs to ends, and whether it is well itself."""
+"""The dashboard of the remedy operator: faults, jobs, their results, and the operator's
+own health.
+"""
 
 from devtools.grafana.board import (
     BAD,
