@@ -97,9 +97,7 @@ class PlannedSet:
 
     changes: machine name to the disturbance of its change.
     shared: machine name to why the change would be Blocked there: another component has the same
-        file
-    or key.
-
+        file or key.
     excluded: machines that the selector matches and that are no members, with the reason.
     leaving: machines that have the component from this set and are no longer selected.
     """

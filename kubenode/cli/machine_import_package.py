@@ -21,8 +21,7 @@ class AgentPackage:
     """Metadata of the agent's package.
 
     pythons: the first minor version of python3 that it supports, and the first that it does not;
-        None
-    if the package does not say.
+        None if the package does not say.
     """
 
     path: Path

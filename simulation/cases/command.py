@@ -29,8 +29,7 @@ def command(
     """Print predictions and the report. Return FINDING if a prediction does what its case forbids.
 
     output: json prints predictions on standard output and the report on standard error; table
-        prints
-    the report alone.
+        prints the report alone.
     """
     loaded = rules_from(rules)
     try:

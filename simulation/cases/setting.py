@@ -68,8 +68,7 @@ def setting(case: Case, before: Sequence[PriorAnnouncement] = ()) -> Setting:
     """Build the setting of a case.
 
     before: events that were announced before. The timeline then begins with them, and the node is
-        not
-    cordoned yet.
+        not cordoned yet.
     """
     start = case.now + timedelta(seconds=min(_first(signal) for signal in case.signals))
     start = min(start, case.now - lead(case), *(event.at for event in before))

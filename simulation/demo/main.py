@@ -118,7 +118,7 @@ class Demo:
     """One run of the demo.
 
     result: the summary; None before the end. It is taken before any part stops, so that stopping
-    cannot change it.
+        cannot change it.
     """
 
     def __init__(self, options: Options) -> None:

@@ -40,8 +40,7 @@ def summary(
 
     phases: the phase of each job at the end.
     gaps: how often the observer lost its watch and listed again. Changes in between are not judged,
-    so if it is not 0, falseActions and limitViolations are less reliable.
-
+        so if it is not 0, falseActions and limitViolations are less reliable.
     until: the end of the run on the clock of ledger and observer.
 
     Some figures:
