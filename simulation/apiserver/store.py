@@ -2,7 +2,7 @@
 
 Readers, the ring and watches share records, so a stored object is never changed in place. The ring
 of each resource answers three questions: what a watch missed since a resourceVersion, what a list
-contained at one (pages of a list are one snapshot), and when neither can be answered any more
+contained at one (pages of a list are one snapshot), and when either can no longer be answered
 (410).
 """
 
