@@ -35,9 +35,7 @@ FRESH = "fresh.jsonl"
 OPEN, SEALED = "open", "sealed"
 """Folders of the two halves of the cases from public material. The hash of a case's ID decides."""
 BEFORE = "halves-9190dd5.json"
-"""The tables of both halves at the commit before the rules were widened, scored by
-today's scorer.
-"""
+"""The tables of both halves before the rules were widened, scored by today's scorer."""
 
 
 @dataclass(frozen=True, slots=True)

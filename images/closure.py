@@ -24,8 +24,7 @@ def needs() -> dict[str, list[str]]:
     """Return the requirements of each image, by the name of its list.
 
     The list `build` has what builds wheels and is in no image. The list `kubenode` has the
-    requirements
-    of every program and provider.
+    requirements of every program and provider.
     """
     extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
     always: list[str] = PROJECT["dependencies"]

@@ -1,6 +1,4 @@
-"""The dashboard of the remedy operator: faults, jobs, their results, and the operator's
-own health.
-"""
+"""The dashboard of the remedy operator: faults, jobs, their results, and its own health."""
 
 from devtools.grafana.board import (
     BAD,

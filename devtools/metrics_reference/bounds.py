@@ -75,8 +75,9 @@ OPEN: dict[tuple[str, str], Bound] = {
     ("kubenode_hostdoctor_foreign", "source"): Bound(PROVIDERS, by="kinds of sources of events"),
     ("kubenode_lease_", "lease"): Bound(1, by="the program: remedy, defender, machine or all"),
 }
-"""Bounds of open labels, by the beginning of the metric's name and the label. The longest beginning
-that fits counts.
+"""Bounds of open labels, by the beginning of the metric's name and the label.
+
+The longest beginning that fits counts.
 """
 
 

@@ -19,8 +19,9 @@ NEEDED = frozenset({"noderemediers", "remedyoperationjobs", "defenderpolicies", 
 async def connected(
     kubeconfig: str | None, context: str | None, *, rate: float = 500.0, burst: float = 1000.0
 ) -> AsyncIterator[Kube]:
-    """Yield a client of a cluster that answers. Raises Refusal or KubeconfigError with
-    what to do.
+    """Yield a client of a cluster that answers.
+
+    Raises Refusal or KubeconfigError with what to do.
     """
     from kubenode.runtime.kube.official import connect  # imports kubernetes: 1 s
 
@@ -83,9 +84,7 @@ async def require_namespace(kube: Kube, namespace: str) -> None:
 
 
 def crds() -> list[dict[str, Any]]:
-    """Build the CustomResourceDefinitions from the models: an installed package
-    contains no charts.
-    """
+    """Build the CustomResourceDefinitions from the models: a package contains no charts."""
     from kubenode.api.crd import definition
     from kubenode.api.v1alpha1 import KINDS
 

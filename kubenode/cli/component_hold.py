@@ -40,10 +40,8 @@ async def resume_command(name: str, kubeconfig: str | None, context: str | None)
     """Let a set go on that a person or the set itself has stopped.
 
     A set that stopped by itself goes on only after the operator has observed a pause by a person.
-    So
-    this command pauses the set, waits for the operator, and ends the pause. If it is killed in
-    between,
-    the set stays paused; running it again completes the work.
+    So this command pauses the set, waits for the operator, and ends the pause. If it is killed in
+    between, the set stays paused; running it again completes the work.
     """
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})

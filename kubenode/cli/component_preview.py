@@ -186,8 +186,7 @@ def _observe(
     """Build the observation of a rollout from objects.
 
     A meltdown is read from the condition Paused. Only the operator's memory has the requests that
-    wait
-    for permits, so they are missing here.
+    wait for permits, so they are missing here.
     """
     window, now = set_.spec.update_strategy.window, clock.now()
     hole = (
@@ -219,8 +218,9 @@ def _observe(
 
 
 class _There:
-    """Components that machines have now. Each revision is made once, to be rendered on
-    any machine.
+    """Components that machines have now.
+
+    Each revision is made once, to be rendered on any machine.
     """
 
     def __init__(self, aimer: Aimer) -> None:
@@ -245,9 +245,7 @@ def _key(entry: AssignedComponent) -> tuple[object, ...]:
 async def _changes(
     fleet: ClusterSnapshot, aimer: Aimer, aim: Aim, prediction: Forecast
 ) -> tuple[dict[str, Disturbance], dict[str, str]]:
-    """Return the disturbance of each machine, and for some which file or key another
-    component has.
-    """
+    """Return the disturbance of each machine, and files or keys that another component has."""
     there, made = _There(aimer), {m.name: m for m in (aim.current, aim.target) if m is not None}
     changes, shared = {}, {}
     for stage in prediction.stages:

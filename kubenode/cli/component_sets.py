@@ -30,8 +30,7 @@ _TELLING = (
     ComponentSetConditionType.PROGRESSING,
 )
 """The column WHY shows the first of these conditions with a message. Progressing counts even when
-it
-is False.
+it is False.
 """
 
 

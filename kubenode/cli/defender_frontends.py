@@ -48,9 +48,7 @@ class DefenderFrontends:
 
 
 def checked(settings: ApiFlags) -> None:
-    """Raise CannotStart for settings that contradict each other and for files that
-    cannot be read.
-    """
+    """Raise CannotStart for contradictory settings and for unreadable files."""
     if (settings.tls_cert_file is None) is not (settings.tls_key_file is None):
         raise CannotStart("--tls-cert-file and --tls-key-file belong together: give both, or none")
     if settings.tls and settings.tls_cert_file:

@@ -194,8 +194,9 @@ def unreadable_permits(control: RiskControl, why: Mapping[str, str]) -> list[Row
 
 
 def _list_waiting_jobs(objects: DefenderObjects) -> list[Row]:
-    """List jobs whose hold names a reason of Kube Defender. Only Kube Defender knows
-    their order.
+    """List jobs whose hold names a reason of Kube Defender.
+
+    Only Kube Defender knows their order.
     """
     return [
         {

@@ -13,8 +13,9 @@ from kubenode.cli.pause import LONGEST_WHY, caller, shown
 
 
 async def thaw_command(kubeconfig: str | None, context: str | None, why: str) -> Exit:
-    """Write the thaw. Raises Refusal if nothing is frozen, or if the reason is empty or
-    too long.
+    """Write the thaw.
+
+    Raises Refusal if nothing is frozen, or if the reason is empty or too long.
     """
     if not why.strip() or len(why) > LONGEST_WHY:
         raise Refusal(f"--why: write 1 to {LONGEST_WHY} characters", Exit.USAGE)

@@ -55,8 +55,9 @@ class YamlDocument:
     number: int
 
     def where(self, field: Field) -> str:
-        """Return the place of `field`. For a missing field it is the place of the part that should
-        have it.
+        """Return the place of `field`.
+
+        For a missing field it is the place of the part that should have it.
         """
         line, column = self.place(field)
         return f"{self.path}:{line}:{column}"

@@ -11,8 +11,9 @@ CHILD = "rules.engines.child"
 
 @contextlib.contextmanager
 def engines() -> Iterator[Diagnoser]:
-    """Yield a Diagnoser that runs durable_rules in a child process. The child ends with
-    the block.
+    """Yield a Diagnoser that runs durable_rules in a child process.
+
+    The child ends with the block.
     """
     diagnoser = Diagnoser(lambda: ChildProcess(CHILD))
     try:

@@ -36,9 +36,7 @@ FILES = ("host_doctor_client_ca_file", "host_doctor_cert_file", "host_doctor_key
 
 
 def checked_host_doctor(settings: HostDoctorFlags) -> None:
-    """Raise CannotStart for settings that contradict each other and for files that
-    cannot be read.
-    """
+    """Raise CannotStart for contradictory settings and for unreadable files."""
     if settings.host_doctor_port is None:
         if settings.bundles is not None:
             raise CannotStart("--bundles: agents hand them in there: give --host-doctor-port too")
@@ -122,8 +120,9 @@ def host_doctor_parts(
 
 
 class StoreCheck:
-    """A Part that ends at once. It warns if bundles cannot be stored; repairs do not need the
-    store.
+    """A Part that ends at once.
+
+    It warns if bundles cannot be stored; repairs do not need the store.
     """
 
     name = "check of the store of bundles"
@@ -139,8 +138,9 @@ class StoreCheck:
 
 
 def bundle_store(settings: HostDoctorFlags) -> BundleStore | None:
-    """Return the store of diagnostics bundles; None keeps them on their hosts. Raises
-    CannotStart.
+    """Return the store of diagnostics bundles; None keeps them on their hosts.
+
+    Raises CannotStart.
     """
     if settings.bundles is None:
         return None

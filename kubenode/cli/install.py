@@ -34,8 +34,9 @@ async def ensure_namespace(kube: Kube, name: str) -> str:
 
 
 async def apply_crds(kube: Kube) -> list[tuple[str, str]]:
-    """Create or update every CRD. Return (name, `created` | `updated` | `unchanged` |
-    `busy: ...`).
+    """Create or update every CRD.
+
+    Return (name, `created` | `updated` | `unchanged` | `busy: ...`).
     """
     return [await _apply(kube, wanted) for wanted in crds()]
 

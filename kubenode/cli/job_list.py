@@ -80,8 +80,9 @@ async def _records(kube: Kube, node: str) -> list[NodeRecord]:
 
 
 def dry_runs(records: Sequence[NodeRecord], now: datetime) -> list[dict[str, Any]]:
-    """Return a row for each node and rule in mode DryRun, the newest first. Dry runs have no job.
-    Pure.
+    """Return a row for each node and rule in mode DryRun, the newest first.
+
+    Dry runs have no job. Pure.
     """
     recent_runs = [
         (record, run) for record in records for run in record.spec.dry_runs if run.recent
@@ -115,9 +116,7 @@ def _phase(text: str) -> JobPhase:
 
 
 def _order(job: RemedyOperationJob) -> tuple[int, float, str]:
-    """Sort key: jobs that wait for a person, then other open jobs, then closed jobs;
-    newest first.
-    """
+    """Sort key: jobs that wait for a person, other open jobs, closed jobs; newest first."""
     phase, created = job.status.phase, job.metadata.creation_timestamp
     rank = 0 if phase in FIRST else 2 if phase.closed else 1
     return rank, -created.timestamp() if created is not None else 0.0, job.metadata.name

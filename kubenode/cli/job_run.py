@@ -79,8 +79,9 @@ async def start(kubeconfig: str | None, context: str | None, request: JobRequest
 
 
 def chosen(live: Live, request: JobRequest) -> NodeRemedier:
-    """Return the requested rule. Raises Refusal if it is unknown, has no ladder or is
-    not Active.
+    """Return the requested rule.
+
+    Raises Refusal if it is unknown, has no ladder or is not Active.
     """
     rule = live.rule(request.remedier)
     if rule is None:

@@ -211,8 +211,9 @@ def _permit(job: RemedyOperationJob) -> str:
 
 
 def _ours(owned: Owned) -> list[str]:
-    """Describe the marks and changes in the cluster that belong to the job. Unknown ones by field
-    name.
+    """Describe the marks and changes in the cluster that belong to the job.
+
+    Unknown ones by field name.
     """
     descriptions = {
         "cordon": "the cordon",

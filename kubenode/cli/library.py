@@ -31,8 +31,9 @@ def packs() -> dict[str, list[NodeRemedier]]:
 
 @cache
 def _shipped() -> tuple[tuple[str, NodeRemedier], ...]:
-    """Return each rule with its pack, in the order of packs and file names. The files are read
-    once.
+    """Return each rule with its pack, in the order of packs and file names.
+
+    The files are read once.
     """
     entries = []
     with paused_collector():

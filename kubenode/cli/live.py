@@ -70,8 +70,9 @@ class Live:
 async def read_node(
     kube: Kube, name: str, clock: Clock, instead: Sequence[NodeRemedier] = ()
 ) -> Live:
-    """Read the cluster and return the state of the node. All nodes are listed: rules may need
-    ratios.
+    """Read the cluster and return the state of the node.
+
+    All nodes are listed: rules may need ratios.
 
     instead: rules that count as loaded; they replace the cluster's rules of the same names.
 
@@ -190,8 +191,7 @@ class NodeLeaseAge:
     """Implements remedy.remedier.leases.Ages for one node, from the renew time of its Lease.
 
     The operator measures the age with its own clock. This one trusts the host's clock, which is
-    enough
-    for an explanation.
+    enough for an explanation.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -199,8 +199,9 @@ class NodeLeaseAge:
         self._renewed: datetime | None = None
 
     async def read(self, kube: Kube) -> None:
-        """Read the Lease. If it does not exist or the caller may not read it, the age stays
-        unknown.
+        """Read the Lease.
+
+        If it does not exist or the caller may not read it, the age stays unknown.
         """
         with suppress(NotFound, Forbidden):
             lease = await kube.get(paths.lease(NODE_LEASES, self._name), structs(Lease))

@@ -59,8 +59,9 @@ class Exporter:
         return self._report(name, leftovers, [*marks, *await self._lease(name)])
 
     async def _give_up(self, machine: Machine) -> str:
-        """Delete the Machine and wait until it is gone. Return the name of its Node, ""
-        for none.
+        """Delete the Machine and wait until it is gone.
+
+        Return the name of its Node, "" for none.
         """
         name = machine.metadata.name
         path = custom(PLURAL, name)
@@ -119,8 +120,9 @@ class Exporter:
         return [f"Node {node}: {key}" for key in keys if key.startswith("kubenode.io/")]
 
     async def _lease(self, name: str) -> list[str]:
-        """Delete the agent's Lease, which is no longer renewed. Return why it remains, [] if it is
-        gone.
+        """Delete the agent's Lease, which is no longer renewed.
+
+        Return why it remains, [] if it is gone.
         """
         try:
             await self.kube.delete(paths.lease(LEASES, name))

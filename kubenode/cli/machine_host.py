@@ -13,8 +13,10 @@ from machine.hostimport.preflight import ClockOffset as Offset
 from machine.hostimport.probe import HostFacts, parse, probe_script
 
 FOLDER = "/var/lib/kubenode-import"
-"""Work folder on the host. Only root may read it; it is removed at the end. What an interrupted
-connection left there is overwritten.
+"""Work folder on the host.
+
+Only root may read it; it is removed at the end. What an interrupted connection left there is
+overwritten.
 """
 SCRIPT = f"{FOLDER}/join.sh"
 DEB = f"{FOLDER}/{PACKAGE}.deb"

@@ -76,8 +76,9 @@ def given_rows(
 
 
 def download_of(url: str, sha256: str) -> Download:
-    """Return the download that the flags describe. Raises Refusal if one flag is missing or
-    malformed.
+    """Return the download that the flags describe.
+
+    Raises Refusal if one flag is missing or malformed.
     """
     if bool(url) is not bool(sha256):
         raise Refusal(

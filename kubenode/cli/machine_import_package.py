@@ -70,8 +70,9 @@ def _control(data: bytes) -> Mapping[str, str]:
 
 
 def _members(data: bytes) -> Mapping[str, bytes]:
-    """Return the members of an ar archive by name. Source of the format: ar(5). Raises
-    ValueError.
+    """Return the members of an ar archive by name.
+
+    Source of the format: ar(5). Raises ValueError.
     """
     if not data.startswith(MAGIC):
         raise ValueError("it is no ar archive")

@@ -1,10 +1,12 @@
-"""What is said of each host that shall be imported: by flags, or in a file for many.
+"""The hosts to import: one described by flags, or many in a file.
 
-defaults: {ssh: root@, labels: {pool: online}}
-hosts:
-  - host: 10.2.7.113
-    name: sh-113
-  - host: sh-114.example.com
+Example of a file:
+
+    defaults: {ssh: root@, labels: {pool: online}}
+    hosts:
+      - host: 10.2.7.113
+        name: sh-113
+      - host: sh-114.example.com
 """
 
 import asyncio
@@ -47,8 +49,9 @@ class ImportRow(Model):
 
     @property
     def machine_name(self) -> str:
-        """Return the name of the Machine. Raises Refusal if only an address of the host
-        is known.
+        """Return the name of the Machine.
+
+        Raises Refusal if only an address of the host is known.
         """
         name = self.name or self.host.lower()
         if is_address(name) or not re.match(NODE_NAME, name):

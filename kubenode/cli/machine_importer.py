@@ -35,8 +35,7 @@ TOKEN_SECONDS = 60.0
 """Timeout for the token of a new Machine: many Machines may be created at the same time."""
 FAILED_SECONDS = 60.0
 """Time for which a failed step must stay failed. It may be left from an earlier attempt, and the
-agent
-retries within about a minute.
+agent retries within about a minute.
 """
 OWN_STEPS = (Name.MACHINE, Name.TOKEN, Name.AGENT)
 """Acts of this program itself, which are reported when they happen and not from the Machine's
@@ -48,8 +47,9 @@ Tell = Callable[[str], None]
 
 
 class ImportResult(StrEnum):
-    """How an import ended. After REFUSED nothing was changed; run FAILED and TIMED_OUT
-    ones again.
+    """How an import ended.
+
+    After REFUSED nothing was changed; run FAILED and TIMED_OUT ones again.
     """
 
     RUNNING = "Running"
@@ -188,8 +188,9 @@ class Importer:
             await clock.sleep(POLL_SECONDS)
 
     async def _forget_token(self, name: str, host: ImportHost) -> None:
-        """Remove the used token, which is already revoked. A file that remains is no reason to
-        fail.
+        """Remove the used token, which is already revoked.
+
+        A file that remains is no reason to fail.
         """
         try:
             await host.forget_token()
@@ -224,8 +225,9 @@ def _describe_step(step: ImportStep) -> str:
 async def import_all(
     importer: Importer, rows: Sequence[ImportRow], at_once: int
 ) -> list[ImportOutcome]:
-    """Import the hosts and return the results in the order of `rows`. A failure stops no other
-    host.
+    """Import the hosts and return the results in the order of `rows`.
+
+    A failure stops no other host.
 
     at_once: hosts at the same time.
     """

@@ -194,8 +194,9 @@ async def authority(kube: Kube) -> str:
 
 
 async def server_url(given: str, kubeconfig: str | None, context: str | None) -> str:
-    """Return the API server's https:// URL: the given one, or that of the kubeconfig. Raises
-    Refusal.
+    """Return the API server's https:// URL: the given one, or that of the kubeconfig.
+
+    Raises Refusal.
     """
     from kubenode.runtime.kube.official import connect  # imports kubernetes: 1 s
 

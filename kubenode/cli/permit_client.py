@@ -12,9 +12,7 @@ from kubenode.runtime.process import CannotStart
 
 
 def checked_client(settings: AskerFlags) -> None:
-    """Raise CannotStart for settings that contradict each other and for files that
-    cannot be read.
-    """
+    """Raise CannotStart for contradictory settings and for unreadable files."""
     if (settings.defender_cert_file is None) is not (settings.defender_key_file is None):
         raise CannotStart(
             "--defender-cert-file and --defender-key-file belong together: give both, or none"

@@ -132,8 +132,9 @@ def _suspicious(text: str) -> bool:
 
 
 def _depth(text: str) -> int:
-    """Return the depth of the text, counted by parser events without recursion. Raises
-    Otherwise.
+    """Return the depth of the text, counted by parser events without recursion.
+
+    Raises Otherwise.
     """
     depth = deepest = 0
     try:

@@ -1,6 +1,4 @@
-"""`kubenode providers check`: shows each node's provider and power state, and checks
-event sources.
-"""
+"""`kubenode providers check`: shows provider and power of each node, checks event sources."""
 
 import asyncio
 import json
@@ -52,8 +50,9 @@ class EventRow:
 async def checked(
     path: str, wanted: Sequence[str], output: Plain, kubeconfig: str | None, context: str | None
 ) -> int:
-    """Check the providers and print the result. Return FINDING if one does not answer. Raises
-    Refusal.
+    """Check the providers and print the result.
+
+    Return FINDING if one does not answer. Raises Refusal.
     """
     if not path:
         raise Refusal(

@@ -81,8 +81,9 @@ class Configured:
 async def provided(
     path: str | None, clock: Clock, registry: CollectorRegistry
 ) -> AsyncIterator[Providers | None]:
-    """Yield the providers of the file and close them at the end; None without a file. Raises
-    Refusal.
+    """Yield the providers of the file and close them at the end; None without a file.
+
+    Raises Refusal.
     """
     if path is None:
         yield None
@@ -101,8 +102,9 @@ async def provided(
 async def made_by(
     path: str | None, clock: Clock, registry: CollectorRegistry
 ) -> AsyncIterator[InstanceProviders]:
-    """Yield the providers of the file that make machines, and close them at the end. Raises
-    Refusal.
+    """Yield the providers of the file that make machines, and close them at the end.
+
+    Raises Refusal.
     """
     metrics = InstanceMetrics(registry)
     makers = [maker(entry) for entry in configured(Path(path))] if path is not None else []

@@ -17,8 +17,9 @@ REMEDY = "must be one YAML map with `receivers` and `objects`; see docs/notifica
 
 
 def received(path: str | None) -> Outside | None:
-    """Return the content of the file; None without a file. Raises Refusal, a line for
-    each problem.
+    """Return the content of the file; None without a file.
+
+    Raises Refusal, a line for each problem.
     """
     if path is None:
         return None

@@ -87,8 +87,9 @@ def _comment(sentence: str) -> Iterator[str]:
 
 
 def _checked(conversion: Imported) -> NodeRemedier:
-    """Validate the conversion. Raises CannotImport if our models refuse it, such as for a long
-    name.
+    """Validate the conversion.
+
+    Raises CannotImport if our models refuse it, such as for a long name.
     """
     try:
         if conversion.policy is not None:

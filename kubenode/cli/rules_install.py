@@ -30,8 +30,9 @@ from remedy.job.model import ACTING, unsupported
 TRIES = 5
 DEFAULT = Mode.DRY_RUN
 WEBHOOK = "admission webhook"
-"""Text of a 403 response by which a webhook refused the object. Other 403 responses mean a missing
-right.
+"""Text of a 403 response by which a webhook refused the object.
+
+Other 403 responses mean a missing right.
 """
 
 
@@ -108,8 +109,9 @@ async def _once(
 
 
 def manifest(rule: NodeRemedier, pack: str, mode: Mode) -> dict[str, Any]:
-    """Build the object to write. A rule that infers a fact does not act: it stays Enforce unless
-    Off.
+    """Build the object to write.
+
+    A rule that infers a fact does not act: it stays Enforce unless Off.
     """
     written = rule.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
     own = rule.spec.infer is None or mode is Mode.OFF

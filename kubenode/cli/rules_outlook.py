@@ -1,7 +1,8 @@
-"""Says what a matching rule waits for now, and until when. It ends the rule's explanation.
+"""Explains what a matching rule waits for now, and until when. It ends the rule's explanation.
 
 The choice is made by production code (remedy.remedier.choice). In a live cluster it is made once
-and without the operator's memory of when rules began to match. A job's own hold is shown as it is.
+and without the operator's memory of when rules began to match. A job's own hold is reported
+unchanged.
 """
 
 from collections.abc import Mapping, Sequence

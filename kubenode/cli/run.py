@@ -1,8 +1,8 @@
 """`kubenode run remedy|defender|all`: reads settings, checks the cluster, and runs the parts.
 
-Whatever a person can fix is checked before the first part starts: settings, kubeconfig, server,
-credentials, CRDs, namespace, rule engine. Parts that decide and act run only on the leader. Parts
-that only follow the API server run on every replica.
+Before the first part starts, everything that a person can fix is checked: settings, kubeconfig,
+server, credentials, CRDs, namespace, rule engine. Parts that decide and act run only on the leader.
+Parts that only follow the API server run on every replica.
 """
 
 import socket
@@ -112,8 +112,9 @@ class ProgramContext:
 
 
 class Led:
-    """A Part that runs other parts while this replica leads. The process ends when the lease is
-    lost.
+    """A Part that runs other parts while this replica leads.
+
+    The process ends when the lease is lost.
     """
 
     name = "leader"

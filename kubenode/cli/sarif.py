@@ -89,9 +89,7 @@ def _result(finding: FileFinding, index: int) -> dict[str, Any]:
 
 
 def uri(path: Path) -> str:
-    """Return the path relative to the working folder if it is inside: code hosts
-    identify files so.
-    """
+    """Return the path relative to the working folder if it is inside, as code hosts need it."""
     try:
         near = path.resolve().relative_to(Path.cwd())
     except ValueError:

@@ -237,8 +237,9 @@ class WebhookFlags(HostDoctorFlags):
 
     @property
     def max_matching(self) -> int | str:
-        """Return the limit on matching nodes. It applies at admission, and at load even without a
-        webhook.
+        """Return the limit on matching nodes.
+
+        It applies at admission, and at load even without a webhook.
         """
         most = self.webhook_max_matching
         return most if most.endswith("%") else int(most)
@@ -298,9 +299,7 @@ class DashboardFlags(Central):
 
 
 class ApiFlags(DashboardFlags):
-    """Settings of Kube Defender's API and admission webhook, for programs that run Kube
-    Defender.
-    """
+    """Settings of Kube Defender's API and admission webhook, for programs that run it."""
 
     listen_address: str = Field("127.0.0.1", description="where Kube Defender's API listens")
     listen_port: int | None = Field(

@@ -9,8 +9,9 @@ from kubenode.runtime.telemetry.tracing import collecting
 
 @contextmanager
 def traced(url: str, program: str) -> Iterator[None]:
-    """Send spans to the collector at `url` until the block ends; "" sends none. Raises
-    CannotStart.
+    """Send spans to the collector at `url` until the block ends; "" sends none.
+
+    Raises CannotStart.
     """
     if not url:
         yield

@@ -35,8 +35,7 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("machinecomponents", "kubenode-machine"),
 )
 """Kinds that start something or have finalizers, in the order of their deletion, with the Lease of
-the
-program that removes the finalizers. A component stays while a Machine names it, a set until its
+the program that removes the finalizers. A component stays while a Machine names it, a set until its
 Machines are done with it.
 """
 POLL_SECONDS, TELL_SECONDS = 0.5, 15.0
@@ -112,8 +111,9 @@ class Uninstaller:
     # -- objects ------------------------------------------------------------------------------
 
     async def _empty(self, kind: str, lease: str) -> None:
-        """Delete all objects of a kind, and those that appear meanwhile. Raises Refusal on a
-        timeout.
+        """Delete all objects of a kind, and those that appear meanwhile.
+
+        Raises Refusal on a timeout.
         """
         clock, path = self.kube.clock, paths.custom(kind)
         end = clock.monotonic() + self.seconds
@@ -201,8 +201,9 @@ class Uninstaller:
         return f"now stop who holds Lease {', '.join(running)}" if running else ""
 
     async def _renewed(self, name: str) -> bool:
-        """Return whether the Lease is being renewed. Watches it change, since two clocks may
-        differ.
+        """Return whether the Lease is being renewed.
+
+        It waits for a change, since two clocks may differ.
         """
         clock, path = self.kube.clock, paths.lease(SYSTEM, name)
         first = (await self._get(path) or {}).get("spec", {})
@@ -223,8 +224,9 @@ class Uninstaller:
                 current = await self._get(paths.node(node["metadata"]["name"]))
 
     async def _cleaned(self, node: Item) -> bool:
-        """Remove our marks from a Node. Return False if somebody else has written the Node
-        meanwhile.
+        """Remove our marks from a Node.
+
+        Return False if somebody else has written the Node meanwhile.
         """
         cleanup, meta = plan_cleanup(node), node["metadata"]
         path = paths.node(meta["name"])

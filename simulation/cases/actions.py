@@ -189,9 +189,7 @@ def _before_approval(rung: Rung) -> Iterator[str]:
 
 
 def _person_next(rule: NodeRemedier, rungs: Sequence[Rung]) -> bool:
-    """Return whether a person decides what follows the automatic steps of the first of
-    these rungs.
-    """
+    """Return whether a person decides what follows the automatic steps of the first rung."""
     if any(step.wait_for_approval is not None for step in rungs[0].steps):
         return True
     if len(rungs) == 1:

@@ -1,6 +1,4 @@
-"""`kubenode rules cases`: runs labelled cases through the production code, and prints
-predictions.
-"""
+"""`kubenode rules cases`: runs labelled cases through production code, prints predictions."""
 
 from collections.abc import Sequence
 from pathlib import Path

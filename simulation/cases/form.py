@@ -320,8 +320,9 @@ class Expected(CaseForm):
 
     @property
     def names_target(self) -> bool:
-        """Return whether the case names a target. A target of null means that no node may be acted
-        on.
+        """Return whether the case names a target.
+
+        A target of null means that no node may be acted on.
         """
         return "target" in self.model_fields_set
 

@@ -40,8 +40,9 @@ def policy_of(case: Case) -> DefenderPolicy | None:
 
 
 def _limits(policy: Policy, nodes: int) -> list[dict[str, Any]]:
-    """Return the limits. Ours refuses when it is reached, the limit of a case when it
-    is exceeded.
+    """Return the limits.
+
+    Ours refuses when it is reached, the limit of a case when it is exceeded.
     """
     limits: list[dict[str, Any]] = []
     applies = nodes > (policy.applies_above_nodes or 0)

@@ -60,8 +60,9 @@ def unheard(case: Case) -> bool:
 
 
 def webhook(signal: AlertSignal, at: datetime) -> dict[str, Any]:
-    """Return the body of the webhook. The alert is a group of its own, so it does not affect
-    others.
+    """Return the body of the webhook.
+
+    The alert is a group of its own, so it does not affect others.
     """
     firing = signal.status == "firing"
     alert = {
@@ -87,9 +88,7 @@ def webhook(signal: AlertSignal, at: datetime) -> dict[str, Any]:
 
 
 def provider_id(case: Case) -> str:
-    """Return the provider ID of the case's node, in the format of the cloud that
-    reports about it.
-    """
+    """Return the provider ID of the case's node, in the format of the reporting cloud."""
     instance = case.facts.instance or ""
     clouds = [s.provider for s in case.signals if isinstance(s, HostEventSignal)]
     return PROVIDER_IDS[clouds[0]].format(instance) if instance and clouds else instance

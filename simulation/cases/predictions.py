@@ -100,9 +100,7 @@ def _quiet(case: Case, outcome: Outcome, repair: RepairClass, actions: list[str]
 
 
 def _refusal(case: Case, job: JobRecord) -> Reason | None:
-    """Return Kube Defender's refusal of the job, ignoring the wait for others of the
-    same decision.
-    """
+    """Return Kube Defender's refusal, ignoring the wait for jobs of the same decision."""
     if not disruptive(job) or job.permit_at is not None or job.hold is None:
         return None
     matched = next((reason for reason in Reason if reason.value == job.hold.reason), None)

@@ -72,8 +72,8 @@ ABOUT_PODS = frozenset(
     }
 )
 """Reasons of Events about pods instead of Nodes, written by the kubelet
-(pkg/kubelet/events/event.go
-and the admission handlers of Kubernetes 1.31 to 1.37) and the attach-detach controller.
+(pkg/kubelet/events/event.go and the admission handlers of Kubernetes 1.31 to 1.37) and the
+attach-detach controller.
 """
 UNREAD = frozenset({"BackOff", "Unhealthy"})
 """Reasons that the operator does not watch: kubenode.runtime.kube.node_events."""

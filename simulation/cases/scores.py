@@ -192,9 +192,7 @@ class Score:
         return [j for j in self.judged if not j.right]
 
     def per(self, key: str) -> dict[str, "Score"]:
-        """Return a score for each value of a field or property of the case, in
-        alphabetical order.
-        """
+        """Return a score for each value of a field or property of the case, sorted."""
         groups: dict[str, list[Judged]] = {}
         for judged in self.judged:
             groups.setdefault(str(getattr(judged.case, key)), []).append(judged)

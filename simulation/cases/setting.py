@@ -144,9 +144,7 @@ def _cordoned(case: Case, names: list[str]) -> list[str]:
 
 
 def _other(case: Case, index: int) -> Facts:
-    """Return the facts of another node of the pool, which may be a control plane node
-    of the case.
-    """
+    """Return the facts of another node of the pool, perhaps a control plane node of the case."""
     masters = case.facts.control_plane_total or 0
     if "control-plane" in case.facts.node_roles:
         masters -= 1

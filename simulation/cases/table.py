@@ -1,6 +1,4 @@
-"""Renders the report of a run as text: numbers by kind, truth, stage and origin, then
-wrong cases.
-"""
+"""Renders the report of a run: numbers by kind, truth, stage and origin, then wrong cases."""
 
 from collections.abc import Iterator
 

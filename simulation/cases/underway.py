@@ -70,9 +70,7 @@ class JobActions:
 
 
 def watch(world: World, case: Case, job: JobRecord) -> JobActions | None:
-    """Follow a job that is already running; None if it never reaches the step that the
-    case names.
-    """
+    """Follow a running job; None if it never reaches the step that the case names."""
     job_state = case.facts.job
     if job_state is None:
         return None

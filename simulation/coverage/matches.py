@@ -66,9 +66,7 @@ def serve(row: Row, rules: Sequence[NodeRemedier], because: str = "") -> Served:
 def _serving(
     row: Row, rules: Sequence[NodeRemedier], labels: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of rules that match on a node with `labels`, and of those that
-    need a probe.
-    """
+    """Return the rules that match on a node with `labels`, and those that need a probe."""
     by_answer: dict[str, list[str]] = {"plain": [], "confirmed": []}
     for rule in rules:
         if rule.spec.ladder is None or not rule.spec.nodes.matches(labels):

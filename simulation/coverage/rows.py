@@ -210,8 +210,9 @@ def _cce(folder: Path) -> Iterator[Row]:
 
 
 def _host_events(folder: Path) -> Iterator[Row]:
-    """Yield classes of HostEvents with open phases. Parsers of Host Doctor have tests
-    of their own.
+    """Yield classes of HostEvents with open phases.
+
+    Parsers of Host Doctor have tests of their own.
     """
     _load(folder, "host_events_samples.json")
     for class_ in HostEventClass:

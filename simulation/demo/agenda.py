@@ -46,8 +46,7 @@ class Agenda:
         """Run an action periodically.
 
         Each run is scheduled independently of the action itself. Otherwise each repetition after a
-        refusal
-        would start another period.
+        refusal would start another period.
         """
 
         async def again() -> None:

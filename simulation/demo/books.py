@@ -9,8 +9,7 @@ from simulation.demo.budgets import Budget, budgets
 
 STALE = 1.0
 """Seconds. A grant is judged by the best health of its group within this time, since nobody can
-know
-of an unhealthy node before the watch reports it.
+know of an unhealthy node before the watch reports it.
 """
 ROUNDING = 1.0
 """Grants above the rate that are no violation: our clock and that of Kube Defender differ."""

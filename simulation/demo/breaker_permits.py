@@ -1,6 +1,4 @@
-"""Judges which permits an open or half-open breaker may let through, by the observer's
-own count.
-"""
+"""Judges the permits of an open or half-open breaker, by the observer's own count."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -42,8 +40,9 @@ class Resuming:
             self._in_reserve.discard(name)
 
     def granted(self, at: float, name: str, permit: PermitView) -> tuple[str, bool]:
-        """Judge a grant. Return why it is a violation, "" if it is none, and whether it took a
-        reserved slot.
+        """Judge a grant.
+
+        Return why it is a violation, "" if it is none, and whether it took a reserved slot.
         """
         self._given[name] = at
         for scope in self._breakers.of(permit.node):
@@ -62,9 +61,7 @@ class Resuming:
         return "", name in self._in_reserve
 
     def _at_once(self, scope: DemoBreaker, now: float) -> int:
-        """Count open permits of the scope since it is half-open; while it is open,
-        since it opened.
-        """
+        """Count open permits of the scope since it is half-open, or open."""
         resumes = scope.resumes_at()
         since = resumes if resumes <= now + STALE else scope.since
         return sum(

@@ -162,9 +162,7 @@ class DemoBreaker:
         return self.since if self.state is DemoBreakerState.HALF_OPEN else self.half_open_due()
 
     def allowance(self, at: float) -> float:
-        """Return how many permits at once may have been granted since half-open; inf
-        while closed.
-        """
+        """Return the most permits at once since half-open; inf while closed."""
         if self.state is DemoBreakerState.CLOSED:
             return math.inf
         began = self.resumes_at()
@@ -178,8 +176,9 @@ class DemoBreaker:
         self.state, self.since, self.missing = state, at, False
 
     def hear(self, at: float, reported: DemoBreakerState) -> None:
-        """Record the state that Kube Defender reports. An opening without an explanation is
-        followed.
+        """Record the state that Kube Defender reports.
+
+        An opening without an explanation is followed.
         """
         before, self.reported = self.reported, reported
         if (
@@ -270,9 +269,7 @@ class PolicyBreakerSet:
         return frozenset().union(*members)
 
     def dark(self) -> dict[str, frozenset[str]]:
-        """Return the scopes with a label, such as zones, whose breaker is open, with
-        their nodes.
-        """
+        """Return the scopes with a label, such as zones, with an open breaker, and their nodes."""
         return {
             name: scope.members
             for name, scope in self.scopes.items()

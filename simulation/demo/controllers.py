@@ -34,8 +34,7 @@ from simulation.hosts.components import SimulatedComponents
 
 PERMIT_LIFE = timedelta(minutes=6)
 """At any speed a permit must outlast the minute that the remedy operator allows for one act, and
-the
-five minutes before its end in which it is renewed. A shorter one would be renewed in every
+the five minutes before its end in which it is renewed. A shorter one would be renewed in every
 reconcile.
 """
 

@@ -17,17 +17,14 @@ class Kind(StrEnum):
     """The runtime hangs, and a restart helps only when the node is empty."""
     CLOCK = "ClockUnkept"
     CLOCK_PROVEN = "ClockUnkeptProven"
-    """Like CLOCK, but reported at once by an Event, and confirmed by the host's answer
-    to a probe.
-    """
+    """Like CLOCK, but reported at once by an Event and confirmed by a probe."""
     DEADLOCK = "KernelDeadlock"
     READONLY = "ReadonlyFilesystem"
     HOST_HUNG = "HostHung"
     """Nothing on the host answers until it is booted from outside."""
     STORM = "ZoneStorm"
     """A fault of many nodes of a zone: the runtime lost something outside of the hosts. No restart
-    helps
-    until that is over; then these nodes recover.
+    helps until that is over; then these nodes recover.
     """
     STORM_REMNANT = "ZoneStormLeft"
     """Like STORM, but these nodes need a restart when it is over."""

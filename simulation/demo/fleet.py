@@ -72,8 +72,9 @@ class Place:
 
 
 def places(nodes: int) -> list[Place]:
-    """Return the locations of the nodes, three of them control plane. Raises ValueError below six
-    nodes.
+    """Return the locations of the nodes, three of them control plane.
+
+    Raises ValueError below six nodes.
     """
     if nodes < 2 * CONTROL_PLANE:
         raise ValueError(f"{nodes} nodes are too few for three zones: give at least 6")

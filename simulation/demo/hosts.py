@@ -88,8 +88,9 @@ class DemoHost:
     restarted: dict[str, float] = field(default_factory=dict)
     workload_pods: int = 0
     clock_ahead: timedelta = timedelta(0)
-    """How far its clock is ahead; negative if it is behind. Timestamps of the host are
-    off by this.
+    """How far its clock is ahead; negative if it is behind.
+
+    Timestamps of the host are off by this.
     """
     up: asyncio.Event = field(default_factory=asyncio.Event)
     down: asyncio.Event = field(default_factory=asyncio.Event)

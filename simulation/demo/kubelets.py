@@ -30,9 +30,7 @@ STATUS_EVERY = 300.0
 LEASES_PER_SECOND = 30.0
 STATUS_PER_SECOND = 30.0
 MISSED = 4
-"""Lease renewals that a kubelet may miss before the node controller sets its conditions
-to Unknown.
-"""
+"""Lease renewals that a kubelet may miss before its conditions become Unknown."""
 GRACE = 30.0
 DAEMON = "demo.kubenode.io/daemon"
 """Label of daemon pods, which do not count as workload."""
@@ -227,8 +225,9 @@ class Kubelets:
         await self._kube.patch(path, {"status": running(now)})
 
     async def _kill(self, host: DemoHost, pod: Pod) -> None:
-        """End a pod. A kubelet that does not run tries again later, so the pod stays
-        Terminating.
+        """End a pod.
+
+        A kubelet that does not run tries again later, so the pod stays Terminating.
         """
         if _silent(host):
             self._agenda.soon(10.0 / self._speed, lambda: self._kill(host, pod))

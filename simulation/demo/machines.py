@@ -98,8 +98,9 @@ class DemoMachine:
                 raise CannotAnswer(f"{name}: not simulated")
 
     async def _reaches(self, address: str) -> bool:
-        """Return whether the host with this address answers. A host that does not costs
-        a timeout.
+        """Return whether the host with this address answers.
+
+        A host that does not costs a timeout.
         """
         answers = self._answers(address)
         if not answers:

@@ -166,8 +166,9 @@ class Demo:
         timer.start()
 
     def _leave(self) -> None:
-        """End the process, since some part did not end in time. The engine's child process ends
-        with it.
+        """End the process, since some part did not end in time.
+
+        The engine's child process ends with it.
         """
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -150,8 +150,9 @@ class Observer:
         self._count(at, node)
 
     def pod_leaving(self, at: float, uid: str, node: str) -> None:
-        """Record the deletion of a pod of `node`. The simulation itself deletes none, so it is an
-        eviction.
+        """Record the deletion of a pod of `node`.
+
+        The simulation itself deletes none, so it is an eviction.
         """
         if uid in self._evicted:
             return

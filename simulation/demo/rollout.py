@@ -48,8 +48,8 @@ CAREFUL: Mapping[str, Any] = {
 POLL_SECONDS = 0.1
 PACE = 30.0
 """Divides the durations of the rollout, whatever the speed of the fleet, which is lower. In a
-faster
-fleet on a busy machine heartbeats would be late, and nodes that seem unhealthy get no permits.
+faster fleet on a busy machine heartbeats would be late, and nodes that seem unhealthy get no
+permits.
 """
 
 Objects = Mapping[str, dict[str, Any]]
@@ -225,8 +225,9 @@ class Rollout:
         )
 
     def _second_batch_is_well(self, wanted: MachineComponentSet) -> bool:
-        """Return whether the second batch of the upgrade is healthy. The first install had batches
-        too.
+        """Return whether the second batch of the upgrade is healthy.
+
+        The first install had batches too.
         """
         status, batch = wanted.status, wanted.status.batch
         if status.observed_generation != wanted.metadata.generation or batch is None:

@@ -30,8 +30,7 @@ MIX: dict[Kind, int] = {
     Kind.EVENT: 8,
 }
 """Weights of single faults. Faults that need a second rung are rare, since three such escalations
-of
-one rule within an hour open a breaker.
+of one rule within an hour open a breaker.
 """
 CURABLE: dict[Kind, int] = {Kind.KUBELET_DOWN: 32, Kind.RUNTIME_HUNG: 28, Kind.CLOCK: 18}
 
@@ -106,8 +105,7 @@ class Scenario:
         """Yield single faults.
 
         A node gets no second real fault before all others had one: perNode limits and attempts
-        would
-        rightly hold its repair, and that is not what the scenario shows.
+        would rightly hold its repair, and that is not what the scenario shows.
         """
         every = self.pace.every / speed * max(0.6, 300 / nodes)
         at, turn = self.pace.first / speed, _in_turn(rng, workers)
@@ -123,8 +121,7 @@ class Scenario:
         """Yield storms. Some nodes recover when a storm is over, the others need a repair.
 
         During the storm one more node of the zone gets another fault, which its host confirms. An
-        open
-        breaker reserves a slot for such faults.
+        open breaker reserves a slot for such faults.
         """
         pace, number = self.pace, 0
         while True:
@@ -161,8 +158,7 @@ def _in_turn(rng: random.Random, workers: Sequence[Place]) -> Iterator[str]:
     """Yield every worker once, then again in the same order, zone after zone.
 
     So faults pile up neither in a zone nor on a node. A new order in each round might repeat the
-    last
-    node at once.
+    last node at once.
     """
     zones: dict[str, list[str]] = {}
     for place in workers:

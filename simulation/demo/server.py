@@ -76,8 +76,7 @@ def client(url: str, clock: Clock) -> Kube:
 
 def enough_files() -> None:
     """Raise the limit of open files. Both ends of every connection are in this process, so the
-    usual 1,024
-    are too few.
+    usual 1,024 are too few.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = hard if hard != resource.RLIM_INFINITY else 65_536

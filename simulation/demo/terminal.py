@@ -1,6 +1,4 @@
-"""The output of the demo while it runs: a live view on a terminal, else a line every
-few seconds.
-"""
+"""The output of the running demo: a live view on a terminal, else a line every few seconds."""
 
 import sys
 from collections import Counter, deque

@@ -128,8 +128,9 @@ class Watching:
                 self._observer.record_breakers(change.at, self.breakers)
 
     def _pod(self, change: ObjectChange) -> None:
-        """Record an eviction. In the simulation a pod gets a deletionTimestamp only by
-        an eviction.
+        """Record an eviction.
+
+        In the simulation a pod gets a deletionTimestamp only by an eviction.
         """
         if change.obj is None:
             return
@@ -240,8 +241,7 @@ def node_view(node: Object) -> NodeView:
 
 def permit_view(permit: Object) -> PermitView:
     """Return the view of a permit. It is open until it is released or revoked, even before its
-    status is
-    written.
+    status is written.
     """
     spec, status = permit["spec"], permit.get("status") or {}
     state = status.get("state") or "Granted"
@@ -257,8 +257,7 @@ def _unbegun(job: Object) -> bool:
 
 def _shows_a_fault(job: Object) -> bool:
     """Return whether the job stands for a fault: not while its node starts, and not if the fault
-    was over
-    before the job began.
+    was over before the job began.
     """
     status, wait = job.get("status") or {}, job["spec"].get("initialWait") or {}
     reasons = (wait.get("reason"), (status.get("hold") or {}).get("reason"))
@@ -299,9 +298,7 @@ BEHIND = {
 
 
 def describe_request(spec: Object, step: Object) -> str:
-    """Return what a step requests, as the host logs it: `RestartUnit kubelet.service`,
-    `power off`.
-    """
+    """Return a step's request as the host logs it: `RestartUnit kubelet.service`, `power off`."""
     if step["by"] == "Provider":
         return f"power {(step.get('output') or {}).get('asked', '?')}"
     rung, index = spec["ladder"][step["rung"]], step["index"]

@@ -180,8 +180,9 @@ class Workloads:
                 self._bind(key)
 
     def _fill(self, app: App) -> None:
-        """Create missing pods. Pods that were requested and are not in the cache yet count as
-        existing.
+        """Create missing pods.
+
+        Pods that were requested and are not in the cache yet count as existing.
         """
         staying = [p for p in self._pods.by(APP, app.name) if not p.metadata.deletion_timestamp]
         missing = app.replicas - len(staying) - self._in_flight.get(app.name, 0)
@@ -197,9 +198,7 @@ class Workloads:
             return  # a response was lost, the pod exists
 
     def _bind(self, key: str) -> None:
-        """Bind a pod to the least loaded of some random nodes: good enough, and cheap
-        at any size.
-        """
+        """Bind a pod to the least loaded of some random nodes, which is cheap at any size."""
         self._unbound.discard(key)
         pod = self._pods.get(key)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp:
@@ -239,8 +238,9 @@ class Workloads:
             self._agenda.soon(0, lambda: self._write_budget(app.name))
 
     async def _write_budget(self, app: str) -> None:
-        """Write the budget's status. Granted evictions that are not in the cache yet
-        stay counted.
+        """Write the budget's status.
+
+        Granted evictions that are not in the cache yet stay counted.
         """
         path = f"{paths.pod_disruption_budgets(NAMESPACE)}/{app}"
         live = await self._kube.get(path)

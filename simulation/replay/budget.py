@@ -1,6 +1,4 @@
-"""Kube Defender in memory: the production verdict over the production ledger, without
-any writes.
-"""
+"""Kube Defender in memory: production verdict and ledger, without any writes."""
 
 import json
 from collections.abc import Sequence
@@ -159,9 +157,7 @@ class ReplayPermitClient:
 
 
 def _policy(policy: DefenderPolicy) -> LoadedPolicy:
-    """Return the policy as Kube Defender would read it from the API server, with
-    unreadable parts.
-    """
+    """Return the policy as Kube Defender would read it, with unreadable parts."""
     body = policy.to_dict()
     body["metadata"]["name"] = policy.metadata.name or "default"
     return read_policy(json.dumps(body).encode())

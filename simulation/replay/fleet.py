@@ -29,9 +29,7 @@ BEAT = timedelta(minutes=1)
 LONG_AGO = timedelta(days=30)
 PODS = 10
 NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
-"""Reason of conditions that the node controller wrote for a silent kubelet; they get no
-heartbeats.
-"""
+"""Reason of conditions that the node controller wrote for a silent kubelet: no heartbeats."""
 
 Changed = Callable[[str, Node | None, Node | None], None]
 

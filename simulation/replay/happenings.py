@@ -106,8 +106,9 @@ class Happenings:
         self._read = EventsRead(rules)
 
     def happen(self, entry: Entry) -> None:
-        """Apply one entry now. Entries about a missing node are ignored, except the one that
-        creates it.
+        """Apply one entry now.
+
+        Entries about a missing node are ignored, except the one that creates it.
         """
         if not entry.node:
             self.signals += 1

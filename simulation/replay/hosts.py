@@ -1,4 +1,4 @@
-"""Stands in for hosts, providers and people: how long each step takes and what it does. Pure.
+"""Simulates hosts, providers and people: how long each step takes and what it does. Pure.
 
 A rung runs through the production state machine. Steps that need a host, a provider or another
 system are replaced by requests to an agent, which are answered after the time in TAKES. Steps that

@@ -19,8 +19,9 @@ class Leases:
         self._bounds: tuple[float, ...] = ()
 
     def say(self, name: str, *, renewed: bool) -> None:
-        """Set whether the Lease is renewed from now on. A silence that continues keeps
-        its start.
+        """Set whether the Lease is renewed from now on.
+
+        A silence that continues keeps its start.
         """
         if renewed:
             self._silent_since[name] = None

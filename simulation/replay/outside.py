@@ -142,8 +142,9 @@ class ReplayHostDoctor:
             self._watchdog(now)
 
     def end(self, node: str, leaf: HostEventLeaf | AlertLeaf) -> Collection[str]:
-        """End the events that a leaf reads of the node. Return the nodes that must be evaluated
-        again.
+        """End the events that a leaf reads of the node.
+
+        Return the nodes that must be evaluated again.
         """
         woken: set[str] = set()
         for name in sorted(self._of_node.get(node, ())):

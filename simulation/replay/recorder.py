@@ -35,9 +35,7 @@ class Recorder:
         self._watchdog: datetime | None = None
 
     def begin(self, now: datetime) -> Iterator[Entry]:
-        """Yield the first entry: the source of alerts is silent except for its recorded
-        heartbeats.
-        """
+        """Yield the first entry: the source of alerts is silent except for heartbeats."""
         yield Entry(at=now, alert_source="silent")
 
     def end(self, now: datetime) -> Iterator[Entry]:

@@ -1,6 +1,4 @@
-"""`kubenode rules replay`: shows which jobs rules would have made in a recording, and
-their holds.
-"""
+"""`kubenode rules replay`: shows the jobs and holds of rules in a recording."""
 
 import contextlib
 import json

@@ -61,6 +61,7 @@ def command(
 
 def collected(given: Sequence[Path]) -> list[RuleTestCase]:
     """Return the tests of all files, those of a folder in the order of file names.
+
     Raises Refusal.
     """
     paths: list[Path] = []

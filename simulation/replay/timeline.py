@@ -32,8 +32,7 @@ from simulation.replay.signals import (
 
 class Wrong(Exception):
     """A timeline that cannot be read. The message has a line `place: field: problem, remedy` for
-    each
-    problem.
+    each problem.
     """
 
 

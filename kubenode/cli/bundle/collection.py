@@ -110,9 +110,7 @@ class Gathering:
     # -- pods ----------------------------------------------------------------------------------
 
     async def _pods(self) -> list[Object]:
-        """Return the pods whose logs and metrics are read: all central programs, and
-        some agents.
-        """
+        """Return the pods whose logs and metrics are read: all central ones, and some agents."""
         pods = await self._objects("workloads/pods.json", paths.pods(self._namespace))
         if not pods:
             why = "no pods: KubeNode does not run there, or runs outside of the cluster"

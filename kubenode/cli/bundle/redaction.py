@@ -19,8 +19,7 @@ _DROPPED = frozenset(
 )
 _PRINTED = frozenset({"output", "content", "contents", "script"})
 """Fields with output of a host or files for hosts. Their content is unknown, so only their length
-is
-kept.
+is kept.
 """
 _OURS = "KUBENODE_"
 _QUERY = re.compile(
