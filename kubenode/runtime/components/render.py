@@ -61,7 +61,7 @@ class KeyText(NamedTuple):
     salt: str = ""
 
     def __repr__(self) -> str:
-        return "Text(...)"
+        return "KeyText(...)"
 
 
 class RenderedFile(msgspec.Struct, frozen=True):
