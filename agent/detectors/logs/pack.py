@@ -1,4 +1,4 @@
-"""Packs: rules and conditions as data, one TOML file per detector.
+"""Packs: rules and conditions as data, in one TOML file per detector.
 
     detector = "kernel-monitor"
     origins = ["kernel"]
@@ -18,11 +18,11 @@
     matches = ["EXT4-fs (sda1): Remounting filesystem read-only"]
     near_misses = ["EXT4-fs (sda1): mounted filesystem"]
 
-A rule with `fallback = true` knows how a report begins: a line that begins so and that no other
-rule of its pack knows is cut off or of a form that nobody has described, and is told as such.
+A rule with `fallback = true` matches the beginning of a report. A line that begins so and matches
+no other rule of its pack is truncated or of an undescribed form, and is reported as such.
 
-A pattern is found anywhere in a line unless it is anchored; those for the kernel are anchored,
-because names that tenants choose stand inside of its lines.
+A pattern may match anywhere in a line unless it is anchored. The patterns for the kernel are
+anchored, because its lines contain names that tenants choose.
 """
 
 from collections.abc import Collection
@@ -121,7 +121,7 @@ def load_pack(path: Path) -> Pack:
 def build_pack(name: str, pack: Pack, *, tested: bool = False) -> Part:
     """Build the monitor and conditions of a pack. Raises ConfigError.
 
-    tested: a test compiles the pack, so that here the first lines may compile it
+    tested: whether a test compiles the patterns; they are then compiled here at the first lines
     """
     conditions = [_condition(name, pack, entry) for entry in pack.condition]
     known = {entry.type for entry in conditions}

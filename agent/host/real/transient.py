@@ -75,7 +75,7 @@ async def forget(host: SystemdHost, unit: str, limit: float) -> None:
             await bus.run_job(UnitVerb.STOP, unit, limit)
             await bus.manager("ResetFailedUnit", "s", unit)
         except NoSuchUnit:
-            return  # it is unloaded, as it should be
+            return  # already unloaded
 
 
 def _start(unit: str, properties: Mapping[str, Variant]) -> tuple[Any, ...]:

@@ -203,7 +203,6 @@ def _apt(lock_wait: float) -> list[str]:
         "Dpkg::Use-Pty": "0",
         # apt trusts its cache while size and second of dpkg's status are unchanged: after two
         # installs within one second it misses the second one.
-        # within a second it takes the second for done.
         "Dir::Cache::pkgcache": "",
     }
     options = [f"--option={name}={value}" for name, value in given.items()]
