@@ -103,7 +103,7 @@ class ComponentEngine:
         self._downloading = ""
         self._wake, self._recovered = asyncio.Event(), asyncio.Event()
 
-    # -- from outside -----------------------------------------------------------------------------
+    # -- interface --------------------------------------------------------------------------------
 
     def observe_machine(self, machine: WireMachine | None) -> None:
         """Take the newest state of the agent's own Machine; None if it was deleted. Never
@@ -153,7 +153,7 @@ class ComponentEngine:
             return ""
         return f"component {name} is {record.state}: {discreet(record.message, record)}"
 
-    # -- the loop ---------------------------------------------------------------------------------
+    # -- loop -------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Raises CannotAnswer or OSError if the records of an earlier process cannot be read."""
@@ -255,7 +255,7 @@ class ComponentEngine:
         self._observed.follow(self._records.values())
         return False
 
-    # -- acts -------------------------------------------------------------------------------------
+    # -- actions ----------------------------------------------------------------------------------
 
     def _stage(self, record: ComponentRecord, target: StoredComponent | None) -> bool:
         """Start a download in the background, one at a time. Always returns False."""
@@ -449,7 +449,7 @@ class ComponentEngine:
         self._observed.news(changed, self._records.values())
         self._wake.set()
 
-    # -- what is told -----------------------------------------------------------------------------
+    # -- reports ----------------------------------------------------------------------------------
 
     def _tell_all(self) -> None:
         if self._wanted.assigned is None:

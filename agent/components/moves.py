@@ -132,7 +132,7 @@ class Moves:
 
         return await _run_move(put_right())
 
-    # -- putting in place -------------------------------------------------------------------------
+    # -- installation -----------------------------------------------------------------------------
 
     async def _note(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
         """Record which units run, so that a restart by a package is not repeated, and what exists.
@@ -210,7 +210,7 @@ class Moves:
                 await self._ports.units.restart(unit.name, START_SECONDS)
         return MoveResult()
 
-    # -- taking away ------------------------------------------------------------------------------
+    # -- removal ----------------------------------------------------------------------------------
 
     async def _stop(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
         for old in change.olds:

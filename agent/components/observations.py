@@ -39,7 +39,7 @@ class HostObservations:
         self._since: dict[tuple[str, str, str], datetime] = {}
         self._begun: dict[str, float] = {}
 
-    # -- what is there ----------------------------------------------------------------------------
+    # -- presence ---------------------------------------------------------------------------------
 
     async def fetch_host_state(
         self, name: str, role: Role, component: StoredComponent
@@ -99,7 +99,7 @@ class HostObservations:
     def since(self, name: str) -> dict[tuple[str, str], datetime]:
         return {(kind, path): at for (n, kind, path), at in self._since.items() if n == name}
 
-    # -- whether it is well -----------------------------------------------------------------------
+    # -- health -----------------------------------------------------------------------------------
 
     def checker(self, name: str, component: StoredComponent) -> Checker:
         """Return the component's checker; a new one if the component changed."""

@@ -355,7 +355,7 @@ def _applying(
     return _to(begun, ComponentApplyState.APPLYING)
 
 
-# -- in the middle --------------------------------------------------------------------------------
+# -- during a change ------------------------------------------------------------------------------
 
 
 def _moving(record: ComponentRecord, observation: ComponentObservation) -> Next:

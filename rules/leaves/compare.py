@@ -111,7 +111,7 @@ def _describe_value(leaf: FactLeaf | ProbeLeaf, value: object, truth: Truth) -> 
     return f"{is_} {leaf.equals}"
 
 
-# -- what time alone does to a fact ---------------------------------------------------------------
+# -- effects of time alone on a fact --------------------------------------------------------------
 
 
 def _flips(

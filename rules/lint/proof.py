@@ -159,7 +159,7 @@ def _of_leaf(leaf: Leaf, inferred: Inferred, visited: frozenset[str] = frozenset
             return Worth.CONTEXT
 
 
-# -- ways out --------------------------------------------------------------------------------------
+# -- exits from a rule -----------------------------------------------------------------------------
 
 
 def _isolates(rule: NodeRemedier) -> bool:
