@@ -88,7 +88,7 @@ class AgentCore:
         self._server_now = server_now
         self._catalogue = catalogue
         self._settling = Settling(bench, self._journal, catalogue)
-        self._written: dict[str, int] = {}  # job UID to the resourceVersion of our last answer
+        self._written: dict[str, int] = {}  # job UID to the resourceVersion of the last answer
 
     async def recover(self) -> None:
         """Settle the requests that an earlier process left unfinished. Call it first at the start.
@@ -105,13 +105,13 @@ class AgentCore:
     async def handle(self, job: WireJob) -> None:
         """Answer every open request of `job`. Raises KubeError: then retry."""
         if job.spec.agent != self._agent:
-            return  # the job of another agent: the API server would refuse our answer
+            return  # the job of another agent: the API server would refuse the answer
         pending = list(requests.open_requests(job))
         if not pending:
             self._written.pop(job.metadata.uid, None)
             return
         if self._behind(job):
-            return  # older than our own answer: a newer state will arrive
+            return  # older than the last answer: a newer state will arrive
         for request_id, step in pending:
             answer = await self._answer_request(job, step)
             if answer is not None:

@@ -14,7 +14,7 @@ class Disk(Protocol):
     """File operations. All raise OSError."""
 
     def make_folder(self, folder: Path) -> None:
-        """Create the folder and its parents, accessible to us alone, durably."""
+        """Create the folder and its parents, accessible to its owner alone, durably."""
         ...
 
     def names(self, folder: Path) -> list[str]: ...
@@ -22,7 +22,9 @@ class Disk(Protocol):
     def read(self, path: Path) -> bytes: ...
 
     def write(self, path: Path, content: bytes) -> None:
-        """Write the whole file; a new one is readable by us alone. Not durable before `flush`."""
+        """Write the whole file; a new one is readable by its owner alone. Not durable before
+        `flush`.
+        """
         ...
 
     def flush(self, path: Path) -> None:

@@ -116,7 +116,9 @@ class Output:
         return bool(part)
 
     def close_inlet(self) -> None:
-        """Close our writing end of the pipe, so that the end of the program's output is noticed."""
+        """Close the agent's writing end of the pipe, so that the end of the program's output is
+        noticed.
+        """
         if self.inlet >= 0:
             os.close(self.inlet)
             self.inlet = -1

@@ -154,7 +154,7 @@ class WireJob(RemedyWire, frozen=True):
         return action
 
     def answer(self, request_id: str) -> WireAnswer | None:
-        """Return our answer to `request_id` as the API server has it."""
+        """Return the agent's answer to `request_id` as the API server has it."""
         if self.status is None or self.status.agent is None:
             return None
         return (self.status.agent.requests or {}).get(request_id)

@@ -1,15 +1,15 @@
-"""Tracks since when each condition of a node has its status, by our own clock.
+"""Tracks since when each condition of a node has its status, by the local clock.
 
 Some events make a fault look younger or older than it is. They are handled as follows.
 
 - Heartbeats and new reasons change nothing. Only a change of status counts.
-- Our own restart: at the first observation the age is the difference between the report's
+- A restart of this process: at the first observation the age is the difference between the report's
   lastTransitionTime and lastHeartbeatTime. Both come from one clock, so the error of that clock
   does not matter. The age lacks the time since the report, until the reporter's next report shows
   how long that was. It is never too large.
 - The reporter's clock: its stamps are compared with its own stamps only. The time of a report is
-  the time at which we observed its stamp change.
-- Our clock is set: ages stay, because the stored instants move by the same step (`stepped`).
+  the time at which a change of its stamp was observed.
+- The local clock is set: ages stay, because the stored instants move by the same step (`stepped`).
 - etcd is restored: the Node shows older reports. A report with an earlier heartbeat than a known
   one is ignored, and the condition is doubted until its reporter writes again. A host's clock that
   is set back has the same effect for one heartbeat. A process that started after the restore knows
@@ -105,7 +105,7 @@ class _Wiped:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A report with a later lastTransitionTime, the fact before it, and when we received it."""
+    """A report with a later lastTransitionTime, the fact before it, and when it was received."""
 
     report: ConditionReading
     before: ConditionFact
@@ -142,7 +142,7 @@ class ConditionClock:
         self._facts: dict[str, ConditionFact] = {}
         self._stamps: dict[str, _Stamps] = {}
         self._first: dict[str, datetime] = {}
-        """When we first observed conditions that their reporters have not repeated since."""
+        """When conditions were first observed that their reporters have not repeated since."""
         self._wiped: dict[str, _Wiped] = {}
         self._unseen: dict[str, timedelta] = {}
         self._doubted: dict[str, _Stamps] = {}
@@ -187,10 +187,10 @@ class ConditionClock:
         self._lately = ()
 
     def stepped(self, step: timedelta, now: datetime) -> None:
-        """Keep all ages after our wall clock was set by `step` to `now`.
+        """Keep all ages after the local wall clock was set by `step` to `now`.
 
-        All stored instants are of our clock. Stamps of reporters are compared with one another
-        only.
+        All stored instants are of the local clock. Stamps of reporters are compared with one
+        another only.
         """
         for type_, fact in self._facts.items():
             settles = fact.settles + step if fact.settles is not None else None
@@ -407,7 +407,7 @@ def _compute_received_at(
     now: datetime,
     deaf_until: datetime | None,
 ) -> datetime:
-    """Return when its reporter last wrote, by our clock: `now`, if its stamps are new.
+    """Return when its reporter last wrote, by the local clock: `now`, if its stamps are new.
 
     A report from a gap is dated by its distance to the last one on the reporter's clock. If that
     clock was set, the report may be as old as the last one.

@@ -13,8 +13,9 @@ Gap = tuple[datetime, datetime]
 class ConditionFact:
     """A Node condition.
 
-    since: when it got its status, by our own clock (see ConditionClock); it did not have it before
-    received_at: when its reporter last wrote, by our own clock
+    since: when it got its status, by the local clock (see ConditionClock); it did not have it
+        before
+    received_at: when its reporter last wrote, by the local clock
     settles: until this instant the status is only what a starting reporter sets, and no finding;
         None: it is a finding
     began: when it may already have got its status; None: at `since`. A decision after this instant
@@ -117,7 +118,7 @@ class FactSet:
 
     Only absence reads the following facts. A missing one is unknown.
 
-    watched: since when we observe the node and its Events without a gap
+    watched: since when the node and its Events are observed without a gap
     changed: `label:KEY`, `annotation:KEY` or `taint:KEY` to the time of its last change
     unchanged_since: since when keys that are not in `changed` have not changed
     sources_alive_at: source of HostEvents to the time when it was last known to be alive

@@ -232,7 +232,7 @@ class EventWindow:
         return tuple(events)
 
     def stepped(self, now: datetime) -> None:
-        """Reduce times to `now` after our wall clock was set."""
+        """Reduce times to `now` after the local wall clock was set."""
         self._day.stepped(now)
         if self._lasting is not None:
             self._lasting.stepped(now)

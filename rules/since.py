@@ -1,4 +1,4 @@
-"""Detects steps of our wall clock, and tracks the changes of a node's keys."""
+"""Detects steps of the local wall clock, and tracks the changes of a node's keys."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ class ClockSteps:
 
 
 class KeyClock:
-    """Tracks when each label, annotation and taint of one node last changed, by our own clock.
+    """Tracks when each label, annotation and taint of one node last changed, by the local clock.
 
     It stores changes only, in `changed` by `label:KEY`, `annotation:KEY` or `taint:KEY`. Every
     other key has not changed since `unchanged_since`.

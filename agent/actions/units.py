@@ -65,7 +65,7 @@ class UnitAction:
         name = before["unit"]
         end = bench.clock.monotonic() + limit
         if self.verb in (UnitVerb.RESTART, UnitVerb.START):
-            await bench.host.reset_failed(name)  # otherwise the start limit applies to us
+            await bench.host.reset_failed(name)  # otherwise the start limit applies
         await bench.host.unit_job(self.verb, name, max(0.1, limit - bench.settle))
         unit = await self._settled(name, end, bench)
         if self._stands(unit, before, job_done=True):

@@ -33,9 +33,9 @@ class Before(msgspec.Struct, frozen=True):
     manager: package manager of `packages`, apt or dnf
     packages: by name; an empty version means not installed
     automatic: those of `packages` that were installed as dependencies
-    along: packages that are installed as dependencies of ours
+    along: packages that are installed as dependencies of the component's packages
     files: by path, drop-ins of units too; None: the file did not exist
-    folders: created for our files, outer ones before inner ones
+    folders: created for the component's files, outer ones before inner ones
     units: by name
     """
 
@@ -49,7 +49,9 @@ class Before(msgspec.Struct, frozen=True):
 
 
 def as_is(form: ComponentForm) -> Before:
-    """Return the state of a component that matched from the start: nothing of it is ours. Pure."""
+    """Return the state of a component that matched from the start: nothing of it belongs to the
+    component. Pure.
+    """
     named = _packages(form.source)
     hold = named is not None and named.hold
     wanted = wanted_of(named) if named is not None else []

@@ -121,7 +121,7 @@ class ComponentRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine stores of one component.
 
     revision, attempt: of the assignment that the record is about
-    applied: completely on the host, and healthy when it was applied; None: nothing of ours
+    applied: completely on the host, and healthy when it was applied; None: nothing of the component
     previous: what was applied before `applied`
     target: being applied; None: nothing, or the component is being removed
     stray: a failed target, of which unknown parts are on the host
@@ -132,7 +132,7 @@ class ComponentRecord(msgspec.Struct, frozen=True, kw_only=True):
     tries: how many times a process found the moves interrupted and continued them
     fights: recent corrections of drift
     fresh: nothing of the component was on the host before
-    before: the host before our first change; None: it was not recorded
+    before: the host before the agent's first change; None: it was not recorded
     leaving: the component is removed because the Machine is deleted; the host is restored
     needs: class of the change that waits for a permit; during a change: it was interrupted and
         waits for a permit to continue

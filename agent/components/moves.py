@@ -305,7 +305,7 @@ async def _run_move(move: Awaitable[MoveResult]) -> MoveResult:
 
 
 def _before_us(record: ComponentRecord) -> Before | None:
-    """Return what to restore; None: only remove what is ours."""
+    """Return what to restore; None: only remove what belongs to the component."""
     back = (
         record.leaving
         if record.state is ComponentApplyState.REMOVING
@@ -315,8 +315,8 @@ def _before_us(record: ComponentRecord) -> Before | None:
 
 
 def _before(file: RenderedFile, olds: tuple[StoredComponent, ...]) -> RenderedFile | None:
-    """Return the file as an earlier version wrote it, whose keys are ours too; None if there is
-    none.
+    """Return the file as an earlier version wrote it, whose keys belong to the component too;
+    None if there is none.
     """
     earlier = (
         candidate for old in olds for candidate in old.rendered.files if candidate.path == file.path

@@ -31,7 +31,7 @@ class PackageSnapshot:
     """State of a package on the host.
 
     version: installed version; "" if it is not installed; a half-installed one has a version
-    held: whether the package manager is told to leave it alone
+    held: whether the package manager has a hold on it
     broken: half-installed, unpacked or half-configured
     """
 
@@ -91,7 +91,7 @@ class Artefact:
 
     source: https://... of a tarball, or REGISTRY/REPOSITORY@sha256:... of an OCI artefact
     digest: 64 hex digits, of the tarball or of the manifest
-    dest: destination folder, in which the files of the artefact are ours
+    dest: destination folder, in which the files of the artefact belong to the component
     allow: otherwise refused content that is allowed: LINKS_OUT, SET_USER_ID
     """
 
@@ -135,9 +135,10 @@ class Trees(Protocol):
         ...
 
     async def remove(self, dest: str, keep: Collection[str], *, back: bool) -> None:
-        """Remove what we installed, except under the paths `keep`. A missing tree is no error.
+        """Remove what the agent installed, except under the paths `keep`. A missing tree is no
+        error.
 
-        back: restore the files of others that our files replaced
+        back: restore the files of others that the component's files replaced
         """
         ...
 
@@ -280,7 +281,7 @@ class Installed:
     exact: whether the host has exactly what the source says, unbroken
     pinned: whether packages are held as wanted; True where nothing can be held
     broken: why the installation is broken, such as "runc is half-configured"; "" if it is not
-    changed: files that somebody changed
+    changed: files that were changed on the host
     """
 
     version: str = ""
@@ -314,5 +315,5 @@ class ComponentFileSource(Protocol):
         ...
 
     async def hold(self) -> None:
-        """Set a hold again that somebody removed. Does nothing where nothing can be held."""
+        """Set a hold again that was removed. Does nothing where nothing can be held."""
         ...

@@ -96,7 +96,9 @@ class StatusPublisher:
         return True
 
     def _newest(self) -> WireMachine | None:
-        """Return the newer of the watched Machine and the response to our own last write."""
+        """Return the newer of the watched Machine and the response to the agent's own last
+        write.
+        """
         watched, written = self._machine(), self._written
         if watched is None or written is None or watched.metadata.uid != written.metadata.uid:
             return watched

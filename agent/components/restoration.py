@@ -1,7 +1,7 @@
 """Restores packages, files and units of a host as they were before a component was applied.
 
-Changes by others stay where they cannot be told apart from ours. A version that no repository has
-is not restored; what is not restored is reported.
+Changes by others stay where they cannot be distinguished from the agent's. A version that no
+repository has is not restored; what is not restored is reported.
 """
 
 from collections.abc import Mapping
@@ -77,8 +77,8 @@ async def _versions(
 
 
 async def files(ports: ComponentPorts, before: Before) -> bool:
-    """Restore files that are missing now, remove folders of ours; return whether a file was
-    written.
+    """Restore files that are missing now, remove the component's folders; return whether a file
+    was written.
     """
     put = False
     for path, was in before.files.items():

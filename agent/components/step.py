@@ -283,12 +283,12 @@ def _leave(record: ComponentRecord, observation: ComponentObservation) -> Next:
 
 
 def _untouched(record: ComponentRecord) -> bool:
-    """Return whether nothing of ours is on the host yet."""
+    """Return whether nothing of the component is on the host yet."""
     return record.applied is None and record.stray is None and record.before is None
 
 
 def _matches_original(record: ComponentRecord) -> bool:
-    """Return whether what is applied was on the host before us, unchanged."""
+    """Return whether what is applied was on the host before the component, unchanged."""
     form = record.applied.form if record.applied is not None else None
     return form is not None and record.stray is None and record.before == as_is(form)
 

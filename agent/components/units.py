@@ -55,7 +55,7 @@ async def settle(
 async def let_go(
     units: Units, files: HostFiles, ours: RenderedUnit, limit: float = START_SECONDS
 ) -> None:
-    """Revert `settle`: stop, disable and unmask the unit, and remove our drop-ins."""
+    """Revert `settle`: stop, disable and unmask the unit, and remove the component's drop-ins."""
     unit_state = await units.read_unit(ours.name)
     if unit_state.loaded and not at_rest(unit_state):
         await units.stop(ours.name, limit)

@@ -15,7 +15,7 @@ from agent.detectors import NOT_LOOKED_AT, ConditionReport, ReportedStatus
 FOREIGN = frozenset(
     {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
 )
-"""Conditions of the kubelet and the node controller; the API server refuses ours."""
+"""Conditions of the kubelet and the node controller; the API server refuses the agent's."""
 MOST = 90
 MESSAGE_BYTES = 1024
 REASON_BYTES = 128

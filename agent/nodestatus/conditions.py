@@ -43,7 +43,7 @@ _decode = msgspec.json.Decoder(_OwnNode).decode
 
 
 class NodeStatusWriter:
-    """Writes the status of our own Node. uid: "" until the first response."""
+    """Writes the status of the agent's own Node. uid: "" until the first response."""
 
     def __init__(self, kube: Kube, node: str) -> None:
         self._kube, self._path = kube, node_path(node, "status")

@@ -1,8 +1,9 @@
-"""Edits our keys in a file that others write too. Pure.
+"""Edits the component's keys in a file that others write too. Pure.
 
-The keys of the component's content are ours, down to plain values and lists, which are ours as a
-whole. All other keys, and all lines that need not change, stay as they are. An edit is read back
-and compared with what was meant. If a format cannot express the edit, nothing is written.
+The keys of the component's content belong to the component, down to plain values and lists, which
+belong to it as a whole. All other keys, and all lines that need not change, stay as they are. An
+edit is read back and compared with what was meant. If a format cannot express the edit, nothing is
+written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from agent.host import Contraindicated
 
 
 def merged(path: str, current: str, ours: str, before: str = "") -> str:
-    """Return `current` with our keys, and without keys that only `before` had.
+    """Return `current` with the component's keys, and without keys that only `before` had.
 
     Returns `current` itself if nothing changes. Raises Contraindicated.
     """
@@ -25,9 +26,10 @@ def merged(path: str, current: str, ours: str, before: str = "") -> str:
 
 
 def given_back(path: str, current: str, ours: str, before: str) -> str:
-    """Return the file with the values that our keys had in `before`, without keys it did not have.
+    """Return the file with the values that the component's keys had in `before`, without keys it
+    did not have.
 
-    Returns `before` itself if nobody else changed the file since. Raises Contraindicated.
+    Returns `before` itself if the file was not changed since. Raises Contraindicated.
     """
     if merged(path, before, ours) == current:
         return before
@@ -61,13 +63,15 @@ def _edited(path: str, current: str, set_: Mapping[Path, Any], dropped: Mapping[
 
 
 def without(path: str, current: str, ours: str) -> str:
-    """Return the file without our keys; "" if it has no others. Raises Contraindicated."""
+    """Return the file without the component's keys; "" if it has no others. Raises
+    Contraindicated.
+    """
     remaining = merged(path, current, "", ours)
     return remaining if _pruned(_read(_format(path), path, remaining)) else ""
 
 
 def list_key_paths(path: str, ours: str) -> tuple[Path, ...]:
-    """Return the paths of the keys in our content. Raises Contraindicated."""
+    """Return the paths of the keys in the component's content. Raises Contraindicated."""
     read = _read(_format(path), f"the content for {path}", ours)
     return tuple(key_path for key_path, _ in _leaves(read))
 

@@ -14,7 +14,7 @@ from kubenode.runtime.components.wire import Ownership
 class FileState:
     """State of a file.
 
-    same: whether content (or our keys in it), mode and owner are as wanted
+    same: whether content (or the component's keys in it), mode and owner are as wanted
     existing: the file on the host; None: it does not exist
     """
 
@@ -27,7 +27,7 @@ async def read_file_state(
 ) -> FileState:
     """Return the state of a file. Raises HostError.
 
-    before: the file as written last, whose keys are ours too
+    before: the file as written last, whose keys belong to the component too
     """
     existing = await files.read(wanted.path)
     if existing is None:
@@ -50,7 +50,9 @@ async def put(files: HostFiles, wanted: RenderedFile, before: RenderedFile | Non
 
 
 async def take_away(files: HostFiles, ours: RenderedFile, keep: Collection[str] = ()) -> None:
-    """Remove the file; of one with foreign keys only our keys. Paths under `keep` stay."""
+    """Remove the file; of one with foreign keys only the component's keys. Paths under `keep`
+    stay.
+    """
     if any(ours.path == path or ours.path.startswith(f"{path}/") for path in keep):
         return
     existing = await files.read(ours.path)
@@ -68,7 +70,7 @@ async def take_away(files: HostFiles, ours: RenderedFile, keep: Collection[str] 
 async def put_back(
     files: HostFiles, ours: RenderedFile, before: FileSnapshot | None, keep: Collection[str] = ()
 ) -> None:
-    """Restore the file as it was `before` us; None: it did not exist.
+    """Restore the file as it was before the component; None: it did not exist.
 
     Foreign keys and paths under `keep` stay.
     """

@@ -21,7 +21,7 @@ from agent.programs import DYING_SECONDS, ENVIRONMENT, Output
 CANNOT_EXECUTE = 203
 """systemd's exit status for a program that cannot be executed: EXIT_EXEC of systemd.exec(5)."""
 MARGIN_SECONDS = 10.0
-"""Seconds that we wait longer than systemd."""
+"""Seconds that the agent waits longer than systemd."""
 _SIGKILL, _ALERTS = 9, 1
 _numbers = itertools.count(1)
 

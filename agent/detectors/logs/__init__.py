@@ -3,5 +3,5 @@
     sources (kmsg, journal, files)  ->  Line  ->  watch()  ->  ConditionReport, EventReport
 
 `watch` is pure: it takes program, state, line and time, and returns state and reports. The program
-comes from our own packs (packs/*.toml) and from node-problem-detector's configuration files.
+comes from this package's packs (packs/*.toml) and from node-problem-detector's configuration files.
 """

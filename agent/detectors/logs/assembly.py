@@ -1,4 +1,6 @@
-"""Builds the log detector from our packs, the site's packs and node-problem-detector's files."""
+"""Builds the log detector from this package's packs, the site's packs and
+node-problem-detector's files.
+"""
 
 import os
 import stat

@@ -2,7 +2,7 @@
 
 It first reads what exists, then what is added. The position is the cursor of the last entry, so a
 restart of the agent or of journalctl misses and repeats nothing. While the agent does not read,
-journalctl waits, so a flood stays in the journal and not in our memory.
+journalctl waits, so a flood stays in the journal and not in the agent's memory.
 """
 
 import asyncio

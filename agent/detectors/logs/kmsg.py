@@ -198,7 +198,7 @@ class _Following:
             except BlockingIOError:
                 return None
             except OSError as error:
-                # EPIPE: the next record was overwritten. EINVAL: the record exceeds our buffer.
+                # EPIPE: the next record was overwritten. EINVAL: the record exceeds the buffer.
                 if error.errno in (errno.EPIPE, errno.EINVAL):
                     continue
                 raise

@@ -13,7 +13,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     kernel: source of kernel lines: /dev/kmsg, the journal, or `auto`: the journal if /dev/kmsg
         cannot be read
     journal: False: the journal is not read, as on a host without systemd
-    packs: further patterns of the site: TOML files in the format of our packs
+    packs: further patterns of the site: TOML files in the format of the packs in this package
     lookback_seconds: age up to which a line is reported as an Event on the first start
     kmsg: the kernel's device
     """
