@@ -32,7 +32,8 @@ class Components:
 
     about: the host, as in `status.host`
     conflict: returns why a job holds the node under another permit than the named one; "" if none
-    others: as for ComponentEngine
+
+    The other arguments are as for ComponentEngine.
     """
 
     def __init__(
