@@ -142,7 +142,7 @@ class Commands:
                 end = await transient.run(self._host, unit, properties, limit, output=theirs)
             finally:
                 os.close(theirs)
-            # do not wait for a process that the command left running with the other end open
+            # Do not wait for a process that the command left running with the other end open.
             await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
             reading.cancel()
         if end.timed_out:

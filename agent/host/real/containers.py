@@ -56,7 +56,7 @@ class RealContainers:
         if await self._has_crictl():
             argv = ("crictl", "rmi", image.name)
         code, output = await self._run(*argv, limit=REMOVE_SECONDS)
-        # the runtime removes its own names of an image with the first of them
+        # The runtime removes its own names of an image with the first of them.
         if code != 0 and "not found" not in output:
             raise HostError(f"{' '.join(argv)}: exit status {code}: {output}")
 
@@ -79,7 +79,7 @@ class RealContainers:
         return sandboxes
 
     async def remove_sandbox(self, sandbox: str) -> None:
-        # without --force: the runtime itself refuses one that is ready
+        # Without --force, the runtime itself refuses one that is ready.
         await self._run_checked("crictl", "rmp", sandbox, limit=REMOVE_SECONDS)
 
     async def _has_crictl(self) -> bool:

@@ -41,12 +41,12 @@ _ROTATED = (
     r"|.+\.log\.(?:gz|xz|bz2|zst)"
 )
 PLACES: Mapping[str, Sequence[CleanupFolder]] = {
-    # audit logs are kept by law; the journal is vacuumed; pods' logs are a separate target
+    # Audit logs are kept by law, the journal is vacuumed, pods' logs are a separate target.
     "logs": (
         CleanupFolder("/var/log", _ROTATED, frozenset({"audit", "journal", "pods", "containers"})),
     ),
     "containerLogs": (CleanupFolder("/var/log/pods", r".+\.log\.[0-9]{8}-[0-9]{6}(?:\.gz)?"),),
-    # the newest dump may still be needed for an analysis
+    # The newest dump may still be needed for an analysis.
     "crashDumps": (
         CleanupFolder("/var/crash", r".+", newest=1),
         CleanupFolder("/var/lib/systemd/coredump", r"core\..+", newest=1),

@@ -96,7 +96,7 @@ def mount_of(point: str, mountinfo: str, fstab: str) -> HostMount | None:
             here = "ro" in fields[5].split(",")
             read_only = here or bool(READ_ONLY & set(options.split(",")))
             meant = _meant_read_only(point, fstab)
-            # no entry in fstab: the kernel makes a file system read-only, people a mount
+            # Without an fstab entry: the kernel sets the file system read-only, people the mount.
             meant_so = here if meant is None else meant
             mount = HostMount(point, _plain(source), kind, read_only, read_only and meant_so)
     return mount

@@ -149,7 +149,7 @@ def files_of(
             lines.append(f"address replace {what} dev {device}{more}")
         routes[family] = _lines(saved[f"routes{family}"])
         plain = [_route(line) for line in routes[family] if " table local" not in line]
-        # a gateway has its own route, which must exist first
+        # A gateway has its own route, which must exist first.
         plain.sort(key=lambda line: " via " in line or "nexthop" in line)
         lines += [f"route replace {line}" for line in plain if line]
         lines += [f"rule add {_rule(r)}" for r in _lines(saved[f"rules{family}"]) if _own(r)]

@@ -33,7 +33,7 @@ class ProcProcesses:
         except OSError as error:
             raise HostError(f"process {process.pid}: {error.strerror}") from error
         try:
-            # from here on the handle refers to one process; its identity is checked now
+            # From here on the handle refers to one process. Its identity is checked now.
             now = self._read(process.pid)
             if now is None or now.start_time != process.start_time:
                 return False

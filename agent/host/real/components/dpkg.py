@@ -146,7 +146,7 @@ class DpkgPackages:
         argv = [*QUIET, "dpkg", *OURS_STAY, "--configure", "--pending"]
         ran = await self._patient.run("dpkg-configure", argv, WORK_SECONDS, lock_wait)
         if ran.code != 0:
-            # the next request may repair it; otherwise its own error is reported
+            # The next request may repair it; otherwise its own error is reported.
             argv = [*_apt(lock_wait), "--no-remove", "--fix-broken", "install"]
             await self._patient.run("apt-fix", argv, WORK_SECONDS, lock_wait)
 
@@ -201,8 +201,8 @@ def _apt(lock_wait: float) -> list[str]:
         "DPkg::Lock::Timeout": f"{lock_wait:.0f}",
         "APT::Install-Recommends": "false",
         "Dpkg::Use-Pty": "0",
-        # apt trusts its cache while size and second of dpkg's status are unchanged: after two
-        # installs within one second it misses the second one.
+        # The cache of apt counts as valid while size and second of dpkg's status are unchanged.
+        # Of two installs within one second, apt would miss the second one.
         "Dir::Cache::pkgcache": "",
     }
     options = [f"--option={name}={value}" for name, value in given.items()]

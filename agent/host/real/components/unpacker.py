@@ -172,7 +172,7 @@ class Unpacker:
                 same = False
             if same:
                 return
-            self._spend(known.st_size)  # the installed tree has two separate files
+            self._spend(known.st_size)  # both become separate files when the tree is installed
             self._remove_existing(folder, last, name)
             os.link(source[-1], last, src_dir_fd=there, dst_dir_fd=folder, follow_symlinks=False)
 
