@@ -1,7 +1,7 @@
-"""The agent at work: a watch on its jobs and questions, a worker for each, a heartbeat.
+"""Assembles the parts of an agent: requests, worker, prober, heartbeat and detectors.
 
-The demo runs hundreds of these in one process and feeds them from one shared informer: it uses
-`Worker` with its own watch. A real host runs `Agent`, which brings the watch along.
+A real host runs `Agent`, which has its own watches. The demo runs hundreds of agents in one
+process: it uses `Worker` and feeds it from one shared informer.
 """
 
 import asyncio
@@ -49,16 +49,16 @@ from kubenode.runtime.process import Part
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300.0
-"""Length of a watch. 10,000 agents share the server."""
+"""Seconds until a watch is renewed; 10,000 agents share the API server."""
 RETRY_HIGH = 30.0
-"""Longest wait between two tries to answer while the API server is away."""
+"""Longest backoff in seconds while the API server is unreachable."""
 
 
 class Worker:
-    """Jobs in, answers out, one job at a time. A Part: runs until cancelled.
+    """Part: takes jobs and answers their requests, one job at a time.
 
-    recovered  set once what an earlier process left is settled
-    hands      held by whoever acts on the host
+    recovered: set once the interrupted requests of an earlier process are settled
+    hands: mutex that is held by whatever acts on the host
     """
 
     name = "worker"
@@ -70,10 +70,10 @@ class Worker:
         self.recovered = asyncio.Event()
         self.hands = hands or asyncio.Lock()
         self.read_again: Callable[[str], None] = lambda job: None
-        """Called with a job that has to be tried again, for who knows how to read it anew."""
+        """Called with the name of a job whose answer failed and that should be read again."""
 
     def observe_job(self, name: str, job: WireJob | None) -> None:
-        """The newest state of a job, None when it is gone. Never blocks."""
+        """Take the newest state of a job; None if it was deleted. Never blocks."""
         if job is None:
             self._jobs.pop(name, None)
             return
@@ -81,14 +81,14 @@ class Worker:
         self._queue.add(name)
 
     def busy(self) -> str:
-        """Which open job is about this host, "" if none is known."""
+        """Describe an open job for this host; "" if none is known."""
         for name, job in self._jobs.items():
             if job.status is None or job.status.phase not in CLOSED:
                 return f"job {name} is open"
         return ""
 
     def conflict(self, permit: str) -> str:
-        """Which open job holds this host under another permit than `permit`, "" if none does."""
+        """Describe an open job that holds this host under another permit; "" if there is none."""
         for name, job in self._jobs.items():
             status = job.status
             if status is None or status.phase in CLOSED or status.permit is None:
@@ -98,7 +98,7 @@ class Worker:
         return ""
 
     async def run(self) -> None:
-        """Raises JournalError when what an earlier process left cannot be read."""
+        """Raises JournalError if the journal of an earlier process cannot be read."""
         await self._core.recover()
         self.recovered.set()
         async with asyncio.TaskGroup() as tasks:
@@ -125,24 +125,24 @@ class Worker:
 
 
 class Agent:
-    """One host's agent, without globals.
+    """Agent of one host.
 
-    kube       the API server under the agent's own identity
-    node       the node's name, as jobs give it in spec.nodeName
-    agent      the agent's name, spec.agent of jobs and the name of its Lease
-    probes     who answers questions about the host
-    settle     seconds that a unit must stay up to count as started
-    ports      the host besides its units; None: nothing but units is repaired
-    allowed    what the configuration lets repairs touch
-    scripts    what RunScript may run, by name
-    checks     what RunCheck may run, by name
-    detectors  what watches the host; they are told through `outbox`
-    limit      of what is repaired without asking, if anything is
-    renewed    called once, when the Lease was renewed for the first time
-    host_root  where the host's files are, for what is only read
-    collector  of diagnostics
-    metadata   the cloud's metadata service, which ApproveEvent speaks to
-    software   the host as its components need it, and where they are kept; None: none is managed
+    kube: client for the API server under the agent's own identity
+    node: name of the Node, as in spec.nodeName of jobs
+    agent: name of the agent, as in spec.agent of jobs, and of its Lease
+    probes: answers HostProbes
+    detectors: watch the host and report through `outbox`
+    limit: limit of local restarts; None: no local repairs
+    renewed: called once, after the first renewal of the Lease
+    host_root: where the host's files are mounted, for reading
+    settle: seconds that a unit must stay up to count as started
+    checks: checks that RunCheck may run, by name
+    collector: collects diagnostics
+    metadata: settings of the cloud's metadata service, for ApproveEvent
+    ports: the host besides its units; None: only units can be repaired
+    allowed: what the configuration lets repairs change
+    scripts: scripts that RunScript may run, by name
+    software: ports and records of components; None: the agent manages none
     """
 
     name = "agent"
@@ -239,13 +239,13 @@ class Agent:
             )
 
     def status(self) -> str:
-        """What it is at, in a line."""
+        """Describe what the agent is doing, in one line."""
         if self.worker.hands.locked():
             return "working on a job"
         return self.worker.busy() or "no open job"
 
     async def run(self) -> None:
-        """Work until cancelled. Raises an ExceptionGroup when a part of it fails."""
+        """Run all parts until cancelled. Raises an ExceptionGroup if a part fails."""
         async with asyncio.TaskGroup() as tasks:
             for part in self.parts:
                 tasks.create_task(part.run(), name=part.name)

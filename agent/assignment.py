@@ -1,10 +1,10 @@
-"""What is asked of this agent: from its AgentAssignment, or by watches of all jobs and questions.
+"""Receives this agent's jobs and probes from its AgentAssignment, or from watches.
 
-The operator writes one AgentAssignment per agent, with the agent's name: the names of what is to be
-read. A watch by `metadata.name` costs the API server nothing for the writes of other objects; one
-by `spec.agent` is asked at each write of a job, and there are as many of them as agents. Where
-there is no such object (an older operator, or none yet) the agent watches by `spec.agent`, and
-looks for the object now and then.
+The operator writes one AgentAssignment with the name of each agent, which lists the objects to
+read. A watch by `metadata.name` costs the API server nothing when other objects are written. A
+watch by `spec.agent` is evaluated at each write of a job, and there is one of them for each agent.
+Without an AgentAssignment (an older operator, or a new agent) the agent watches by `spec.agent` and
+checks periodically whether the object exists.
 """
 
 import asyncio
@@ -28,15 +28,16 @@ log = logging.getLogger(__name__)
 
 PLURAL = "agentassignments"
 CHECK_SECONDS = 300.0
-"""Between two looks for an AgentAssignment while there is none, and whether it is still there."""
+"""Interval of the checks whether an AgentAssignment exists."""
 RELIST_SPREAD = 10.0
-"""Seconds over which the lists of all agents are spread after the API server has lost their place,
-and after somebody deleted all assignments.
+"""Seconds over which the lists of all agents are spread.
+
+They would coincide after the API server lost the watches, or after all assignments were deleted.
 """
 RETRY_LOW, RETRY_HIGH = 0.5, 10.0
 READERS = 2
 WATCHED = "\0"
-"""In place of a request: known from the watches, so to be read anew."""
+"""Stands for a request that is known from a watch and has to be read again."""
 HIGHEST_READ_RETRY = 30.0
 
 RequestT = TypeVar("RequestT", WireJob, Probe)
@@ -53,10 +54,10 @@ class ProbeReceiver(Protocol):
 
 
 class RequestSource:
-    """A Part: hands every open job and question of `agent` to `worker` and `prober`.
+    """Part: passes every open job and probe of `agent` to `worker` and `prober`.
 
-    jobs, questions  the watches by `spec.agent`, for as long as there is no assignment
-    assignment       the watch of the agent's own object
+    jobs, questions: watches by `spec.agent`, used while there is no assignment
+    assignment: watch of the agent's own AgentAssignment
     """
 
     name = "requests"
@@ -110,7 +111,7 @@ class RequestSource:
         )
 
     async def run(self) -> None:
-        """Follow the assignment or the watches, whichever there is, until cancelled."""
+        """Follow the assignment if it exists, else the watches, until cancelled."""
         while True:
             if await self._exists():
                 log.info("the agent follows its assignment", extra={"agent": self._agent})
@@ -121,7 +122,7 @@ class RequestSource:
                 await self._watch_all()
 
     async def _exists(self) -> bool:
-        """Whether the operator writes an assignment for this agent."""
+        """Return whether the agent's AgentAssignment exists. Retries while the API server fails."""
         backoff = Backoff(RETRY_LOW, RETRY_HIGH, self._spread)
         path = custom(PLURAL, self._agent)
         while True:
@@ -140,11 +141,11 @@ class RequestSource:
     # -- without an assignment ------------------------------------------------------------------
 
     async def _watch_all(self) -> None:
-        """Watch by `spec.agent` until there is an assignment."""
+        """Watch by `spec.agent` until an assignment exists."""
         for item in self._assigned:
             self._deliver(item, None)
         self._assigned = {}
-        for name, job in [*self.jobs.cache.items()]:  # from before an assignment was followed
+        for name, job in [*self.jobs.cache.items()]:  # cached before the assignment was used
             self._worker.observe_job(name, job)
         for name, probe in [*self.questions.cache.items()]:
             self._prober.observe_probe(name, probe)
@@ -162,7 +163,7 @@ class RequestSource:
     # -- with an assignment ---------------------------------------------------------------------
 
     async def _follow_assignment(self) -> None:
-        """Read what the assignment names until it is gone."""
+        """Read what the assignment names until it is deleted."""
         self._lost.clear()
         known = [(JOBS, name) for name in self.jobs.cache]
         known += [(PROBES, name) for name in self.questions.cache]
@@ -172,13 +173,15 @@ class RequestSource:
             running.append(tasks.create_task(self._queue.run()))
             running += [tasks.create_task(self._read_all()) for _ in range(READERS)]
             if (have := self.assignment.get(self._agent)) is not None:
-                self._changed(have)  # known from before, and not told again
+                self._changed(have)  # cached before: the handler is not called again
             await self._until_lost()
             for task in running:
                 task.cancel()
 
     async def _until_lost(self) -> None:
-        """A deleted object is told by the watch, a deleted kind by nobody."""
+        """Wait until the assignment is gone. The watch reports a deleted object, but not a
+        deleted CRD.
+        """
         while True:
             seconds = CHECK_SECONDS * (0.5 + self._spread())
             if await wait(self._clock, self._lost, seconds):
@@ -188,7 +191,7 @@ class RequestSource:
                 return
 
     def _changed(self, assignment: Assignment | None) -> None:
-        """The handler of the watch of the own object."""
+        """Handle a change of the own assignment."""
         if assignment is None:
             self._lost.set()
             return
@@ -201,7 +204,7 @@ class RequestSource:
         self._assigned = wanted
 
     def read_again(self, job: str) -> None:
-        """The job was not brought to its end: what is known of it may be old by now."""
+        """Read a job again whose handling failed: the known state may be old."""
         if (JOBS, job) in self._assigned:
             self._queue.add((JOBS, job))
 

@@ -1,19 +1,19 @@
-"""What the agent does with one job: at most one act per request, at least one answer.
+"""Handles the requests of one job: at most one act for each request, at least one answer.
 
-    asked ──► begun before? ──yes──► its outcome, or proof, or "interrupted; not repeated"
+    request ──► begun before? ──yes──► its outcome, or proof, or "interrupted; not repeated"
                  │ no
-                 ├──► still asked, read live?                 ──no──► nothing
-                 ├──► fit, for me, of this boot, not expired? ──no──► Refused
+                 ├──► still requested, read live?             ──no──► nothing
+                 ├──► for this agent and boot, not expired?   ──no──► Refused
                  ├──► permit valid, read live (agent.jobpermits)? ──no──► Refused
                  ▼
               intent on disk ──► act ──► outcome on disk ──► answer on the API server
 
-Everything may die after every arrow. The journal on disk decides whether an act may begin, the
-API server only whether it is asked for; an answer that could not be written is written later from
-the journal. Errors of the API server travel to the caller, who tries the job again.
+The process may die after every arrow. The journal on disk decides whether an act may begin; the API
+server only decides whether it is requested. An answer that could not be written is written later
+from the journal. Errors of the API server are raised to the caller, who retries the job.
 
-The expiry is by the API server's clock. So is "now": the live read has just told what time it is
-there, however wrong the clock of this host is.
+The expiry is a time of the API server's clock, and is compared with that clock. The live read
+returns its time, so a wrong clock of this host does not matter.
 """
 
 import logging
@@ -37,33 +37,33 @@ from kubenode.runtime.kube.errors import KubeError
 log = logging.getLogger(__name__)
 
 LOGGED = 200
-"""Characters of an output in the log; all of it is in the job's status."""
+"""Characters of an output in the log. The job's status has all of it."""
 
 
 class JobClient(Protocol):
-    """The API server as the core needs it. Both raise KubeError."""
+    """Client for jobs. Both methods raise KubeError."""
 
     async def read(self, name: str) -> WireJob | None:
-        """The live object, None if it is gone."""
+        """Return the live job; None if it does not exist."""
         ...
 
     async def answer(
         self, job: str, request_id: str, answer: WireAnswer, obsolete: Collection[str] = ()
     ) -> str:
-        """Write one answer; the job's new resourceVersion, "" if the job is gone.
+        """Write one answer; return the job's new resourceVersion, "" if the job does not exist.
 
-        obsolete  requests whose answers nobody reads any more: they are taken away
+        obsolete: requests whose answers are removed, because no step refers to them
         """
         ...
 
 
 class AgentCore:
-    """One agent on one host. Call `handle` for one job at a time: one act at a time.
+    """Handles jobs on one host. Call `handle` for one job at a time.
 
-    node, agent  the names that jobs must give; see `request.refusal`
-    patience     with the disk of the journal
-    server_now   what time it is at the API server at the latest, None: not known
-    permits      reads the permits of jobs live; None: they are not looked at
+    node, agent: names that jobs must have; see `request.refusal`
+    patience: runs disk work of the journal with a timeout
+    server_now: returns the latest possible time of the API server's clock; None: unknown
+    permits: reads the permits of jobs live; None: permits are not checked
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class AgentCore:
         self._server_now = server_now
         self._catalogue = catalogue
         self._settling = Settling(bench, self._journal, catalogue)
-        self._written: dict[str, int] = {}  # job uid: resourceVersion of our last answer
+        self._written: dict[str, int] = {}  # job UID to the resourceVersion of the last answer
 
     async def recover(self) -> None:
-        """At start, before anything else: settle what an earlier process left in the middle.
+        """Settle the requests that an earlier process left unfinished. Call it first at the start.
 
-        The sooner it looks, the more it can prove. Raises JournalError.
+        The earlier it runs, the more it can prove. Raises JournalError.
         """
         for key, entry in await self._journal.interrupted():
             log.warning(
@@ -103,15 +103,15 @@ class AgentCore:
             await self._settling.settle(key, entry)
 
     async def handle(self, job: WireJob) -> None:
-        """Bring every request of `job` to its answer. Raises KubeError: try again."""
+        """Answer every open request of `job`. Raises KubeError: then retry."""
         if job.spec.agent != self._agent:
-            return  # another's to answer; the API server would refuse ours
+            return  # the job of another agent: the API server would refuse the answer
         pending = list(requests.open_requests(job))
         if not pending:
             self._written.pop(job.metadata.uid, None)
             return
         if self._behind(job):
-            return  # an older state than our own answer; the newer one is on its way
+            return  # older than the last answer: a newer state will arrive
         for request_id, step in pending:
             answer = await self._answer_request(job, step)
             if answer is not None:
@@ -133,7 +133,7 @@ class AgentCore:
         return _number(job.metadata.resource_version) < self._written.get(job.metadata.uid, 0)
 
     async def _answer_request(self, job: WireJob, step: WireStepStatus) -> WireAnswer | None:
-        """The answer to one request; None if it is not asked any more."""
+        """Return the answer to one request; None if it is no longer requested."""
         try:
             request = requests.read(job, step)
         except AgentRequestError as error:
@@ -164,7 +164,7 @@ class AgentCore:
         return action.unfit(request)
 
     async def _live(self, job: WireJob, step: WireStepStatus) -> StepRequest | None:
-        """The request as it stands now, None if it does not: a watch may tell old news."""
+        """Return the request as it is live; None if it is gone: a watch may be behind."""
         now = await self._jobs.read(job.metadata.name)
         if now is None or now.metadata.uid != job.metadata.uid or now.spec.cancel:
             return None
@@ -174,7 +174,7 @@ class AgentCore:
         return None
 
     async def _begin(self, request: StepRequest) -> WireAnswer:
-        """Look, write the intent, act, write the outcome."""
+        """Read the host, write the intent, act, write the outcome."""
         if why := self._unfit(request):
             return self._refuse(why)
         assert request.step is not None and request.expires_at is not None
@@ -204,7 +204,7 @@ class AgentCore:
             await self._journal.begin(request.key, entry, now)
         except JournalError as error:
             return self._refuse(f"{error}; without it nothing is begun")
-        # And once more: a disk that is sick takes its time.
+        # Check again: writing to a slow disk may have taken long.
         if why := self._unfit(request) or await self._late_permit(request, permitted):
             outcome = refused(why)
         else:
@@ -212,11 +212,13 @@ class AgentCore:
         return self._answer(await self._settling.finish(request.key, entry, outcome))
 
     async def _without_permit(self, request: StepRequest) -> str:
-        """Why no permit lets it begin, "" if one does. Raises KubeError: try again."""
+        """Describe why no permit allows the request; "" if one does. Raises KubeError: then
+        retry.
+        """
         return await self._permits.refusal(request) if self._permits is not None else ""
 
     async def _late_permit(self, request: StepRequest, read_at: float) -> str:
-        """The same once its intent is on the disk, if that took long."""
+        """Check the permit again after the intent is on disk, if that took long."""
         if self._bench.clock.monotonic() - read_at <= RECENT_SECONDS:
             return ""
         try:
@@ -225,7 +227,9 @@ class AgentCore:
             return f"the permit of the job cannot be read: {error}"
 
     async def _announce(self, request: StepRequest) -> None:
-        """Say that it begins: its end may be told by another boot. Raises KubeError: not begun."""
+        """Write the answer Running, because the act may end this process. Raises KubeError: not
+        begun.
+        """
         at = format_time(self._bench.clock.now())
         boot_id = self._bench.host.boot_id()
         answer = WireAnswer(state=OutcomeState.RUNNING.value, boot_id=boot_id, started_at=at)
@@ -242,7 +246,7 @@ class AgentCore:
                 request, entry.before, self._remaining_seconds(request, entry), self._bench
             )
         except HostUnreachable as error:
-            # Repairing the message bus itself looks like this.
+            # A repair of the message bus itself ends like this.
             proven = await self._settling.proof(action, entry)
             return proven or failed(f"{error}; what came of it is unknown")
         except HostError as error:
@@ -251,8 +255,8 @@ class AgentCore:
             return failed(f"{error}; what came of it is unknown")
 
     def _remaining_seconds(self, request: StepRequest, entry: JournalEntry) -> float:
-        """Seconds for the act: the operator gives up at the expiry, and would be surprised by an
-        act that ends later.
+        """Return the seconds for the act, which must end before the operator gives up at the
+        expiry.
         """
         assert request.expires_at is not None
         return min(entry.limit, self._until(request.expires_at))
@@ -274,7 +278,7 @@ class AgentCore:
         )
 
     def _without_entry(self, outcome: StepOutcome) -> WireAnswer:
-        """The answer to what was never begun by this process."""
+        """Return the answer to a request that this process did not begin."""
         at = format_time(self._bench.clock.now())
         return WireAnswer(
             state=outcome.state.value,
@@ -290,5 +294,5 @@ class AgentCore:
 
 
 def _number(resource_version: str) -> int:
-    """resourceVersions are decimal and comparable (Kubernetes 1.35); 0 for none."""
+    """Return the resourceVersion as a number; 0 for none. It is comparable (Kubernetes 1.35)."""
     return int(resource_version) if resource_version.isdecimal() else 0

@@ -1,7 +1,7 @@
-"""Runs the detectors beside the agent's work. One that fails is told, and started again later.
+"""Runs the detectors. A failed detector is reported and restarted with backoff.
 
-A detector never takes the agent down: repairs go on without it, and its conditions, which nobody
-renews, grow stale at their readers.
+A failed detector never ends the agent. Repairs go on, and its conditions are no longer renewed, so
+readers see them as stale.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 RETRY_LOW, RETRY_HIGH = 1.0, 300.0
 WELL_SECONDS = 600.0
-"""A detector that ran so long starts again soon."""
+"""A detector that ran this long is restarted without a long backoff."""
 FAILED = "DetectorFailed"
 
 
 class SinkSource(Protocol):
-    """Who hands out sinks, and is told who runs."""
+    """Gives out sinks, and learns which detectors run."""
 
     def sink(self, detector: str) -> Sink: ...
 
@@ -34,7 +34,7 @@ class SinkSource(Protocol):
 
 
 class DetectorRunner:
-    """A Part."""
+    """Part: runs the detectors."""
 
     name = "watching"
 
@@ -65,7 +65,7 @@ class DetectorRunner:
                 await detector.run(sink)
                 why = "it ended by itself"
             except Exception as error:
-                # Whatever a detector raises, hundreds of kinds of hosts, must not end the repairs.
+                # No error of a detector, on whatever kind of host, may end the repairs.
                 why = "; ".join(f"{type(c).__name__}: {c}" for c in causes(error))
                 log.exception("a detector failed", extra={"detector": detector.name})
             self._stage.failed(detector.name)

@@ -1,8 +1,8 @@
-"""Files that survive a power cut, behind a port: what is promised is what tests take away.
+"""File operations that survive a power cut, behind a port that tests replace.
 
-A write is safe once its file is flushed; a new name, or one that was taken away, once its folder
-is. A rename within a folder shows the old file or the new one, never a mixture, if the new one was
-flushed before.
+A write is durable once its file is flushed. A new or removed name is durable once its folder is
+flushed. A rename within a folder shows the old or the new file, never a mixture, if the new file
+was flushed before.
 """
 
 import os
@@ -11,10 +11,10 @@ from typing import Protocol
 
 
 class Disk(Protocol):
-    """All raise OSError."""
+    """File operations. All raise OSError."""
 
     def make_folder(self, folder: Path) -> None:
-        """With what is missing above it, readable by us alone, safe from a power cut."""
+        """Create the folder and its parents, accessible to its owner alone, durably."""
         ...
 
     def names(self, folder: Path) -> list[str]: ...
@@ -22,17 +22,19 @@ class Disk(Protocol):
     def read(self, path: Path) -> bytes: ...
 
     def write(self, path: Path, content: bytes) -> None:
-        """The whole file, readable by us alone if it is new; not safe before `flush`."""
+        """Write the whole file; a new one is readable by its owner alone. Not durable before
+        `flush`.
+        """
         ...
 
     def flush(self, path: Path) -> None:
-        """A file's content, or a folder's names."""
+        """Make a file's content, or a folder's names, durable."""
         ...
 
     def rename(self, path: Path, to: Path) -> None: ...
 
     def remove(self, path: Path) -> None:
-        """Nothing if it is gone."""
+        """Remove the file. A missing file is no error."""
         ...
 
 
@@ -72,11 +74,11 @@ def _private(path: str, flags: int) -> int:
 
 
 def replace(disk: Disk, path: Path, content: bytes, *, flushed: bool = True) -> None:
-    """The file has the old content or the new one whenever the power goes; safe on return.
+    """Replace a file atomically; durable on return.
 
-    flushed  False: whoever reads it sees one of both, but a power cut may leave neither
+    flushed: False: readers see the old or the new content, but a power cut may lose both
 
-    Raises OSError: then it may have either.
+    Raises OSError: then the file has the old or the new content.
     """
     unfinished = path.with_name(f".{path.name}.new")
     disk.write(unfinished, content)

@@ -1,9 +1,9 @@
-"""The agent's Lease: that it lives, and which boot it lives on.
+"""Renews the agent's Lease, which shows that the agent lives and on which boot.
 
-`kubenode-agents/AGENT`, renewed every 10 s. Its annotation `kubenode.io/boot-id` tells the boot ID
-where no kubelet reports one, `kubenode.io/clock-offset` by how many seconds the host's clock is
-ahead of the API server's. A missed renewal is nothing but a missed renewal: readers count the
-Lease's age, and the next one comes.
+The Lease is `kubenode-agents/AGENT`, renewed every 10 s. The annotation `kubenode.io/boot-id` has
+the boot ID for hosts without a kubelet. `kubenode.io/clock-offset` has the seconds by which the
+host's clock is ahead of the API server's. A missed renewal is not retried: readers judge by the
+Lease's age, and the next renewal follows.
 """
 
 import logging
@@ -25,16 +25,17 @@ BOOT_ID_ANNOTATION = "kubenode.io/boot-id"
 CLOCK_OFFSET_ANNOTATION = "kubenode.io/clock-offset"
 EVERY_SECONDS = 10.0
 JITTER = 0.1
-"""Of the interval, either way: 10,000 agents must not renew in step."""
+"""Share of the interval, in both directions: 10,000 agents must not renew at the same time."""
 LEASE_SECONDS = 40
-"""Four renewals, as kubelet's own Lease."""
+"""Four renewals, as for the kubelet's Lease."""
 
 
 class Heartbeat:
-    """A Part: renews until cancelled.
+    """Part: renews the Lease until cancelled.
 
-    renewed  called once, after the first success
-    offset   seconds by which the host's clock is ahead of the API server's; None: not known
+    renewed: called once, after the first success
+    offset: returns the seconds by which the host's clock is ahead of the API server's; None:
+        unknown
     """
 
     name = "heartbeat"
@@ -67,7 +68,7 @@ class Heartbeat:
             await self._clock.sleep(self._every * (1 - JITTER + 2 * JITTER * self._spread()))
 
     async def beat(self) -> None:
-        """Renew once. A failure is logged when it is another one than before."""
+        """Renew once. Log a failure unless its text is the same as before."""
         try:
             await self._renew()
         except KubeError as error:
@@ -93,10 +94,10 @@ class Heartbeat:
             try:
                 await self._kube.create(leases(NAMESPACE), fresh)
             except AlreadyExists:
-                return  # made by an earlier request whose answer was lost; renewed next time
+                return  # created by an earlier request whose response was lost; renewed next time
 
     def _annotations(self) -> dict[str, str | None]:
-        """None takes an annotation away."""
+        """Return the annotations; None removes one."""
         offset = self._offset()
         offset_text = None if offset is None else str(round(offset))
         return {BOOT_ID_ANNOTATION: self._host.boot_id(), CLOCK_OFFSET_ANNOTATION: offset_text}
@@ -113,5 +114,5 @@ class Heartbeat:
 
 
 def micro_time(at: datetime) -> str:
-    """metav1.MicroTime: RFC 3339 with exactly six digits of a second."""
+    """Format a metav1.MicroTime: RFC 3339 with exactly six digits of a second."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,8 +1,8 @@
-"""Checks that the permit of a job is valid right before a boot of the host, or a reset of a GPU.
+"""Checks a job's permit right before the agent reboots the host or resets a GPU.
 
-The request in the job carries the permit's name, and the Permit is read from the API server at that
-moment: a watch may be old, and a process may start late. A job without a permit's name was written
-by an operator that sends none, and is done as before.
+The request names the permit. The Permit is read from the API server at that moment, because a watch
+may be behind and a process may start late. A job without a permit's name comes from an older
+operator, and is executed without this check.
 """
 
 from agent.request import StepRequest
@@ -16,13 +16,13 @@ from kubenode.runtime.disruption.request import (
 )
 
 GUARDED = {REBOOT: "Node", "ResetGPU": "Pods"}
-"""Actions that are not begun without a live permit, and the least class of it."""
+"""Actions that need a live permit, and the least class of that permit."""
 RECENT_SECONDS = 2.0
-"""A permit that was read so long ago is valid now."""
+"""A permit that was read at most this long ago need not be read again."""
 
 
 def least_class(request: StepRequest) -> str:
-    """Class of the permit that the request needs, "" if it is done without a look at it."""
+    """Return the class of permit that the request needs; "" if it is not checked."""
     if not request.permit or request.step is None:
         return ""
     return GUARDED.get(request.step.action, "")
@@ -33,9 +33,9 @@ class JobPermits:
         self._permits = permits
 
     async def refusal(self, request: StepRequest) -> str:
-        """Why the request may not be begun now, "" if it may. Raises KubeError.
+        """Describe why the request must not begin now; "" if it may. Raises KubeError.
 
-        An operator knows this refusal by its first word, and decides anew.
+        The operator recognises this refusal by its first word and decides again.
         """
         class_ = least_class(request)
         if not class_:

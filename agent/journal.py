@@ -1,13 +1,12 @@
-"""What this agent has begun and how it ended, on disk: why a request runs at most once.
+"""Journal of requests and their outcomes on disk, so that a request runs at most once.
 
-One small file per request. It is written whole beside its place, flushed, renamed and the folder
-flushed, so a power cut leaves the old entry or the new one. The intent stands before the act: an
-intent without an outcome was interrupted, and is never begun again. Each file carries the checksum
-of what it says: one that was garbled, in a single bit even, is not believed, but its name still
-forbids.
+There is one small file for each request. It is replaced atomically, so a power cut leaves the old
+or the new entry. The intent is written before the act. An intent without an outcome was interrupted
+and is never begun again. Each file has a checksum. The content of a corrupt file is ignored, but
+its name still prevents the request from running.
 
-Bounded: entries whose request expired long ago are dropped, as an expired request is refused
-anyway; when that makes no room, nothing new is begun.
+The journal is bounded. Entries of requests that expired long ago are dropped, because an expired
+request is refused anyway. If that makes no room, no new request begins.
 """
 
 import zlib
@@ -27,23 +26,23 @@ from agent.request import Key
 MAX_ENTRIES = 512
 DISK_SECONDS = 20.0
 KEEP = timedelta(hours=24)
-"""After the expiry: a clock may be set back by less than this."""
+"""Time after the expiry for which entries are kept; the clock may be set back by less."""
 
 
 T = TypeVar("T")
 
 
 class JournalError(Exception):
-    """The journal cannot be written or is full; the text names the file and the remedy."""
+    """The journal cannot be written or is full; the text names the file and what to do."""
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One request. `outcome` None: begun, and never seen to end.
+    """Journal entry of one request. outcome: None: begun, and its end was not observed.
 
-    boot_id   of the host when it began
-    before    what the action saw before it acted
-    limit     seconds that the act was given
-    ended_on  boot ID of the host when the outcome was seen
+    boot_id: of the host when the request began
+    before: what the action read before its act
+    limit: seconds that the act was given
+    ended_on: boot ID of the host when the outcome was observed
     """
 
     job: str
@@ -59,10 +58,12 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Journal(Protocol):
-    """Both writes return when the entry would survive a power cut. Raise JournalError."""
+    """Journal of requests. Writes are durable on return. All methods raise JournalError."""
 
     def read(self, key: Key) -> JournalEntry | None:
-        """None: never begun. Raises JournalError for an entry that cannot be read."""
+        """Return the entry; None if the request never began. Raises JournalError if it is
+        unreadable.
+        """
         ...
 
     def begin(self, key: Key, entry: JournalEntry, now: datetime) -> None: ...
@@ -70,12 +71,12 @@ class Journal(Protocol):
     def finish(self, key: Key, entry: JournalEntry) -> None: ...
 
     def interrupted(self) -> Iterator[tuple[Key, JournalEntry]]:
-        """Entries that were begun and have no outcome."""
+        """Return the entries that have no outcome."""
         ...
 
 
 class MemoryJournal:
-    """For simulated agents, which lose nothing that a real host would keep."""
+    """Journal in memory, for simulated agents."""
 
     def __init__(self, limit: int = MAX_ENTRIES) -> None:
         self._limit = limit
@@ -101,9 +102,9 @@ class MemoryJournal:
 
 
 class FileJournal:
-    """One file `JOB-UID.REQUEST-ID` per request in `folder`, which is made if it is missing.
+    """Journal with one file `JOB-UID.REQUEST-ID` for each request in `folder`, which is created.
 
-    Raises JournalError when the folder cannot be used.
+    Raises JournalError if the folder cannot be used.
     """
 
     def __init__(self, folder: Path, limit: int = MAX_ENTRIES, disk: Disk | None = None) -> None:
@@ -147,7 +148,7 @@ class FileJournal:
             try:
                 entry = self.read(key)
             except JournalError:
-                continue  # no outcome can come of it; it forbids by its name
+                continue  # no outcome can be found; the name prevents a repetition
             if entry is not None and entry.outcome is None:
                 yield key, entry
 
@@ -170,7 +171,7 @@ class FileJournal:
         return remaining
 
     def _removed(self, name: str) -> bool:
-        """What a disk that is full or read-only does not let go takes its room on."""
+        """Return whether the entry could be removed from a disk that may be full or read-only."""
         try:
             self._disk.remove(self._folder / name)
         except OSError:
@@ -186,11 +187,12 @@ class FileJournal:
 
 
 class PatientJournal:
-    """A journal for the event loop: its disk may hang, and the agent must not hang with it.
+    """Journal for the event loop, with a timeout, because the disk may hang.
 
-    patience  with its disk, of one piece of work: nothing overtakes what hangs
+    patience: runs disk work, one piece at a time, so that nothing overtakes a hanging write
 
-    What outlasts `seconds` raises JournalError; it may be on disk all the same, or get there later.
+    Work that exceeds `seconds` raises JournalError. It may be on disk nevertheless, or get there
+    later.
     """
 
     def __init__(self, journal: Journal, patience: Waits, seconds: float = DISK_SECONDS) -> None:
@@ -224,7 +226,7 @@ _decode = msgspec.json.Decoder(JournalEntry).decode
 
 
 def _written(entry: JournalEntry) -> bytes:
-    """The checksum in eight digits, a space, the entry."""
+    """Return the checksum in eight digits, a space and the entry."""
     text: bytes = _encode(entry)
     return b"%08x " % zlib.crc32(text) + text
 

@@ -1,4 +1,4 @@
-"""Jobs at the API server: read one, write one answer. Nothing else of a job is ours to write."""
+"""Reads jobs from the API server and writes answers. The agent may write nothing else of a job."""
 
 from collections.abc import Collection
 
@@ -25,7 +25,7 @@ class KubeJobs:
     async def answer(
         self, job: str, request_id: str, answer: WireAnswer, obsolete: Collection[str] = ()
     ) -> str:
-        """A merge patch touches these keys alone, whatever the operator writes meanwhile."""
+        """Write with a merge patch, which changes these keys only, whatever the operator writes."""
         requests: dict[str, object] = {**dict.fromkeys(obsolete), request_id: _plain(answer)}
         body = {"status": {"agent": {"requests": requests}}}
         try:

@@ -1,4 +1,4 @@
-"""Logs of the agent: one line each, for journald, without the operators' logging packages."""
+"""Logging of the agent: one line for each record, for journald, without the operators' packages."""
 
 import logging
 import os
@@ -8,7 +8,9 @@ _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 
 
 class LogFormatter(logging.Formatter):
-    """`sentence key=value ...`; under systemd with the priority in front that journald reads."""
+    """Formats `sentence key=value ...`; under systemd with the priority prefix that journald
+    reads.
+    """
 
     def __init__(self, priorities: bool) -> None:
         super().__init__("%(message)s")
@@ -24,7 +26,7 @@ class LogFormatter(logging.Formatter):
 
 
 def setup(level: str) -> None:
-    """Everything to standard error."""
+    """Log everything to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormatter(priorities="JOURNAL_STREAM" in os.environ))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

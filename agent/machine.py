@@ -1,7 +1,7 @@
-"""What host this is, in the status of the Machine with the agent's name, where there is one.
+"""Publishes facts about this host in the status of the Machine with the agent's name.
 
-Written at the start and now and then after that: an unchanged patch is no write for the server,
-and a Machine may be made, or made anew, while the agent runs.
+It writes at the start and periodically after that. The API server ignores an unchanged patch, and a
+Machine may be created, or created again, while the agent runs.
 """
 
 import logging
@@ -28,7 +28,7 @@ _ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def host(boot_id: str, agent: str, root: str = "/") -> Mapping[str, str]:
-    """`status.host`. root: where the host's files are, `/host` in a DaemonSet."""
+    """Return `status.host`. root: where the host's files are, `/host` in a DaemonSet."""
     fields = {
         "bootID": boot_id,
         "os": _os(Path(root) / OS_RELEASE.lstrip("/")),
@@ -40,13 +40,13 @@ def host(boot_id: str, agent: str, root: str = "/") -> Mapping[str, str]:
 
 
 def arch() -> str:
-    """As Go and Kubernetes name it."""
+    """Return the architecture as Go and Kubernetes name it."""
     machine = platform.machine()
     return _ARCH.get(machine, machine)
 
 
 def _os(path: Path) -> str:
-    """`debian-12`; "" where the file says nothing."""
+    """Return the operating system, such as `debian-12`; "" if the file does not tell."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -57,7 +57,7 @@ def _os(path: Path) -> str:
 
 
 class HostReporter:
-    """A Part."""
+    """Part: publishes `status.host`."""
 
     name = "machine"
 
@@ -80,11 +80,11 @@ class HostReporter:
             await self._clock.sleep(seconds * (0.9 + 0.2 * self._spread()))
 
     async def tell(self) -> float:
-        """Write it once; the seconds until the next time."""
+        """Write the status once; return the seconds until the next time."""
         try:
             await self._kube.patch(self._path, {"status": {"host": dict(self._host)}})
         except NotFound:
-            return MISSING_SECONDS  # no Machine, or a cluster that knows none
+            return MISSING_SECONDS  # no Machine, or a cluster without the CRD
         except KubeError as error:
             if (text := str(error)) != self._trouble:
                 self._trouble = text

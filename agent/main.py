@@ -68,7 +68,7 @@ The node agent: does on this host what jobs ask of it. CONFIG is a TOML file
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
-    """Exit code: 0 after a signal, 1 when it failed at work, 2 when it was set up wrongly."""
+    """Run the program; return 0 after a signal, 1 after a failure, 2 for a wrong setup."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if {"-h", "--help"} & set(arguments):
         sys.stdout.write(HELP)
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
 
 
 async def run(loaded: AgentSettings) -> None:
-    """Work until SIGTERM or SIGINT. Raises CannotStart, or an ExceptionGroup of what failed."""
+    """Run until SIGTERM or SIGINT. Raises CannotStart, or an ExceptionGroup of what failed."""
     clock = SystemClock()
     host = SystemdHost(boot_id_file=loaded.boot_id_file)
     if not host.boot_id():
@@ -193,7 +193,7 @@ def _agent(
 def _make_transport(
     loaded: AgentSettings, server: str, ca_file: str, token_file: str, identity_file: str
 ) -> PlainTransport:
-    """The way to a server, under one identity: of the file `identity_file`, or as the settings say.
+    """Return a transport with the identity in `identity_file`, or with the settings' credentials.
 
     Raises OSError, ValueError.
     """
@@ -222,9 +222,9 @@ def _keeper(
 
 
 async def _greet(transport: PlainTransport) -> None:
-    """Read the credentials once, so that a broken certificate is told at the start.
+    """Read the credentials once, so that a broken certificate is reported at the start.
 
-    A server that does not answer is no reason to end: nodes boot before their control plane.
+    An API server that does not answer is no error: nodes boot before their control plane.
     """
     try:
         connection = await transport.connect()

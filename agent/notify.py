@@ -1,8 +1,8 @@
-"""Tells systemd how the agent does: ready, alive, and in a sentence what it is at.
+"""Notifies systemd: ready, alive, and one line of status.
 
-A datagram to the socket in $NOTIFY_SOCKET, see sd_notify(3). Without one nobody listens, and
-nothing is sent. The watchdog is fed by the event loop: a loop that hangs is restarted by systemd,
-and what it was at is settled from the journal.
+It sends a datagram to the socket in $NOTIFY_SOCKET (see sd_notify(3)), or nothing without one. The
+event loop feeds the watchdog, so systemd restarts an agent whose loop hangs. The journal then
+settles what the agent was doing.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from kubenode.runtime.process import forever
 log = logging.getLogger(__name__)
 
 PER_TIMEOUT = 3
-"""Feedings within one time-out of the watchdog."""
+"""Notifications within one timeout of the watchdog."""
 
 
 class SystemdNotifier:
-    """environ as systemd gives it: NOTIFY_SOCKET, WATCHDOG_USEC."""
+    """Sends notifications. environ: with systemd's NOTIFY_SOCKET and WATCHDOG_USEC."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "")
@@ -28,7 +28,7 @@ class SystemdNotifier:
         self.watchdog_seconds = int(usec) / 1e6 if usec.isdecimal() else 0.0
 
     def send(self, *lines: str) -> None:
-        """Never raises and never blocks: systemd that does not listen is no reason to fail."""
+        """Send the lines. Never raises and never blocks: the agent works without systemd."""
         if not self._address:
             return
         address = self._address
@@ -43,9 +43,9 @@ class SystemdNotifier:
 
 
 class Alive:
-    """A Part: READY once `ready` returns, the watchdog fed from the start on.
+    """Part: sends READY once `ready` returns, and feeds the watchdog from the start.
 
-    status  one line for `systemctl status`, asked for at each feeding
+    status: returns one line for `systemctl status`, at each notification
     """
 
     name = "alive"

@@ -1,20 +1,22 @@
-"""How a request ended, before it becomes an answer on the wire."""
+"""Outcome of a request, before it becomes an answer on the wire."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 INTERRUPTED = "interrupted; not repeated"
 OUTPUT_LIMIT = 4096
-"""Characters; the API refuses more (kubenode.api: AgentRequest.output)."""
+"""Characters. The API refuses more (kubenode.api: AgentRequest.output)."""
 
 
 NO_ANSWER, TOO_LATE = 127, 124
-"""Codes of a check that says neither yes nor no: it could not be run, or took too long."""
+"""Exit codes of a check without a result: it could not be run, or it took too long."""
 
 
 class OutcomeState(StrEnum):
-    """Refused was never started. An answer is written once, at the end; only what may end the agent
-    itself is announced before, as Running.
+    """State of an answer. Refused: the act never began.
+
+    An answer is written once, at the end. Only an act that may end the agent is announced before,
+    as Running.
     """
 
     RUNNING = "Running"
@@ -25,7 +27,7 @@ class OutcomeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """`code` is 0 for what is done, an exit status or 1 for what failed, None if nothing ran."""
+    """Outcome of an act. code: 0 for Done, an exit status or 1 for Failed, None if nothing ran."""
 
     state: OutcomeState
     output: str
@@ -41,7 +43,7 @@ def failed(output: str, code: int = 1) -> StepOutcome:
 
 
 def boot_cut(boot_id: str) -> str:
-    """Why something was not seen to end: the host booted while it was under way."""
+    """Describe that the host booted before the end of an act was observed."""
     return f"the host booted again (boot {boot_id or 'unknown'}); {INTERRUPTED}"
 
 
@@ -50,7 +52,9 @@ def refused(why: str) -> StepOutcome:
 
 
 def bounded(text: str, limit: int = OUTPUT_LIMIT) -> str:
-    """At most `limit` characters; the middle goes, as the end tells why something failed."""
+    """Shorten to `limit` characters. The middle is cut, because the end tells why something
+    failed.
+    """
     if len(text) <= limit:
         return text
     mark = f"\n[{len(text) - limit} characters and more left out]\n"

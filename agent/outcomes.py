@@ -1,4 +1,4 @@
-"""How an act ended: by what came of it, by proof after an interruption, or that nobody can tell."""
+"""Settles acts: by their result, by proof after an interruption, or as unknown."""
 
 import logging
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from agent.request import Key
 log = logging.getLogger(__name__)
 
 PROOF_SECONDS = 30.0
-"""How long a unit may take to come to rest after an interruption before nothing is proven."""
+"""Longest time for a proof after an interruption, in which a unit has to become stable."""
 
 
 class Settling:
@@ -24,7 +24,7 @@ class Settling:
         self._bench, self._journal, self._catalogue = bench, journal, catalogue
 
     async def settle(self, key: Key, entry: JournalEntry) -> JournalEntry:
-        """An entry with an outcome, whatever happened to its act. Never acts."""
+        """Return the entry with an outcome. Never acts."""
         if entry.outcome is not None:
             return entry
         action = self._catalogue.get(entry.action)
@@ -45,7 +45,7 @@ class Settling:
             try:
                 remaining = max(0.0, end - self._bench.clock.monotonic())
                 return await action.prove(entry.before, remaining, self._bench)
-            except HostUnreachable:  # the bus may be about to come back
+            except HostUnreachable:  # the message bus may come back
                 if self._bench.clock.monotonic() + 1.0 > end:
                     return None
             except HostError:
@@ -62,6 +62,6 @@ class Settling:
         try:
             await self._journal.finish(key, ended)
         except JournalError as error:
-            # The intent stands, so it is not repeated; the answer goes out while we still know it.
+            # The intent on disk prevents a repetition, so the answer may be sent now.
             log.error("an outcome is not on disk", extra={"error": str(error), "job": entry.job})
         return ended

@@ -1,7 +1,7 @@
-"""Work on files that may never return: a sick disk holds whoever touches it in the kernel.
+"""Runs blocking file work with a timeout: a failed disk can hang a thread in the kernel for ever.
 
-Each piece runs in a thread of its own that nobody waits for at the end of the process. Threads that
-hang are counted, so that a dead disk costs a few of them and not one for every question.
+Each piece of work runs in a thread of its own that does not keep the process alive. Hanging threads
+are counted, so that a dead disk costs a few threads and not one for every request.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 def beside(work: Callable[[], T], name: str) -> "asyncio.Future[T]":
-    """The result of `work`, done in a thread called `name` while the loop goes on."""
+    """Run `work` in a thread called `name`, without blocking the loop."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
     def run() -> None:
         try:
             result = work()
-        except Exception as error:  # noqa: BLE001  told to who waits, whatever it is
+        except Exception as error:  # noqa: BLE001  passed on to the caller
             _tell(loop, partial(_failed, done, error))
         else:
             _tell(loop, partial(_worked, done, result))
@@ -35,13 +35,14 @@ def beside(work: Callable[[], T], name: str) -> "asyncio.Future[T]":
 
 class Waits(Protocol):
     async def wait_for(self, work: Callable[[], T], seconds: float, what: str) -> T:
-        """The result of `work`. Raises CannotAnswer when it fails, or outlasts `seconds`."""
+        """Return the result of `work`. Raises CannotAnswer if it fails or exceeds `seconds`."""
         ...
 
 
 class AtOnce:
-    """Implements Waits for what hangs on no disk, in the loop's own thread. Raises what `work`
-    raises.
+    """Implements Waits in the loop's own thread, for work that cannot hang.
+
+    Raises what `work` raises.
     """
 
     async def wait_for(self, work: Callable[[], T], seconds: float, what: str) -> T:
@@ -52,9 +53,9 @@ AT_ONCE = AtOnce()
 
 
 class Patience:
-    """Implements Waits. `most`: pieces of work that run at one time; others wait for their turn.
+    """Implements Waits with threads. `most`: concurrent pieces of work; others wait their turn.
 
-    Work that has outlasted its time hangs. Once all that may run hang, more is refused at once.
+    Work that exceeds its time counts as hanging. Once `most` pieces hang, further work is refused.
     """
 
     def __init__(self, most: int = MOST_HANGING) -> None:
@@ -92,11 +93,11 @@ def _worked(done: "asyncio.Future[T]", result: T) -> None:
 def _failed(done: "asyncio.Future[T]", error: Exception) -> None:
     if not done.cancelled():
         done.set_exception(error)
-        done.exception()  # looked at: nobody may be waiting any more
+        done.exception()  # marks it as retrieved: the caller may be gone
 
 
 def _tell(loop: asyncio.AbstractEventLoop, news: Callable[[], None]) -> None:
-    """The process may be ending while a read still hangs."""
+    """Call `news` in the loop. Does nothing if the loop has ended meanwhile."""
     try:
         loop.call_soon_threadsafe(news)
     except RuntimeError:

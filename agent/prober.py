@@ -1,7 +1,7 @@
-"""Answers HostProbes of this agent, each once, while somebody may still want the answer.
+"""Answers HostProbes of this agent, each once, before they expire.
 
-Apart from the worker that repairs: a question must not wait for a restart of two minutes, and its
-answer may be what a repair waits for.
+It works apart from the worker for repairs: a probe must not wait for a long repair, and a repair
+may depend on its answer.
 """
 
 import asyncio
@@ -22,24 +22,26 @@ log = logging.getLogger(__name__)
 
 PLURAL = "hostprobes"
 FOR_OTHERS = frozenset({"power", "ready"})
-"""Asked about this host, and answered by its provider or the operator."""
+"""Probes about this host that its provider or the operator answers."""
 PEERS = "peers"
-"""About this host it is answered by others; with an address it asks us about another host."""
+"""With an address it asks this agent about another host; without one, peers answer it."""
 DIAGNOSTICS = "diagnostics"
 AT_ONCE = 4
-"""The operator keeps no more questions about one node open."""
+"""The operator keeps at most this many probes about one node open."""
 ANSWER_SECONDS = 20.0
 BUNDLE_SECONDS = 150.0
-"""To collect diagnostics and hand them to the operator."""
+"""Longest time to collect diagnostics and upload them to the operator."""
 RETRY_HIGH = 10.0
 LONGEST_TEXT = 1024
-"""Bytes of an error and of a text in an answer. The CRD accepts as many characters."""
+"""Bytes of an error or a text in an answer. The CRD accepts as many characters."""
 MOST_FIELDS = 64
-"""Of an answer; the CRD accepts no more."""
+"""Most fields of an answer. The CRD accepts no more."""
 
 
 class Prober:
-    """A Part. `observe_probe` takes the newest state of each HostProbe that names the agent."""
+    """Part: answers HostProbes. `observe_probe` takes the newest state of each one for the
+    agent.
+    """
 
     name = "prober"
 
@@ -51,14 +53,14 @@ class Prober:
         clock: Clock,
         server_now: Callable[[], datetime | None] = lambda: None,
     ) -> None:
-        """server_now: what time it is at the API server, None: not known."""
+        """server_now: returns the time of the API server's clock; None: unknown."""
         self._kube, self._probes, self._agent, self._clock = kube, probes, agent, clock
         self._server_now = server_now
         self._pending: dict[str, Probe] = {}
         self._queue: WorkQueue[str] = WorkQueue(clock, high=RETRY_HIGH)
 
     def observe_probe(self, name: str, probe: Probe | None) -> None:
-        """None when it is gone. Never blocks."""
+        """Take the newest state of a probe; None if it was deleted. Never blocks."""
         if probe is None or not self._open(probe):
             self._pending.pop(name, None)
             return
@@ -73,7 +75,9 @@ class Prober:
         return mine and not answered and self._now() < probe.spec.expires_at
 
     def _now(self) -> datetime:
-        """By the API server's clock where it is known: the host's may be wrong by hours."""
+        """Return the API server's time if it is known, because the host's clock may be hours
+        off.
+        """
         return self._server_now() or self._clock.now()
 
     async def run(self) -> None:
@@ -101,7 +105,7 @@ class Prober:
             self._queue.done(name)
 
     async def _answer(self, probe: Probe) -> None:
-        """Raises KubeError: then it is asked and answered again."""
+        """Answer the probe. Raises KubeError: then it is answered again."""
         answer, error = await self._collect_answer(probe)
         status = {
             "answer": bounded(answer),
@@ -113,7 +117,7 @@ class Prober:
                 custom(PLURAL, probe.metadata.name, "status"), {"status": status}
             )
         except NotFound:
-            return  # nobody wants to know any more
+            return  # the probe was deleted
         log.info(
             "answered a question",
             extra={"probe": probe.metadata.name, "about": probe.spec.name, "error": error},
@@ -133,7 +137,7 @@ class Prober:
 
 
 def bounded(answer: Answer) -> dict[str, Value]:
-    """`answer` within the limits of the CRD: a larger one would be refused at every retry."""
+    """Shorten `answer` to the limits of the CRD, which would refuse a larger one at every retry."""
     fields = list(answer.items())[:MOST_FIELDS]
     return {
         name: cut(value, LONGEST_TEXT) if isinstance(value, str) else value

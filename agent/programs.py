@@ -1,8 +1,8 @@
-"""Runs a program of the host: as argv, never through a shell, and never longer than it may.
+"""Runs a program of the host, without a shell and with a time limit.
 
-It gets a process group of its own. When it ends, or its time does, what is left of the group is
-killed: a child that holds on to the output does not hold us. A process that the kernel does not
-let die is left alone.
+The program has a process group of its own. When it ends or times out, the rest of the group is
+killed, so that a child that keeps the output open does not block the agent. A process that the
+kernel does not let die is left alone.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ ENVIRONMENT: Mapping[str, str] = {
     "LANG": "C",
 }
 OUTPUT_BYTES = 64 * 1024
-"""Bytes of output that are kept, from its end: that tells why something failed."""
+"""Bytes of output that are kept, from its end, which tells why something failed."""
 DYING_SECONDS = 2.0
 LINE_BYTES = 64 * 1024
 _PART = 65536
 _PARTS = 64
-"""Reads after the end: what a pipe holds, and no more from one who goes on writing."""
+"""Reads after the program ended: as much as a pipe holds, even if a child goes on writing."""
 
 
 @contextlib.asynccontextmanager
@@ -37,13 +37,13 @@ async def started(
     line_bytes: int = LINE_BYTES,
     program: int | None = None,
 ) -> AsyncIterator[Process]:
-    """A program at work, until the end of the block. Raises HostError when it cannot be started.
+    """Start a program and end it with the block. Raises HostError if it cannot be started.
 
     After the block its `returncode` is None if it hangs in the kernel.
 
-    stdout, stderr  a file descriptor, or what asyncio.subprocess has for one
-    line_bytes      the longest line that is read of a pipe
-    program         a file descriptor of what is run in place of the file `argv[0]`
+    stdout, stderr: a file descriptor or a constant of asyncio.subprocess
+    line_bytes: longest line that is read from a pipe
+    program: file descriptor of the program to run instead of the file `argv[0]`
     """
     by_handle: dict[str, Any] = {}
     if program is not None:
@@ -77,10 +77,9 @@ async def started(
 async def run(
     argv: Sequence[str], limit: float, output_bytes: int = OUTPUT_BYTES, program: int | None = None
 ) -> tuple[int, str]:
-    """Exit status (negative: killed by that signal) and the end of what it said.
+    """Run a program; return its exit status (negative: the signal) and the end of its output.
 
-    Raises HostError when it cannot be started, TimeoutError when it takes more than `limit`
-    seconds.
+    Raises HostError if it cannot be started, TimeoutError if it takes longer than `limit` seconds.
     """
     with Output(output_bytes, end=True) as output:
         async with started(argv, output.inlet, output.inlet, program=program) as process:
@@ -91,7 +90,7 @@ async def run(
 
 
 class Output:
-    """Reads while a program writes, so that it never blocks; keeps the beginning, or the end."""
+    """Reads a program's output while it runs, so that it never blocks; keeps its start or end."""
 
     def __init__(self, most_bytes: int, *, end: bool = False) -> None:
         self._most_bytes, self._end, self._content = most_bytes, end, b""
@@ -103,7 +102,7 @@ class Output:
         return self
 
     def _read(self) -> bool:
-        """Whether there may be more."""
+        """Read once; return whether more output may follow."""
         try:
             part = os.read(self._outlet, _PART)
         except BlockingIOError:
@@ -117,13 +116,15 @@ class Output:
         return bool(part)
 
     def close_inlet(self) -> None:
-        """Ours: the end of the program's shall be seen."""
+        """Close the agent's writing end of the pipe, so that the end of the program's output is
+        noticed.
+        """
         if self.inlet >= 0:
             os.close(self.inlet)
             self.inlet = -1
 
     def rest(self) -> str:
-        """All that was said, after the end."""
+        """Read the remaining output after the program ended; return all that was kept."""
         for _ in range(_PARTS):
             if not self._read():
                 break

@@ -1,7 +1,7 @@
-"""What a job asks of this agent, and whether it may be done at all: pure.
+"""Parses the requests of a job to this agent, and decides whether one may be executed. Pure.
 
-A request is one step of a job that says `by: Agent` and `state: Running`. Its identity is the
-job's uid and the requestID: two jobs count their requests from the start alike.
+A request is a step of a job with `by: Agent` and `state: Running`. The job's UID and the requestID
+identify it, because the requestIDs of each job start from the same number.
 """
 
 import re
@@ -13,7 +13,7 @@ from agent.wire import WireAgentStep, WireJob, WireStepStatus, format_time
 from kubenode.runtime import duration
 
 DEFAULT_TIMEOUT = 120.0
-"""Seconds; api-remedy: agent steps time out after 2m unless they say otherwise."""
+"""Seconds. In the API an agent step times out after 2m by default."""
 MAX_TIMEOUT = 3600.0
 CLOSED = frozenset({"Succeeded", "Failed", "Cancelled", "Shadowed"})
 FINAL = frozenset({"Done", "Failed", "Refused"})
@@ -22,7 +22,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Which request, over all jobs and restarts. Both parts fit into a file name."""
+    """Identity of a request over all jobs and restarts. Both parts are valid in a file name."""
 
     job_uid: str
     request_id: str
@@ -33,9 +33,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """A request as it was read; `boot_id` "" and `expires_at` None were not given.
+    """A request as it was read. boot_id: "" if not given; expires_at: None if not given.
 
-    permit  name of the Permit that the job holds, "" if it names none
+    permit: name of the job's Permit; "" if the job names none
     """
 
     key: Key
@@ -50,11 +50,11 @@ class StepRequest:
 
 
 class AgentRequestError(ValueError):
-    """A request that makes no sense; the text names field and value."""
+    """A request is invalid; the text names field and value."""
 
 
 def open_requests(job: WireJob) -> Iterator[tuple[str, WireStepStatus]]:
-    """requestID and step of all that is asked of an agent and has no final answer yet."""
+    """Return requestID and step of every request to an agent without a final answer."""
     status = job.status
     if status is None or status.phase in CLOSED:
         return
@@ -67,7 +67,7 @@ def open_requests(job: WireJob) -> Iterator[tuple[str, WireStepStatus]]:
 
 
 def list_obsolete(job: WireJob) -> list[str]:
-    """Requests that were answered and that no step speaks of any more; the API keeps 128 in all."""
+    """Return the answered requests that no step refers to. The API keeps at most 128 requests."""
     status = job.status
     if status is None or status.agent is None:
         return []
@@ -116,14 +116,14 @@ def refusal(
     now: datetime,
     server_now: datetime | None = None,
 ) -> str:
-    """Why it must not be done, in a sentence; "" if nothing speaks against it.
+    """Describe why the request must not be executed; "" if it may be.
 
-    now         by this host's clock, which may be the very thing to repair
-    server_now  what it is at the API server at the latest, whose clock made the expiry; None: not
-                known, and the host's clock counts
+    now: time of this host's clock, which may itself need a repair
+    server_now: latest possible time of the API server's clock, which set the expiry; None: unknown,
+        and the host's clock is used
 
-    What is unknown speaks against it: a request without a boot ID or an expiry could be an old
-    one that an agent, awake again after a long sleep, would act on.
+    Unknown facts refuse the request. Without a boot ID or an expiry it may be an old request that
+    reaches an agent after a long pause.
     """
     if request.agent != agent:
         return f"the job is for agent {request.agent!r}, this is {agent!r}"

@@ -1,4 +1,4 @@
-"""The agent's settings: a TOML file, and KUBENODE_AGENT_* variables over it.
+"""Settings of the agent: a TOML file, overridden by KUBENODE_AGENT_* variables.
 
     node = "n00042"
     server = "https://10.0.0.1:6443"
@@ -20,8 +20,8 @@
     [detectors]
     npd_configs = ["/etc/node-problem-detector/*.json"]
 
-A DaemonSet has no file: it sets KUBENODE_AGENT_NODE and the rest as variables. Everything is
-checked at start, and every complaint names the setting, what was given and what to do.
+A DaemonSet has no file: it sets KUBENODE_AGENT_NODE and the others as variables. All settings are
+checked at start. Every error names the setting, its value and the remedy.
 """
 
 import re
@@ -56,37 +56,37 @@ FILES = (
 FILE_ALONE = frozenset({"checks", "detectors", "local", "metadata", "repairs", "scripts"})
 """Tables, which have no variable."""
 IDENTITY = "identity"
-"""Folder of state_dir for the key and certificate that the agent keeps itself."""
+"""Folder in `state_dir` for the key and certificate that the agent manages itself."""
 SHORTEST_LIFE, LONGEST_LIFE = 600, 30 * 24 * 3600
 LEVELS = ("debug", "info", "warning", "error")
 
 
 class AgentSettingsError(CannotStart):
-    """One line per complaint."""
+    """Settings that cannot be used. One line per error."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Files are paths; "" is none.
+    """Settings of the agent. Files are paths; "" is none.
 
-    node                  name of the Node object of this host
-    agent                 name in the client certificate (CN kubenode:agent:NAME); "" is the node's
-    server                https://HOST:PORT of the API server
-    token_file            bearer token, where there is no client certificate
-    bootstrap_token_file  holds a token for the agent's first certificate, which it keeps itself
-    certificate_life      of the certificates that it asks for then, such as 720h
-    state_dir             where the journal lives; must survive reboots
-    boot_id_file          where the kernel tells the boot ID
-    host_root             where the host's files are, for what is only read; a DaemonSet mounts them
-    checks                what RunCheck may run, by name; in the file alone
-    detectors             what is watched, see agent.detectors.settings; in the file alone
-    local                 what is repaired without asking, see agent.local; in the file alone
-    repairs               what repairs may touch, see agent.actions.allowlist; in the file alone
-    scripts               what RunScript may run, by name; in the file alone
-    metadata              whose metadata service is watched; in the file alone
-    operator              https://HOST:PORT of the remedy operator, told of what the cloud says; ""
-                          is none
-    operator_ca_file      PEM of its authority; "" is that of the API server
-    operator_token_file   bearer token for the operator; "" is token_file
+    node: name of the Node object of this host
+    agent: name in the client certificate (CN kubenode:agent:NAME); "": the node's name
+    server: https://HOST:PORT of the API server
+    token_file: bearer token, if there is no client certificate
+    bootstrap_token_file: token for the agent's first certificate, which the agent then manages
+        itself
+    certificate_life: lifetime of the certificates that the agent requests, such as `720h`
+    state_dir: folder of the journal; must survive reboots
+    boot_id_file: file of the kernel with the boot ID
+    host_root: where the host's files are mounted, for files that are only read; set by a DaemonSet
+    checks: programs for RunCheck, by name; file only
+    detectors: what is watched, see agent.detectors.settings; file only
+    local: repairs without a request, see agent.local; file only
+    repairs: what repairs may change, see agent.actions.allowlist; file only
+    scripts: programs for RunScript, by name; file only
+    metadata: the cloud whose metadata service is watched; file only
+    operator: https://HOST:PORT of the remedy operator, which receives the cloud's notices; "": none
+    operator_ca_file: PEM of its certificate authority; "": that of the API server
+    operator_token_file: bearer token for the operator; "": that of `token_file`
     """
 
     node: str
@@ -118,14 +118,16 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def managed(self) -> bool:
-        """Whether the agent gets and renews its certificate itself."""
+        """Whether the agent requests and renews its certificate itself."""
         given = self.cert_file or self.token_file
         return self.server.startswith("https://") and not given
 
 
 def load(environ: Mapping[str, str], config: str | None = None) -> AgentSettings:
-    """Settings from `config` (or KUBENODE_AGENT_CONFIG, or /etc/kubenode/agent.toml if it is
-    there) and the environment. Raises AgentSettingsError."""
+    """Load the settings from a file and the environment. Raises AgentSettingsError.
+
+    config: path of the file; None: KUBENODE_AGENT_CONFIG, or /etc/kubenode/agent.toml if it exists
+    """
     given = _file(environ, config)
     for name in AgentSettings.__struct_fields__:
         if name not in FILE_ALONE and (value := environ.get(_var(name))) is not None:

@@ -1,7 +1,8 @@
-"""What the package needs to know of a new version, and has to say of one that it took back.
+"""Exchanges state with the Debian package about an upgrade.
 
-`renewed` in the state folder names the version that renewed its lease: without it the package goes
-back to the version before. `rejected` holds the package's own words about that, told once.
+The file `renewed` in the state folder names the version that renewed its Lease. Without it the
+package goes back to the previous version. The file `rejected` has the package's report about that,
+which is published once.
 """
 
 import logging
@@ -24,14 +25,16 @@ class Upgrade:
         self._disk = disk or RealDisk()
 
     def proven(self) -> None:
-        """This version renewed its lease. Never raises: it works, with or without the proof."""
+        """Record that this version renewed its Lease. Never raises: the agent works without the
+        record.
+        """
         try:
             replace(self._disk, self._folder / RENEWED, f"{self._version}\n".encode())
         except OSError as error:
             log.warning("the lease's renewal is not on disk", extra={"error": str(error)})
 
     def rejected(self, now: datetime, detector: str) -> EventReport | None:
-        """What was taken back, to be told; the next call has nothing."""
+        """Return the report about a rejected version once; None if there is none."""
         path = self._folder / REJECTED
         try:
             text = self._disk.read(path)[:LONGEST].decode(errors="replace").strip()

@@ -1,4 +1,4 @@
-"""Which version of the agent this is."""
+"""Version of the agent."""
 
 from pathlib import Path
 
@@ -8,8 +8,9 @@ UNKNOWN = "unknown"
 
 
 def version(package: Path | None = None) -> str:
-    """The text of the file VERSION beside the package, as the Debian package installs it; without
-    it that of the installed project.
+    """Return the content of the file VERSION beside the package, as the Debian package installs it.
+
+    Without that file, return the version of the installed project.
     """
     folder = package or Path(agent.__file__).parent
     try:
@@ -17,7 +18,7 @@ def version(package: Path | None = None) -> str:
             return text
     except (OSError, UnicodeDecodeError):
         pass  # not installed as a package
-    from importlib import metadata  # 0.6 MB, for who runs it from a checkout
+    from importlib import metadata  # 0.6 MB, needed in a checkout only
 
     try:
         return metadata.version("kubenode")

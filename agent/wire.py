@@ -11,13 +11,13 @@ import msgspec
 REBOOT, COLLECT, APPROVE = "Reboot", "CollectDiagnostics", "ApproveEvent"
 BEHIND = frozenset({REBOOT, COLLECT, APPROVE})
 EVENT = "event"
-"""Key of a step's output: the planned event that ApproveEvent lets go ahead."""
+"""Key of a step's output: the scheduled event that ApproveEvent approves."""
 FIRST_CHECK = 16
-"""`index` of the first of `verify.checks` in the record of a step; a rung has at most 16 steps."""
+"""`index` of the first check of `verify.checks` in a step's record; a rung has at most 16 steps."""
 
 
 class RemedyWire(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """Base: camelCase names, unknown fields skipped."""
+    """Base struct: camelCase names, unknown fields are skipped."""
 
 
 class WireRemedyMetadata(RemedyWire, frozen=True):
@@ -28,7 +28,7 @@ class WireRemedyMetadata(RemedyWire, frozen=True):
 
 
 class WireAgentStep(RemedyWire, frozen=True):
-    """The action of the fixed catalogue that a step asks for, and its parameters."""
+    """Action and parameters that a step requests from the agent."""
 
     action: str
     unit: str | None = None
@@ -36,7 +36,7 @@ class WireAgentStep(RemedyWire, frozen=True):
     script: str | None = None
     params: dict[str, str] | None = None
     timeout: str | None = None
-    """Go style (`90s`); None is the API's default."""
+    """Go duration such as `90s`; None: the API's default."""
 
 
 class WireRebootStep(RemedyWire, frozen=True):
@@ -60,8 +60,9 @@ class LadderStep(RemedyWire, frozen=True):
 
     @property
     def action(self) -> WireAgentStep | None:
-        """What it asks of an agent. Reboot, CollectDiagnostics and ApproveEvent stand behind their
-        own steps and behind nothing else.
+        """Return the action of an agent step.
+
+        Reboot, CollectDiagnostics and ApproveEvent are requested only by their own kinds of step.
         """
         if self.reboot is not None:
             return WireAgentStep(REBOOT, timeout=self.reboot.timeout or "10m")
@@ -90,7 +91,7 @@ class Spec(RemedyWire, frozen=True):
 
 
 class WireStepStatus(RemedyWire, frozen=True):
-    """One step as the operator wrote it; the intent that the agent acts on."""
+    """A step as the operator wrote it: the intent that the agent acts on."""
 
     rung: int
     index: int
@@ -103,7 +104,7 @@ class WireStepStatus(RemedyWire, frozen=True):
 
 
 class WireAnswer(RemedyWire, frozen=True, omit_defaults=True):
-    """What the agent says of one request, in `status.agent.requests`."""
+    """The agent's answer to one request, in `status.agent.requests`."""
 
     state: str
     boot_id: str = msgspec.field(default="", name="bootID")
@@ -118,7 +119,7 @@ class Answers(RemedyWire, frozen=True):
 
 
 class JobPermit(RemedyWire, frozen=True):
-    """The Permit of Kube Defender that the job holds."""
+    """The Permit that the job holds."""
 
     name: str = ""
 
@@ -136,7 +137,7 @@ class WireJob(RemedyWire, frozen=True):
     status: WireJobStatus | None = None
 
     def action_of(self, step: WireStepStatus) -> WireAgentStep | None:
-        """What the ladder says at the place that `step` names; None if there is no agent step."""
+        """Return the action in the ladder that `step` refers to; None if it is no agent step."""
         ladder = self.spec.ladder or []
         if not 0 <= step.rung < len(ladder):
             return None
@@ -147,13 +148,13 @@ class WireJob(RemedyWire, frozen=True):
             steps = (rung.verify.checks if rung.verify is not None else None) or []
         action = steps[place].action if 0 <= place < len(steps) else None
         if action is not None and action.action == APPROVE:
-            # Which one the operator found out at work, so its record has it and no ladder can.
+            # The operator finds the event at run time: the step's record names it, not the ladder.
             event = (step.output or {}).get(EVENT, "")
             return msgspec.structs.replace(action, params={EVENT: event})
         return action
 
     def answer(self, request_id: str) -> WireAnswer | None:
-        """What the API server has of our answer to `request_id`."""
+        """Return the agent's answer to `request_id` as the API server has it."""
         if self.status is None or self.status.agent is None:
             return None
         return (self.status.agent.requests or {}).get(request_id)
@@ -189,15 +190,16 @@ class AssignmentSpec(RemedyWire, frozen=True):
 
 
 class Assignment(RemedyWire, frozen=True):
-    """An AgentAssignment: what this agent has to read."""
+    """AgentAssignment: the objects that this agent has to read."""
 
     metadata: WireRemedyMetadata
     spec: AssignmentSpec = AssignmentSpec()
 
     def items(self, jobs: str, probes: str) -> dict[tuple[str, str], str]:
-        """(plural, name) of what is to be read, and what tells one state of it from another.
+        """Return the objects to read by (plural, name), each with a token that changes with its
+        request.
 
-        jobs, probes: the plurals of both kinds.
+        jobs, probes: plurals of both kinds
         """
         entries = {(jobs, job.name): job.request for job in self.spec.jobs or ()}
         return entries | {(probes, name): "" for name in self.spec.probes or ()}
@@ -209,5 +211,5 @@ decode_probe = msgspec.json.Decoder(Probe).decode
 
 
 def format_time(at: datetime) -> str:
-    """RFC 3339 in UTC with milliseconds, as all kinds of KubeNode write it."""
+    """Format a time as all kinds of KubeNode do: RFC 3339 in UTC with milliseconds."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

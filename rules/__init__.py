@@ -1,1 +1,1 @@
-"""The rule engine: facts in, diagnoses out. It reads no clock, opens nothing, performs nothing."""
+"""The rule engine: turns facts into diagnoses. It reads no clock and does no I/O."""

@@ -1,9 +1,9 @@
-"""Reads one leaf of a rule against a FactSet: a truth, and how it came to it. Pure.
+"""Reads one leaf of a rule against a FactSet: a truth, and the reason for it. Pure.
 
-Every leaf is three-valued. What was never reported, was not heard from for too long, or comes from
-a stale cache is unknown. `flips_at` is the earliest instant at which the answer would change with
-nothing but time, so that nobody has to ask again before it. Each kind of leaf has a module of its
-own in rules.leaves.
+Every leaf is three-valued. A fact is unknown if it was never reported, if its report is too old, or
+if it comes from a stale cache. `flips_at` is the earliest instant at which time alone would change
+the answer, so the leaf need not be read again before it. Each kind of leaf has a module of its own
+in rules.leaves.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,20 +55,20 @@ AnyLeaf = Leaf | AbsentLeaf
 
 @dataclass(frozen=True, slots=True)
 class CountedFact:
-    """A leaf `<group>.sameFault` of the rule with this id: what it counts differs by rule."""
+    """A leaf `<group>.sameFault` of the rule with this id. Its count differs from rule to rule."""
 
     rule: str
     leaf: FactLeaf
 
 
 Atom = AnyLeaf | CountedFact
-"""What a program reads of a node."""
+"""A leaf as a program reads it from a node's facts."""
 
 
 def read(leaf: Atom, facts: FactSet, now: datetime) -> LeafReading:
-    """`leaf` on these facts at `now`.
+    """Read `leaf` on these facts at `now`.
 
-    A bare leaf `<group>.sameFault` is unknown: it must be asked as a CountedFact of its rule.
+    A bare leaf `<group>.sameFault` is unknown: it must be read as the CountedFact of its rule.
     """
     if not facts.fresh:
         about = subject(leaf.leaf if isinstance(leaf, CountedFact) else leaf)
@@ -82,7 +82,7 @@ def read(leaf: Atom, facts: FactSet, now: datetime) -> LeafReading:
 
 
 def describe(leaf: Atom) -> str:
-    """The leaf in a few words, such as `condition KernelDeadlock=True for 30s`."""
+    """Describe the leaf in a few words, such as `condition KernelDeadlock=True for 30s`."""
     return describe_leaf(leaf.leaf if isinstance(leaf, CountedFact) else leaf)
 
 

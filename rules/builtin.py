@@ -1,4 +1,6 @@
-"""The built-in facts: names, types and units. Which of them are known is the feeder's matter."""
+"""The built-in facts: names, types and units. The caller that builds a FactSet sets their
+values.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,16 +8,16 @@ from difflib import get_close_matches
 from typing import Literal
 
 MAINTENANCE_UNTIL = "kubenode.io/maintenance-until"
-"""Annotation of a Node: an instant until which people work on it."""
+"""Annotation of a Node: instant until which people work on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """`unit` is "" for what has none.
+    """A built-in fact. unit: "" if it has none.
 
-    time  what time alone does to it. `still`: nothing. `grows`: one per second, so that a reading
-          tells when a comparison flips. `passes`: it may change at some instant, which the value
-          does not tell: whoever feeds it must look again
+    time: how time alone changes it. `still`: not at all. `grows`: by one each second, so that a
+        reading tells when a comparison flips. `passes`: at an instant that the value does not show,
+        so whoever sets the value must observe it again
     """
 
     name: str
@@ -94,12 +96,14 @@ _OTHER = (
 
 BUILTIN = {b.name: b for b in (*_NODE, *_FLEET, *_CAUSE, *_OTHER)}
 GROWING = frozenset(b.name for b in BUILTIN.values() if b.time == "grows")
-"""Facts that grow by one each second: two values are the same fact if they differ by the time."""
+"""Facts that grow by one each second. Two values that differ by the elapsed time are the same
+fact.
+"""
 SAME_FAULT = frozenset(name for name in BUILTIN if name.endswith(".sameFault"))
-"""Facts that are counted for each rule by itself: FactSet.same_fault."""
+"""Facts that are counted for each rule separately: FactSet.same_fault."""
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence that offers what may have been meant; "" if nothing is alike."""
+    """Return the end of a sentence that suggests similar names; "" if there is none."""
     alike = get_close_matches(name, list(known), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(alike)}?" if alike else ""

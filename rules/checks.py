@@ -1,8 +1,8 @@
-"""What a rule must not be, looked at before it is compiled. Pure.
+"""Refuses invalid rules before they are compiled. Pure.
 
-The API's models refuse most of this already. It is looked at again here because what gets past
-them (an object that was built without validation, or stored before a check existed) must not turn
-"nothing asked" into "every node": failure mode F06.
+The API's models refuse most of them already. They are checked again because an object may get past
+the models: built without validation, or stored before a check existed. An expression without
+conditions must not select every node (failure mode F06).
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ Fault = tuple[str, str]
 
 
 def check(rule: RuleVersion) -> None:
-    """Raises CompileError for the first fault of `rule` that needs no other rule to be seen."""
+    """Raises CompileError for the first fault of `rule` that does not depend on other rules."""
     spec = rule.remedier.spec
     for path, why in (
         *_selection(spec.nodes),
@@ -82,7 +82,7 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
     elif isinstance(leaf, HostEventLeaf):
         yield from _host_event(leaf, f"{path}.hostEvent")
     elif isinstance(leaf, FactLeaf):
-        known = BUILTIN.get(leaf.name)  # of derived facts the compiler knows the values
+        known = BUILTIN.get(leaf.name)  # the compiler knows the values of derived facts
         if known is not None and (why := _misfit(leaf, known)):
             yield f"{path}.fact", why
     elif isinstance(leaf, ProbeLeaf):
@@ -96,7 +96,9 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
 
 
 def _host_event(leaf: HostEventLeaf, path: str) -> Iterator[Fault]:
-    """A word that no HostEvent has would be a rule that never matches, a guard that never holds."""
+    """Refuse values that no HostEvent has: such a rule would never match, such a guard never
+    hold.
+    """
     if (leaf.class_, leaf.source, leaf.phase, leaf.severity) == (None,) * 4:
         yield path, "any HostEvent would do: write a class, source, phase or severity"
     for name, value, allowed in (
@@ -127,7 +129,7 @@ def _absent(leaf: AbsentLeaf, path: str) -> Iterator[Fault]:
 
 
 def _misfit(leaf: FactLeaf | ProbeLeaf, known: Builtin | ProbeField) -> str:
-    """Why a comparison never fits what is asked, which would be unknown for ever; "" if it may."""
+    """Describe why a comparison would always be unknown; "" if it may be known."""
     wanted = [] if leaf.equals is None else [leaf.equals]
     wanted += leaf.in_ or []
     if leaf.name == "time.inWindow" and getattr(leaf, "window", None) is None:
@@ -154,10 +156,10 @@ _COMPARISONS = {
 
 
 def _counts(expression: Expression, path: str, negated: bool = False) -> Iterator[Fault]:
-    """Where `<group>.sameFault` stands in `when`.
+    """Check the places of `<group>.sameFault` in `when`.
 
-    It counts nodes on which all other leaves are true. Beside no other leaf, or under `not`, that
-    would be every node or none.
+    The fact counts nodes on which all other leaves are true. Without another leaf, or under `not`,
+    that would be every node or none.
     """
     for op, members in (("all", expression.all), ("any", expression.any)):
         asks = [_asks_count(member) for member in members or ()]

@@ -1,37 +1,37 @@
-"""Since when each condition of a node has its status, by our own clock.
+"""Tracks since when each condition of a node has its status, by the local clock.
 
-What makes a fault look younger or older than it is, and what is done about it:
+Some events make a fault look younger or older than it is. They are handled as follows.
 
-    heartbeats, other reasons   move nothing: only a change of status counts
-    our own restart             at first sight the age is what lies between the two stamps of the
-                                report, lastTransitionTime and lastHeartbeatTime: both are of one
-                                clock, so how wrong that clock is does not matter. It is too
-                                young by what has passed since the report, until the next one
-                                of that reporter tells how much that was; it is never too old
-    the reporter's clock        its stamps are compared with its own stamps alone. When it was
-                                heard from is when we saw its stamp change
-    our clock is set            ages stay: the remembered instants move by the step (`stepped`)
-    etcd is restored            the Node shows reports of before. One whose heartbeat is earlier
-                                than one that we have seen is no news: the condition is doubted
-                                until its reporter writes again. So it is, by one heartbeat, when a
-                                host's clock is set back. Whoever started since the restore knows no
-                                earlier one and doubts what it saw first, while the freeze holds
-    the detector restarts       see below
+- Heartbeats and new reasons change nothing. Only a change of status counts.
+- A restart of this process: at the first observation the age is the difference between the report's
+  lastTransitionTime and lastHeartbeatTime. Both come from one clock, so the error of that clock
+  does not matter. The age lacks the time since the report, until the reporter's next report shows
+  how long that was. It is never too large.
+- The reporter's clock: its stamps are compared with its own stamps only. The time of a report is
+  the time at which a change of its stamp was observed.
+- The local clock is set: ages stay, because the stored instants move by the same step (`stepped`).
+- etcd is restored: the Node shows older reports. A report with an earlier heartbeat than a known
+  one is ignored, and the condition is doubted until its reporter writes again. A host's clock that
+  is set back has the same effect for one heartbeat. A process that started after the restore knows
+  no earlier heartbeat. It doubts what it observed first, while the freeze lasts.
+- The detector restarts: see below.
 
-A detector that starts posts every condition with its healthy status and a fresh lastTransitionTime,
-whatever it was before (node-problem-detector; ../data/npd_conditions.json has it recorded), finds
-the fault again and posts True. Without more, each restart would make the fault new, and its False
-would look like a recovery.
+A detector that starts posts every condition with its healthy status and a new lastTransitionTime,
+whatever it was before (node-problem-detector; recorded in npd_conditions.json of the shared data).
+It then finds the fault again and posts True. Without special handling each restart would make the
+fault new, and its False would look like a recovery.
 
-A restart shows by what real flapping cannot do: a condition beside it whose status, reason and
-message stay as they were gets a later lastTransitionTime; or, where all were faulty, all
-conditions of one heartbeat, at least WHOLE of them, become False at one time. A condition that
-changes to the same status with them (TOGETHER, by transition and heartbeat) was reset. That status
-is no finding for SETTLE. If within it the old status comes back, the time counts on from before, as
-long as most of it was seen: what nobody reported sums up to at most SETTLE, and to no more than
-what was reported. So flapping never adds up to a time held, not even beside a detector that
-restarts again and again. Nothing counts on over a silence of SILENT. A detector of one condition
-shows no restart: its faults look younger then, never older.
+A restart is detected by what real flapping cannot do. Either a condition gets a later
+lastTransitionTime although status, reason and message stay the same. Or, where all were faulty, all
+conditions of one heartbeat, at least WHOLE of them, become False at the same time. A condition that
+changes to the same status together with them (within TOGETHER, by transition and heartbeat) was
+reset. Its status is no finding for SETTLE.
+
+If the old status returns within SETTLE, its time continues, as long as most of it was reported: the
+unreported parts sum up to at most SETTLE, and to no more than the reported parts. So flapping never
+adds up to a held status, even with a detector that restarts again and again. No time continues over
+a silence of SILENT. A restart of a detector with one condition cannot be detected: its faults then
+look younger, never older.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,18 +44,20 @@ from rules.text import clipped
 
 MOST_CONDITIONS = 128
 SETTLE = timedelta(minutes=3)
-"""For how long after its reporter's start a status is no finding; `verify.settle` is as long."""
+"""Time after its reporter's start for which a status is no finding; `verify.settle` is as long."""
 SILENT = timedelta(minutes=15)
-"""A detector that was not heard from for so long before it started had stopped looking."""
+"""A detector that was silent this long before its start had stopped checking."""
 LONGEST_BETWEEN = timedelta(days=3650)
 """No rule asks for more than ten years, and an age of millennia overflows `datetime`."""
 TOGETHER = timedelta(seconds=2)
-"""Times of one report lie within this; they have whole seconds."""
+"""Times of one report differ by at most this; they have whole seconds."""
 
 WHOLE = 3
-"""So few conditions that all change at once may be one cause that comes and goes."""
+"""Fewer conditions that change at once may have one cause that comes and goes."""
 STARTS_AS = "False"
-"""What conditions that are faulty when True are posted as at the start; faults may come in dozens.
+"""Status that a starting reporter posts for conditions that are faulty when True.
+
+Many conditions that become True at once may be real faults, and show no start.
 """
 FINDINGS = frozenset({"True", "False"})
 
@@ -64,11 +66,11 @@ FINDINGS = frozenset({"True", "False"})
 class ConditionReading:
     """A condition as the Node has it.
 
-    transition     since when it has its status, by the clock of its reporter
-    heartbeat      when its reporter wrote it, by the same clock; None: it does not say
-    since          when it got its status, by the control plane's clock, where the control plane
-                   wrote it since its reporter fell silent: `heartbeat` is the reporter's last then,
-                   and the control plane is heard from with each version of the Node
+    transition: since when it has its status, by the reporter's clock
+    heartbeat: when its reporter wrote it, by the same clock; None: the report does not tell
+    since: when it got its status, by the control plane's clock, if the control plane wrote it for a
+        silent reporter. `heartbeat` is then the reporter's last one, and each version of the Node
+        counts as a report of the control plane
     """
 
     type: str
@@ -82,7 +84,7 @@ class ConditionReading:
 
 @dataclass(frozen=True, slots=True)
 class _Stamps:
-    """Those of the report that was read last."""
+    """Stamps of the report that was read last."""
 
     transition: HostTime | None
     heartbeat: HostTime | None
@@ -90,9 +92,9 @@ class _Stamps:
 
 @dataclass(frozen=True, slots=True)
 class _Wiped:
-    """What a restart of its reporter made a condition forget.
+    """Status that a condition had before its reporter restarted.
 
-    unseen  part of the time from `since` to `until` in which nobody reported the status
+    unseen: part of the time from `since` to `until` in which the status was not reported
     """
 
     status: str
@@ -103,7 +105,7 @@ class _Wiped:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A report with a later lastTransitionTime, what was known before it, and when we heard it."""
+    """A report with a later lastTransitionTime, the fact before it, and when it was received."""
 
     report: ConditionReading
     before: ConditionFact
@@ -112,16 +114,15 @@ class _Move:
 
     @property
     def is_repeat(self) -> bool:
-        """Nothing but the time is new: the reporter has started."""
+        """Return whether only the time is new, which shows that the reporter has started."""
         return self.before.status == self.report.status and _same_text(self.report, self.before)
 
 
 class ConditionClock:
-    """Of one node.
+    """Tracks the conditions of one node.
 
-    ended_silence  for how long the reporter was silent that the last `take` heard from again; the
-                   longest one
-    ended_doubt    whether the last `take` heard from the reporter of a condition that was doubted
+    ended_silence: longest silence of a reporter that the last `take` ended
+    ended_doubt: whether the last `take` ended the doubt in a condition
     """
 
     __slots__ = (
@@ -141,21 +142,21 @@ class ConditionClock:
         self._facts: dict[str, ConditionFact] = {}
         self._stamps: dict[str, _Stamps] = {}
         self._first: dict[str, datetime] = {}
-        """When we first saw what its reporter has not repeated since."""
+        """When conditions were first observed that their reporters have not repeated since."""
         self._wiped: dict[str, _Wiped] = {}
         self._unseen: dict[str, timedelta] = {}
         self._doubted: dict[str, _Stamps] = {}
-        """Stamps of the report in doubt, of each condition whose reporter has to write again."""
+        """Stamps of the report in doubt, by type of condition, until the reporter writes again."""
         self.ended_silence = timedelta(0)
         self.ended_doubt = False
 
     def take(
         self, reports: Sequence[ConditionReading], now: datetime, deaf_until: datetime | None = None
     ) -> None:
-        """Take in all conditions of one version of the Node; others are gone.
+        """Take all conditions of one version of the Node; conditions that are missing are dropped.
 
-        deaf_until  when the last gap ended in which we could hear nobody: what came out in it was
-                    reported at some time in it, not now
+        deaf_until: end of the last gap in which no report could arrive. A report that arrived in
+            the gap was made at some time in it, not now
         """
         self.ended_silence, self.ended_doubt = timedelta(0), False
         reports = [report for report in reports if not self._of_the_past(report)]
@@ -174,19 +175,22 @@ class ConditionClock:
                 self._unseen.pop(type_, None)
 
     def facts_after_restore(self) -> Mapping[str, ConditionFact]:
-        """The facts, with a doubt in what no reporter has repeated since we saw it first."""
+        """Return the facts, and doubt those that their reporters have not repeated since the
+        first one.
+        """
         doubted = {type_: replace(self._facts[type_], doubted=True) for type_ in self._first}
         return {**self._facts, **doubted}
 
     def booted(self) -> None:
-        """The host has booted: a fault that comes now is a new one."""
+        """Forget resets, because the host has booted: a fault that appears now is new."""
         self._wiped.clear()
         self._lately = ()
 
     def stepped(self, step: timedelta, now: datetime) -> None:
-        """Our wall clock was set by `step` and is `now`: what is remembered keeps its age.
+        """Keep all ages after the local wall clock was set by `step` to `now`.
 
-        All of it is by our clock: reporters' stamps are only compared with one another.
+        All stored instants are of the local clock. Stamps of reporters are compared with one
+        another only.
         """
         for type_, fact in self._facts.items():
             settles = fact.settles + step if fact.settles is not None else None
@@ -203,11 +207,11 @@ class ConditionClock:
         self._lately = ()
 
     def facts(self) -> Mapping[str, ConditionFact]:
-        """A copy, so that a FactSet does not change under its reader."""
+        """Return a copy, so that a FactSet does not change under its reader."""
         return dict(self._facts)
 
     def _of_the_past(self, report: ConditionReading) -> bool:
-        """Whether the report is older than one that we have seen, or still the one in doubt."""
+        """Return whether the report is older than a known one, or is still the one in doubt."""
         type_, before = report.type, self._stamps.get(report.type)
         if before is None:
             return False
@@ -230,7 +234,7 @@ class ConditionClock:
         self._facts[type_] = replace(self._facts[type_], doubted=True)
 
     def _moved(self, report: ConditionReading) -> bool:
-        """Whether its lastTransitionTime is later than it was, between findings."""
+        """Return whether lastTransitionTime is later than before, between two findings."""
         known, before = self._facts.get(report.type), self._stamps.get(report.type)
         if known is None or before is None:
             return False
@@ -245,7 +249,9 @@ class ConditionClock:
     def _detect_start(
         self, moves: Sequence[_Move], reports: Sequence[ConditionReading], now: datetime
     ) -> None:
-        """A start may come in several versions of the Node, one right after the other."""
+        """Detect the start of a reporter, which may span several consecutive versions of the
+        Node.
+        """
         late = (move for move in self._lately if now - move.at <= TOGETHER)
         self._lately = (*late, *moves)
         started = [move.report for move in self._lately if move.is_repeat]
@@ -255,7 +261,9 @@ class ConditionClock:
                 self._reset(move)
 
     def _reset(self, move: _Move) -> None:
-        """What a condition became is what its reporter starts with, unless it has said more."""
+        """Treat the condition's status as set by a reporter's start, unless a finding came
+        since.
+        """
         report, before = move.report, move.before
         fact = self._facts.get(report.type)
         if fact is None or (fact.status, fact.since) != (report.status, move.at):
@@ -275,7 +283,7 @@ class ConditionClock:
         deaf_until: datetime | None,
         latest: HostTime | None,
     ) -> None:
-        """latest  the latest stamp of the host, at the first sight of it; None: it is not that"""
+        """Take one report. latest: latest stamp of the host at its first observation, else None."""
         type_, known = report.type, self._facts.get(report.type)
         if known is None:
             if len(self._facts) < MOST_CONDITIONS:
@@ -295,15 +303,17 @@ class ConditionClock:
         elif _same_text(report, known):
             if received_at > known.received_at:
                 self._facts[type_] = _refresh_fact(known, received_at)
-        else:  # more than what a reporter says when it starts: this is a finding
+        else:  # more than a starting reporter posts: this is a finding
             self._wiped.pop(type_, None)
             self._facts[type_] = replace(_fact(report, known.since, received_at), began=known.began)
 
     def _repeated(
         self, known: ConditionFact, report: ConditionReading, passed: timedelta
     ) -> ConditionFact:
-        """Learn from the first report after the first sight how old the one before it was then: by
-        so much more than `passed` they lie apart. More than SILENT is a clock that was set.
+        """Correct the age of a first observation by the first report after it.
+
+        Its report was already old then: by the time between the two reports, less the time `passed`
+        between their observations. More than SILENT means that a clock was set.
         """
         before = self._stamps[known.type]
         if (before.transition, before.heartbeat) == (report.transition, report.heartbeat):
@@ -319,7 +329,9 @@ class ConditionClock:
         return known
 
     def _changed(self, fact: ConditionFact) -> ConditionFact:
-        """Another status, since now; or since before a restart that wiped it out."""
+        """Return the fact after a change of status: new, or older than a restart of its
+        reporter.
+        """
         now = fact.since
         self._unseen.pop(fact.type, None)
         wiped = self._wiped.get(fact.type)
@@ -343,7 +355,7 @@ def _earlier(first: _Stamps, other: _Stamps) -> bool:
 def _whole(
     report: ConditionReading, moves: Sequence[_Move], reports: Sequence[ConditionReading]
 ) -> bool:
-    """Whether all conditions of its heartbeat became False with it, at least WHOLE."""
+    """Return whether all conditions of its heartbeat became False together, at least WHOLE."""
     if len(moves) < WHOLE or report.status != STARTS_AS:
         return False
     with_it = sum(_together(report, move.report) for move in moves)
@@ -352,8 +364,10 @@ def _whole(
 
 
 def _latest(reports: Sequence[ConditionReading], now: datetime) -> HostTime | None:
-    """About now, by the host's own clock, as far as the Node tells: its latest stamp. The control
-    plane tells since when a kubelet is silent, whose last stamp it leaves: so much later it is.
+    """Return the Node's latest stamp, which is the host's time at about `now`.
+
+    If the control plane wrote for a silent kubelet, the kubelet's last stamp is moved by the time
+    since.
     """
     stamps = [
         report.heartbeat + (now - min(report.since or now, now))
@@ -364,15 +378,19 @@ def _latest(reports: Sequence[ConditionReading], now: datetime) -> HostTime | No
 
 
 def _between(earlier: HostTime | None, later: HostTime | None) -> timedelta:
-    """Zero where one of them is unknown; bounded, as odd stamps may lie millennia apart."""
+    """Return the time between; zero if one is unknown. Bounded, because odd stamps may be far
+    apart.
+    """
     if earlier is None or later is None:
         return timedelta(0)
     return min(max(later - earlier, timedelta(0)), LONGEST_BETWEEN)
 
 
 def _first_fact(report: ConditionReading, now: datetime, latest: HostTime | None) -> ConditionFact:
-    """Of a condition that we see for the first time. It has its status for as long as its report
-    says, by the clock that wrote the report, and perhaps since the report too.
+    """Return the fact at the first observation of a condition.
+
+    It had its status for as long as its report says, by the reporter's clock, and perhaps also
+    since the report.
     """
     if report.since is not None:
         return _fact(report, min(report.since, now), now)
@@ -389,10 +407,10 @@ def _compute_received_at(
     now: datetime,
     deaf_until: datetime | None,
 ) -> datetime:
-    """When its reporter was last heard from, by our clock: now, if it has written anew.
+    """Return when its reporter last wrote, by the local clock: `now`, if its stamps are new.
 
-    What was written while we were deaf is as much later than what was written before as the
-    reporter's clock says, and perhaps as old as that if that clock was set.
+    A report from a gap is dated by its distance to the last one on the reporter's clock. If that
+    clock was set, the report may be as old as the last one.
     """
     same = before.heartbeat == report.heartbeat and before.transition == report.transition
     controlled = report.since is not None
@@ -409,7 +427,9 @@ def _fact(report: ConditionReading, since: datetime, received_at: datetime) -> C
 
 
 def _refresh_fact(fact: ConditionFact, received_at: datetime) -> ConditionFact:
-    """Of every heartbeat: `replace` would take three times as long."""
+    """Return the fact with a new time. Called for each heartbeat: `replace` takes three times as
+    long.
+    """
     identity = fact.type, fact.status, fact.reason, fact.message
     return ConditionFact(*identity, fact.since, received_at, fact.settles, fact.began)
 
@@ -421,7 +441,7 @@ def _same_text(report: ConditionReading, known: ConditionFact) -> bool:
 
 
 def _together(report: ConditionReading, other: ConditionReading) -> bool:
-    """Whether one start of a reporter made both what they are."""
+    """Return whether one start of a reporter may have written both reports."""
     if report.transition is None or other.transition is None or report.status != other.status:
         return False
     apart = max(report.transition, other.transition) - min(report.transition, other.transition)

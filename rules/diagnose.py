@@ -1,10 +1,10 @@
-"""Facts of many nodes in, what each loaded rule says of them out.
+"""Evaluates all loaded rules on the facts of many nodes.
 
-Synchronous: it may block as long as the second engine may (rules.engines.durable). One thread
-calls it. Of each node is remembered what its atoms read and what was said of it: only atoms whose
-facts changed (rules.invalidation) or whose time has come (rules.due) are read again, only rules
-that ask an atom which turned are evaluated again (rules.engines.chain), and nodes whose atoms say
-the same share one answer. A match on which something rests is asked of both engines every time.
+It is synchronous, may block as long as the second engine may (rules.engines.durable), and is called
+by one thread. For each node it remembers the readings of atoms and the answers. It reads only atoms
+again that changed facts touch (rules.invalidation) or that are due (rules.due). It evaluates only
+rules again that use an atom with a new truth (rules.engines.chain). Nodes with the same truths
+share one answer. Both engines evaluate a match each time if an act depends on it.
 """
 
 import time
@@ -31,21 +31,21 @@ from rules.truth import Truth
 __all__ = ["Agreement", "Diagnoser", "Diagnosis", "LoadReport", "Match"]
 
 MOST_SHARED = 4096
-"""Different answers that nodes may share, some 20 bytes for each rule."""
+"""Bound on answers that nodes share, each some 20 bytes for each rule."""
 MOST_NODES = 20_000
-"""Nodes that are remembered; of more the rest is evaluated from the start each time."""
+"""Bound on remembered nodes. Further nodes are evaluated from the start each time."""
 _IDLE_LIMIT = timedelta(hours=1)
-"""A node that nobody asked about for so long makes room for another one."""
+"""A node that was not evaluated for this long makes room for another one."""
 _BLANK = FactSet(node="")
-"""A node that has nothing to say: where each one starts."""
+"""Facts of an unknown node, from which each node starts."""
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All rules that select the node, in the order of choice: priority, most true leaves, name.
+    """All rules that select the node, ordered by priority, most true leaves, name.
 
-    flips_at  no reading changes with nothing but time before it; None: none ever does
+    flips_at: no reading changes by time alone before it; None: never
     """
 
     node: str
@@ -62,9 +62,10 @@ class LoadReport:
 
 
 class _SharedAnswer(NamedTuple):
-    """
-    vector  the one object for all nodes that have these truths of their atoms
-    quiet   nothing rests on it, and it needs no second look: it may be said again
+    """Answer that nodes with the same truths share.
+
+    vector: the one object for all nodes with these truths of their atoms
+    quiet: no act depends on the answer and it is checked, so it may be reused
     """
 
     vector: Vector
@@ -72,14 +73,15 @@ class _SharedAnswer(NamedTuple):
     matches: tuple[Match, ...]
     quiet: bool
     true: tuple[int, ...]
-    """Which of `matches` have true evidence: their readings are the node's own."""
+    """Indices of `matches` with true evidence: their readings differ from node to node."""
 
 
 @dataclass(slots=True)
 class _NodeDiagnosis:
-    """What is remembered of a node: `vector` is what its atoms said of `facts` at `at`, and each of
-    them until it is `due` while those facts stay. Atoms that no rule of its selection asks stay
-    blank.
+    """What is remembered of a node.
+
+    `vector` has the truths of its atoms for `facts` at `at`. With the same facts each holds until
+    it is `due`. Atoms that no rule of the node's selection uses stay blank.
     """
 
     facts: FactSet
@@ -91,7 +93,9 @@ class _NodeDiagnosis:
 
 
 class Diagnoser:
-    """spawn  starts the second engine's child; None: there is none, everything is unchecked"""
+    """Evaluates rules. spawn: starts the second engine's child; None: there is none, and all
+    answers are unchecked.
+    """
 
     def __init__(
         self, spawn: Spawn | None = None, monotonic: Callable[[], float] = time.monotonic
@@ -103,9 +107,10 @@ class Diagnoser:
         self.forget()
 
     def load(self, rules: Sequence[RuleVersion]) -> LoadReport:
-        """Replace the program by the rules that compile and that the second engine takes.
+        """Replace the program by the rules that compile and that the second engine accepts.
 
-        Never raises for the second engine: without it all stays unchecked, `check.trouble` why.
+        Never raises if the second engine fails: then all is unchecked, and `check.trouble` tells
+        why.
         """
         limited = Limited(rules, {rule.id for rule in self._program.rules})
         program, rejected = limited.program, limited.refused
@@ -125,7 +130,9 @@ class Diagnoser:
     def _sifted(
         self, program: RuleProgram, error: EngineError
     ) -> tuple[RuleProgram, dict[str, str]]:
-        """Load what the second engine takes; what was loaded, and why it refuses the others."""
+        """Load what the second engine accepts; return that program and why the others are
+        refused.
+        """
         assert self.check.durable is not None
         trial = DurableEngine(*self.check.durable.parts)
         sieve = Sieve(trial, program, REFUSALS)
@@ -134,7 +141,7 @@ class Diagnoser:
             trial.close()
             self.check.load(accepted)
         except EngineError as failed:
-            # It takes them one time and not another: no rule is to blame, and none may act.
+            # The second engine is not consistent: no rule is at fault, and none may act.
             self.check.load_unchecked(program, f"{error}; then: {failed}")
             return program, {}
         finally:
@@ -142,7 +149,7 @@ class Diagnoser:
         return accepted, sieve.refused
 
     def diagnose(self, factsets: Sequence[FactSet], now: datetime) -> list[Diagnosis]:
-        """One Diagnosis for each FactSet, in order."""
+        """Return one Diagnosis for each FactSet, in order."""
         self.check.tend()
         self._heed_quarantines()
         states = [self._observe(facts, now) for facts in factsets]
@@ -156,13 +163,13 @@ class Diagnoser:
         return diagnoses
 
     def _heed_quarantines(self) -> None:
-        """What is remembered was said under others."""
+        """Forget everything if the quarantined rules changed, because answers depend on them."""
         if self._known_quarantines != self.check.quarantined:
             self.forget()
             self._known_quarantines = dict(self.check.quarantined)
 
     def forget(self) -> None:
-        """What is said next of each node is said from the start."""
+        """Forget all nodes, so that each is evaluated from the start."""
         program = self._program
         self._touched = Touched(program)
         self._evidence = {rule.id: _atoms_of(rule, len(program.atoms)) for rule in program.rules}
@@ -170,16 +177,16 @@ class Diagnoser:
         blank = [read(atom, _BLANK, _ANY_TIME) for atom in program.atoms]
         self._blank = vector_of(reading.truth for reading in blank)
         self._by_the_clock = {n for n, reading in enumerate(blank) if reading.flips_at is not None}
-        """Atoms that know something of a node of which nothing is known: what time it is."""
+        """Atoms whose readings depend on time even if nothing is known of a node."""
         self._nodes: OrderedDict[str, _NodeDiagnosis] = OrderedDict()
         self._shares: OrderedDict[tuple[Vector, RuleSelection], _SharedAnswer] = OrderedDict()
         self._first: dict[RuleSelection, EngineAnswers] = {}
-        """Of each selection some answer to start from."""
+        """For each selection, an answer to start from."""
 
     # -- one node
 
     def _observe(self, facts: FactSet, now: datetime) -> _NodeDiagnosis:
-        """The node as it is now; `shared` if it need not be asked about."""
+        """Return the node's present state. `shared` is set if the node need not be evaluated."""
         known = self._nodes.get(facts.node)
         if known is not None and known.facts.labels == facts.labels:
             selection = known.selection
@@ -233,7 +240,7 @@ class Diagnoser:
         return EngineCase(state.vector, state.selection.numbers, before)
 
     def _shared(self, state: _NodeDiagnosis, answers: EngineAnswers) -> _SharedAnswer:
-        """One object for all nodes of which the same is said, also where it has to be asked."""
+        """Return the one shared object for equal answers."""
         key = state.vector, state.selection
         shared = self._shares.get(key)
         if shared is not None and shared.answers == answers:
@@ -265,8 +272,8 @@ class Diagnoser:
     def _keep(self, state: _NodeDiagnosis, now: datetime) -> None:
         name = state.facts.node
         if name not in self._nodes and len(self._nodes) >= MOST_NODES:
-            # A full house changes slowly: pushing out the oldest would push out every node of a
-            # cluster that is larger, in turn, each just before it is asked about.
+            # Nodes in use are not evicted: evicting the oldest would evict each node of a larger
+            # cluster in turn, right before it is evaluated.
             oldest = next(iter(self._nodes))
             if now - self._nodes[oldest].at < _IDLE_LIMIT:
                 return
@@ -281,5 +288,5 @@ class Diagnoser:
 
 
 def _atoms_of(rule: CompiledRule, atoms: int) -> tuple[int, ...]:
-    """Of its evidence, in order, each once."""
+    """Return the atoms of the rule's evidence, in order, without duplicates."""
     return tuple(slot for slot in dict.fromkeys(slots_of(rule.evidence)) if slot < atoms)

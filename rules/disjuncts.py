@@ -1,7 +1,7 @@
-"""Trees of compiled rules, and their form for the second engine: alternatives of literals. Pure.
+"""Trees of compiled rules, and their disjunctive form for the second engine. Pure.
 
-An alternative is a set of literals, each a slot of the vector known true or known false: what is
-unknown satisfies neither.
+An alternative is a set of literals. Each literal requires a slot of the vector to be known true or
+known false; an unknown slot satisfies neither.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,9 +13,11 @@ from rules.engines.ruleset import MOST_PROPERTIES
 from rules.rule import CompileError
 
 MOST_DISJUNCTS = 64
-"""Per root and polarity."""
+"""Bound for each root and polarity."""
 MOST_LITERALS = MOST_PROPERTIES // 2
-"""In one alternative: a ruleset of durable_rules has so many properties, two for each slot."""
+"""Bound for one alternative. A ruleset of durable_rules has a bound on properties, and each slot
+takes two.
+"""
 
 Literal = tuple[int, bool]
 """A slot of the vector that must be known true (True) or known false (False)."""
@@ -24,14 +26,14 @@ Disjunct = frozenset[Literal]
 
 @dataclass(frozen=True, slots=True)
 class VectorSlot:
-    """A place of the vector as a leaf of a tree."""
+    """Leaf of a tree: an index of the vector."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """all, any or not of members; the original expression with its leaves numbered."""
+    """all, any or not of members: the expression with numbered leaves."""
 
     op: str
     members: "tuple[Tree | VectorSlot, ...]"
@@ -54,9 +56,9 @@ def output_name(number: int, root: str, known: bool) -> str:
 
 
 def disjuncts(root: Root, known: bool, rule: str = "", path: str = "") -> tuple[Disjunct, ...]:
-    """The root as alternatives of literals: when it is known true, or known false.
+    """Return the alternatives under which the root is known true, or known false.
 
-    Raises CompileError when there are too many, or too many literals in one.
+    Raises CompileError if there are too many alternatives, or too many literals in one.
     """
 
     def expand(node: Root, known: bool) -> set[Disjunct]:
@@ -78,7 +80,7 @@ def disjuncts(root: Root, known: bool, rule: str = "", path: str = "") -> tuple[
 
 
 def _product(members: list[set[Disjunct]], error: Callable[[str], CompileError]) -> set[Disjunct]:
-    """One alternative of each member; those that contradict themselves can never hold."""
+    """Combine one alternative of each member; drop contradictory combinations."""
     result: set[Disjunct] = {frozenset()}
     for member in members:
         joined = (a | b for a, b in product(result, member))

@@ -1,8 +1,8 @@
-"""When which atoms of a node have to be read again because time has passed. Pure.
+"""Schedules which atoms of a node have to be read again because time passes. Pure.
 
-An atom may always be read before its answer flips, never after. So those that are due at about the
-same time are read together, at the earliest of their times: a node has few entries, and is looked
-at few times.
+An atom may be read before its answer flips, never after. So atoms that are due at about the same
+time are read together at the earliest of their times. That keeps the schedule short and the reads
+few.
 """
 
 from collections.abc import Iterable
@@ -11,12 +11,14 @@ from functools import lru_cache
 from operator import itemgetter
 
 Due = tuple[tuple[datetime, int], ...]
-"""By time: from when on the slots of a mask are read again. A mask has bit `1 << slot` set."""
+"""Slots by the time from which they are read again, in order. Bit `1 << slot` of a mask is a
+slot.
+"""
 _TIME = itemgetter(0)
 
 
 def passed(due: Due, now: datetime) -> tuple[set[int], Due]:
-    """Slots that are due at `now`, and what is due later."""
+    """Return the slots that are due at `now`, and the rest of the schedule."""
     slots: set[int] = set()
     for n, (at, mask) in enumerate(due):
         if at > now:
@@ -28,9 +30,11 @@ def passed(due: Due, now: datetime) -> tuple[set[int], Due]:
 def planned(
     due: Due, slots: Iterable[int], flips: Iterable[tuple[datetime, int]], now: datetime
 ) -> Due:
-    """`slots` were read at `now`: `flips` says which of them flip, and when; all lie after `now`.
+    """Return the schedule after `slots` were read at `now`.
 
-    What would come within twice the time to another one is read with that one.
+    flips: instant and slot of the answers that will flip, all after `now`
+
+    An entry is merged with an earlier one if it is at most twice as far away.
     """
     was_read = 0
     for slot in slots:
@@ -52,7 +56,7 @@ def planned(
 
 @lru_cache(maxsize=1024)
 def _same(mask: int) -> int:
-    """One object for all nodes that have it: a mask has a bit for each of hundreds of atoms."""
+    """Return the one object for equal masks: nodes share it, as a mask has a bit for each atom."""
     return mask
 
 

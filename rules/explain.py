@@ -1,7 +1,7 @@
-"""Why a rule matches a node or does not: the rule's tree with what each leaf was found to be.
+"""Explains why a rule matches a node or not: the rule's tree with the reading of each leaf.
 
-Derived facts of the node are followed into the rules that infer them, if a program is given; those
-of a wider scope are what FactSet.inferred says. `explained` gives data, `explain` a text.
+With a program, derived facts of the node are explained by the rules that infer them. Derived facts
+of a wider scope are read from FactSet.inferred. `explained` returns data, `explain` a text.
 """
 
 import math
@@ -24,9 +24,9 @@ from rules.truth import Truth
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A part of an expression. `reading` is of a leaf, None of all, any, not and derived facts.
+    """A part of an expression. reading: of a leaf; None for all, any, not and derived facts.
 
-    state  how things stand with a leaf, with ages
+    state: state of a leaf in words, with ages
     """
 
     text: str
@@ -36,7 +36,7 @@ class Explained:
     state: str = ""
 
     def to_json(self, now: datetime) -> dict[str, Any]:
-        """JSON types; ages in seconds, instants in ISO 8601."""
+        """Return JSON types, with ages in seconds and instants in ISO 8601."""
         document: dict[str, Any] = {"text": self.text, "truth": self.truth.name.lower()}
         if (reading := self.reading) is not None:
             document |= {"state": self.state, "evidence": reading.evidence}
@@ -53,12 +53,12 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class RuleExplanation:
-    """What one rule says of one node.
+    """What one rule concludes about one node.
 
-    matches     the evidence; guards are apart
-    missing     what keeps the evidence from being true, a sentence each; empty if it is
-    blocked_by  what keeps the guards from being false, a sentence each
-    flips_at    when something of it changes with nothing but time; None: never
+    matches: truth of the evidence, without guards
+    missing: what keeps the evidence from being true, one sentence each; empty if it is true
+    blocked_by: what keeps the guards from being false, one sentence each
+    flips_at: when time alone changes a reading; None: never
     """
 
     rule: str
@@ -111,14 +111,16 @@ class RuleExplanation:
 def explain(
     rule: NodeRemedier, facts: FactSet, now: datetime, program: RuleProgram | None = None
 ) -> str:
-    """A text for a person: whether the rule matches, the tree, and what is missing."""
+    """Return a text for people: whether the rule matches, the tree, and what is missing."""
     return explained(rule, facts, now, program).text()
 
 
 def explained(
     rule: NodeRemedier, facts: FactSet, now: datetime, program: RuleProgram | None = None
 ) -> RuleExplanation:
-    """`program` has the rules that infer what this one reads; without it that is unknown."""
+    """Explain a rule. program: has the rules that infer what this one reads; None: these are
+    unknown.
+    """
     spec = rule.spec
     about = (rule.metadata.name, spec.mode.value, facts.node, now)
     if not spec.nodes.matches(dict(facts.labels)):
@@ -143,12 +145,14 @@ def explain_tree(
     rule: NodeRemedier | None = None,
     program: RuleProgram | None = None,
 ) -> Explained:
-    """`rule` is the one that the expression is of, for the counts that differ by rule."""
+    """Explain an expression. rule: the expression's rule, for counts that differ from rule to
+    rule.
+    """
     return _TreeReader(facts, now, _inferring(program)).tree(expression, rule)
 
 
 def missing(tree: Explained, wanted: Truth = Truth.TRUE) -> list[LeafReading]:
-    """The leaves that keep `tree` from being `wanted`."""
+    """Return the leaves that keep `tree` from being `wanted`."""
     return [leaf.reading for leaf, _ in _lacking(tree, wanted) if leaf.reading is not None]
 
 
@@ -180,7 +184,7 @@ class _TreeReader:
         return Explained(describe(leaf), reading.truth, reading, (), stands)
 
     def _derived(self, leaf: FactLeaf) -> Explained:
-        """By the rules that infer it with a value that fits; a stale cache tells nothing."""
+        """Explain a derived fact by the rules that infer it."""
         members = tuple(self._inferred_by(rule, leaf) for rule in self._inferring[leaf.name])
         truth = Truth.any(member.truth for member in members)
         return Explained(describe(leaf), truth, None, members)
@@ -200,7 +204,7 @@ ALL, NOT = "all of", "not"
 
 
 def _inferring(program: RuleProgram | None) -> dict[str, list[RuleVersion]]:
-    """The rules that infer each derived fact that lives in one evaluation."""
+    """Return the rules that infer each derived fact that is not stored."""
     by_fact: dict[str, list[RuleVersion]] = {}
     rules = [compiled.rule for compiled in program.rules] if program is not None else []
     stored = stored_facts(rules)
@@ -212,7 +216,7 @@ def _inferring(program: RuleProgram | None) -> dict[str, list[RuleVersion]]:
 
 
 def _counted_as(rule: NodeRemedier, facts: FactSet) -> str:
-    """The id under which the nodes with the same fault were counted for this rule."""
+    """Return the id under which nodes with the same fault were counted for this rule."""
     name = rule.metadata.name
     ids = [id_ for id_ in facts.same_fault if id_.partition("@")[0] == name]
     exact = f"{name}@{rule.metadata.generation}"
@@ -220,7 +224,7 @@ def _counted_as(rule: NodeRemedier, facts: FactSet) -> str:
 
 
 def _lacking(tree: Explained, wanted: Truth) -> list[tuple[Explained, Truth]]:
-    """The leaves that keep `tree` from being `wanted`, each with what it would have to be."""
+    """Return the leaves that keep `tree` from being `wanted`, each with the truth it needs."""
     if tree.truth is wanted:
         return []
     if not tree.members:
@@ -230,7 +234,7 @@ def _lacking(tree: Explained, wanted: Truth) -> list[tuple[Explained, Truth]]:
 
 
 def _sentences(tree: Explained, wanted: Truth) -> list[str]:
-    """What would have to be otherwise for `tree` to be `wanted`; alternatives are one sentence."""
+    """Describe what has to change for `tree` to be `wanted`; alternatives form one sentence."""
     if tree.truth is wanted:
         return []
     if not tree.members:
@@ -274,5 +278,5 @@ def _source(reading: LeafReading, now: datetime) -> str:
     if reading.observed_at is None:
         return ""
     if reading.source == PROBE:
-        return ""  # its age is in what was found
+        return ""  # the finding tells its age
     return f" [{reading.source}, {ago(now - reading.observed_at)} ago]"

@@ -1,4 +1,4 @@
-"""What is known of one node at one moment: a snapshot, whose parts rules.history makes."""
+"""Snapshot of what is known of one node at one moment; rules.history builds its parts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,21 +6,22 @@ from datetime import datetime
 
 Value = bool | int | float | str
 Gap = tuple[datetime, datetime]
-"""From when until when nobody was heard."""
+"""Begin and end of a time in which no report could arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionFact:
     """A Node condition.
 
-    since        when it got its status, by our own clock (see ConditionClock): not before that
-    received_at  when its reporter was last heard from, by our own clock
-    settles      the status is what its reporter sets when it starts, and no finding before this
-                 instant; None: it is a finding
-    began        when it may have got its status already; None: at `since`. What was decided after
-                 this instant may have been decided on this status
-    doubted      the Node shows an older report than one that we have seen, so etcd was restored or
-                 the host's clock was set back: nothing is known until the reporter writes again
+    since: when it got its status, by the local clock (see ConditionClock); it did not have it
+        before
+    received_at: when its reporter last wrote, by the local clock
+    settles: until this instant the status is only what a starting reporter sets, and no finding;
+        None: it is a finding
+    began: when it may already have got its status; None: at `since`. A decision after this instant
+        may be based on this status
+    doubted: the Node shows an older report than a known one, because etcd was restored or the
+        host's clock was set back. The condition is unknown until the reporter writes again
     """
 
     type: str
@@ -38,12 +39,12 @@ class ConditionFact:
 class EventFact:
     """`count` occurrences of an Event, the last of them at `at`.
 
-    first      none of them was before it; None: all were at `at`
-    forgotten  there was no room to remember which Events these were: any leaf may mean them
-    uid        of the Event, which had occurred `reported_count` times in all by then; "" of several
-               Events
-    about_pod  the kubelet reported it about a pod of the node, whose author may have chosen a part
-               of its message: only a leaf that names the reason reads it
+    first: no occurrence was before it; None: all were at `at`
+    forgotten: there was no room to store which Events these were, so that any leaf may match them
+    uid: of the Event; "" for several Events
+    reported_count: total number of occurrences of the Event by then
+    about_pod: the kubelet reported it about a pod of the node. The pod's author may have chosen a
+        part of its message, so only a leaf that names the reason reads it
     """
 
     reason: str
@@ -61,10 +62,10 @@ class EventFact:
 
 @dataclass(frozen=True, slots=True)
 class HostEventFact:
-    """A HostEvent of the node, open or closed a short time ago.
+    """A HostEvent of the node, open or recently closed.
 
-    phase       as in the object's status; "" while nobody has set it
-    not_before  its scheduled start; None: already running, or unknown
+    phase: as in the object's status; "" if not set
+    not_before: scheduled start; None: it has started, or the start is unknown
     """
 
     name: str
@@ -80,9 +81,9 @@ class HostEventFact:
 
 @dataclass(frozen=True, slots=True)
 class AlertFact:
-    """An alert that was resolved to the node.
+    """An alert that was matched to the node.
 
-    since  when it began to fire, or when it was resolved
+    since: when it began to fire, or stopped
     """
 
     name: str
@@ -93,7 +94,9 @@ class AlertFact:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFact:
-    """One field of an answer; `value` None: the field was not in it, or the probe failed."""
+    """One field of a probe's answer. value: None: the answer lacks the field, or the probe
+    failed.
+    """
 
     value: Value | None
     answered_at: datetime
@@ -101,25 +104,24 @@ class ProbeFact:
 
 @dataclass(frozen=True, slots=True)
 class FactSet:
-    """One node.
+    """Facts of one node.
 
-    taints           key to value
-    values           built-in facts by dotted name; a missing one and None are unknown
-    alerts_alive_at  when the source of alerts was last known to be alive; None: never
-    probes           by `probe.field`
-    inferred         derived facts of a scope wider than the node; a missing one and None are
-                     unknown
-    same_fault       rule id to group (`zone`, `kernel`, ...) to nodes with the same fault
-    fresh            False: the cache behind it is stale or unreadable, and all of it is unknown
-    stale            further caches that are stale (rules.sources): what reads them is unknown
-    unheard          gaps in which no reporter could be heard, the present one until now
+    taints: key to value
+    values: built-in facts by dotted name; a missing one and None are unknown
+    alerts_alive_at: when the source of alerts was last known to be alive; None: never
+    probes: by `probe.field`
+    inferred: derived facts of a wider scope than the node; a missing one and None are unknown
+    same_fault: rule id to group (`zone`, `kernel`, ...) to nodes with the same fault
+    fresh: False: the node's cache is stale or unreadable, and all facts are unknown
+    stale: other stale caches (rules.sources): leaves that read them are unknown
+    unheard: gaps in which no report could arrive; the present one ends now
 
-    What only absence reads; what is missing is unknown:
+    Only absence reads the following facts. A missing one is unknown.
 
-    watched           since when we hear of the node and its Events without a gap
-    changed           `label:KEY`, `annotation:KEY` or `taint:KEY` to when it became what it is
-    unchanged_since   since when keys that are not in `changed` are what they are
-    sources_alive_at  source of HostEvents to when it was last known to be alive
+    watched: since when the node and its Events are observed without a gap
+    changed: `label:KEY`, `annotation:KEY` or `taint:KEY` to the time of its last change
+    unchanged_since: since when keys that are not in `changed` have not changed
+    sources_alive_at: source of HostEvents to the time when it was last known to be alive
     """
 
     node: str

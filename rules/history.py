@@ -1,7 +1,7 @@
-"""What must be remembered of a node to know since when, and how often. Bounded per node.
+"""Remembers which Events occurred on a node, and how often. Bounded for each node.
 
-Times are the caller's. Since when a condition holds is in rules.condition_clock, since when a label
-is what it is in rules.since; what Events occurred is here.
+All times are the caller's. rules.condition_clock has the times of conditions, rules.since those of
+labels, annotations and taints.
 """
 
 from collections import OrderedDict, deque
@@ -32,14 +32,14 @@ __all__ = [
 
 MOST_EVENTS = 256
 RECENT_SPAN = timedelta(hours=24)
-"""For so long every Event is remembered, by this process alone."""
+"""Time for which every Event is remembered, in this process only."""
 LONGEST_WINDOW = REMEMBERED
-"""For so long an Event is remembered that a rule counts in a window of over a day."""
+"""Time for which an Event is remembered that a rule counts in a window of over a day."""
 DAWN = datetime.min.replace(tzinfo=UTC)
-"""Before every window."""
+"""An instant before every window."""
 
 Counted = tuple[int, datetime]
-"""How often an Event had occurred when it was last heard of, and when that was."""
+"""Number of an Event's occurrences in its last report, and the time of the last one."""
 
 
 def never(event: EventFact) -> bool:
@@ -48,10 +48,10 @@ def never(event: EventFact) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LastingEvents:
-    """What has to outlive this process for windows of over a day.
+    """State for windows of over a day, which outlives this process.
 
-    counted  uid of an Event to what is counted of it, those last heard of at the end
-    dropped  the latest time of an Event whose uid is no longer among them
+    counted: UID of an Event to its number of occurrences, least recently reported first
+    dropped: latest time of an Event that was dropped from `counted`
     """
 
     events: Sequence[EventFact] = ()
@@ -60,10 +60,10 @@ class LastingEvents:
 
 
 class _Occurrences:
-    """Events of one span of time, the oldest first, at most `most`.
+    """Events of one span of time, oldest first, at most `most`.
 
-    What there is no room for is merged into what is alike, or else remembered as occurrences of
-    nobody knows what: it may make an answer unknown, never false.
+    An Event for which there is no room is merged into a similar one, or else stored as occurrences
+    of an unknown Event. That may make an answer unknown, never false.
     """
 
     __slots__ = ("_about_pods", "_events", "_forgotten", "_length", "_most")
@@ -85,7 +85,7 @@ class _Occurrences:
         return removed
 
     def facts(self, now: datetime) -> list[EventFact]:
-        """What no window has outlived; nothing is from the future."""
+        """Return the Events of the span. Times in the future become `now`."""
         while self._events and self._events[0].at <= now - self._length:
             self._events.popleft()
         lost = self._forgotten
@@ -107,7 +107,7 @@ class _Occurrences:
         )
 
     def _merge(self, old: EventFact) -> None:
-        """Into the next one like it, if there is one."""
+        """Merge an Event into the next similar one; without one, count it as forgotten."""
         for n, event in enumerate(self._events):
             if _kind(event) == _kind(old):
                 first = min(old.first or old.at, event.first or event.at)
@@ -120,7 +120,7 @@ class _Occurrences:
 
 
 class _Counts:
-    """How often each Event had occurred when it was last heard of, of at most `most`."""
+    """Number of occurrences in the last report of each Event, for at most `most` Events."""
 
     __slots__ = ("_counted", "_most", "dropped")
 
@@ -128,7 +128,7 @@ class _Counts:
         self._most = most
         self._counted: OrderedDict[str, Counted] = OrderedDict()
         self.dropped: datetime | None = None
-        """The latest time of an Event whose uid is no longer known."""
+        """Latest time of an Event that was dropped."""
 
     def get(self, uid: str) -> Counted | None:
         return self._counted.get(uid)
@@ -149,12 +149,12 @@ class _Counts:
 
 
 class EventWindow:
-    """The latest Events of one node: all of a day, and for LONGEST_WINDOW those that last.
+    """Recent Events of one node: all of a day, and for LONGEST_WINDOW those that last.
 
-    An aggregated Event counts as often as it says; the same watch message again counts nothing.
+    An aggregated Event counts as often as it says. A repeated watch message counts nothing.
 
-    lasts       whether a rule counts such an Event in a window of over a day
-    about_pods  whether it has the kubelet's Events about pods of the node, and no others
+    lasts: returns whether a rule counts such an Event in a window of over a day
+    about_pods: True for the kubelet's Events about pods of the node, False for all others
     """
 
     __slots__ = ("_about_pods", "_counts", "_day", "_lasting", "_lasting_counts", "_lasts")
@@ -181,10 +181,10 @@ class EventWindow:
         first: datetime | None = None,
         now: datetime | None = None,
     ) -> bool:
-        """Whether the Event with this uid has occurred since it was last heard of.
+        """Take a report of an Event; return whether it has occurred since its last report.
 
-        at, first  its last and first occurrence; without `first` only the last is certain
-        now        given, an occurrence that its reporter's clock puts after it was at `now`
+        at, first: last and first occurrence; without `first` only the last one is certain
+        now: if given, later times of the reporter's clock are reduced to it
         """
         if now is not None:
             at, first = min(at, now), min(first, now) if first is not None else None
@@ -215,7 +215,7 @@ class EventWindow:
             counts.put(uid, *counted)
         if last is None and counts.dropped is not None:
             if at <= counts.dropped:
-                into.forget(fact)  # perhaps counted before it was forgotten
+                into.forget(fact)  # it may have been counted before it was dropped
                 return True
             if first is None or first <= counts.dropped:
                 fact = replace(fact, first=DAWN)
@@ -225,42 +225,44 @@ class EventWindow:
         return True
 
     def facts(self, now: datetime) -> Sequence[EventFact]:
-        """What no window has outlived; nothing is from the future."""
+        """Return the Events of all windows, oldest first. Times in the future become `now`."""
         events = self._day.facts(now)
         if self._lasting is not None and (lasting := self._lasting.facts(now)):
             events = sorted([*lasting, *events], key=lambda event: event.at)
         return tuple(events)
 
     def stepped(self, now: datetime) -> None:
-        """Our wall clock was set and is `now`: what would lie in the future was at `now`."""
+        """Reduce times to `now` after the local wall clock was set."""
         self._day.stepped(now)
         if self._lasting is not None:
             self._lasting.stepped(now)
 
     def drop(self, which: Callable[[EventFact], bool]) -> None:
-        """Forget Events of the last day that no rule reads."""
+        """Drop Events of the last day that no rule reads."""
         self._day.take_out(which)
 
     # -- windows of over a day -------------------------------------------------------------------
 
     def sort_out(self) -> None:
-        """Rules were loaded: Events of the last day may last from now on."""
+        """Move Events of the last day to the long window, after rules were loaded that count
+        them there.
+        """
         for event in self._day.take_out(self._lasts):
             into, counts = self._of(True)
             before, _ = counts.get(event.uid) or (0, None)
             if event.reported_count and event.reported_count <= before:
-                continue  # stored already
+                continue  # it is stored already
             if event.reported_count:
                 fresh = min(event.count, event.reported_count - before)
                 into.add(replace(event, count=fresh, first=event.first if fresh > 1 else None))
                 counts.put(event.uid, event.reported_count, event.at)
             elif counts.known:
-                into.forget(event)  # of several Events, some of which may be stored already
+                into.forget(event)  # several Events, some of which may be stored already
             else:
                 into.add(event)
 
     def lasting(self, now: datetime) -> LastingEvents | None:
-        """What has to be stored; None: nothing."""
+        """Return the state to store; None if there is none."""
         if self._lasting is None or self._lasting_counts is None:
             return None
         events, counts = self._lasting.facts(now), self._lasting_counts
@@ -269,7 +271,9 @@ class EventWindow:
         return LastingEvents(tuple(events), tuple(counts.items()), counts.dropped)
 
     def recall(self, stored: LastingEvents) -> None:
-        """Go by what the last leader stored; `sort_out` adds what this process heard itself."""
+        """Restore the state that the last leader stored; `sort_out` adds this process's own
+        Events.
+        """
         self._lasting = self._lasting_counts = None
         into, counts = self._of(True)
         for event in stored.events:
@@ -279,7 +283,7 @@ class EventWindow:
         counts.dropped = stored.dropped
 
     def forget_lasting(self) -> None:
-        """A person took the node's past away."""
+        """Drop the long window, because a person deleted the node's history."""
         self._lasting = None
 
     def _of(self, lasts: bool) -> tuple[_Occurrences, _Counts]:
@@ -293,7 +297,9 @@ class EventWindow:
 
 
 def _as_stored(at: datetime) -> datetime:
-    """With milliseconds, as it is stored: a stamp stays the same one over a restart."""
+    """Round down to milliseconds as in the stored form, so that stamps are equal after a
+    restart.
+    """
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 

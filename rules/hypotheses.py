@@ -1,7 +1,7 @@
-"""What the engines' answer would be if some leaves were otherwise. Pure, by the reference's trees.
+"""Evaluates rules as if some leaves had other truths, with the reference's trees. Pure.
 
-Two questions of a rule's author need it: on how many nodes does everything hold but the count of
-such nodes itself, and which probes are worth asking because nothing else is missing.
+It answers two questions: on how many nodes is everything true except the count of such nodes, and
+which probes are worth asking because nothing else is missing.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from rules.truth import Truth
 
 
 def without_counts(rule: CompiledRule, vector: Vector) -> Truth:
-    """The evidence with every `sameFault` leaf taken as true."""
+    """Return the evidence with every `sameFault` leaf assumed true."""
     if not rule.same_fault:
         return TRUTHS[evaluate(rule.evidence, vector)]
     supposed = bytearray(vector)
@@ -24,10 +24,10 @@ def without_counts(rule: CompiledRule, vector: Vector) -> Truth:
 
 
 def worth_asking(rule: CompiledRule, vector: Vector, probes: Mapping[int, str]) -> tuple[str, ...]:
-    """Unknown probes (by slot) whose answers alone could make the rule match; sorted.
+    """Return the unknown probes whose answers alone could make the rule match, sorted.
 
-    None while a leaf of another kind is missing. Those of the evidence are left out when it is
-    true already, those of the guards when they are known.
+    Empty while another kind of leaf is missing. Probes of the evidence are left out if it is true
+    already, probes of the guards if the guards are known. probes: name by slot.
     """
     if not probes:
         return ()
@@ -42,20 +42,20 @@ def worth_asking(rule: CompiledRule, vector: Vector, probes: Mapping[int, str]) 
 
 
 def probes_of(program: RuleProgram) -> dict[int, str]:
-    """Slots of the atoms that ask a probe, to its name."""
+    """Return the probe's name by slot, for atoms that read a probe."""
     leaves = (leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf for leaf in program.atoms)
     return {slot: leaf.name for slot, leaf in enumerate(leaves) if isinstance(leaf, ProbeLeaf)}
 
 
 def _open(root: Root, vector: Vector, probes: Mapping[int, str]) -> frozenset[int]:
-    """The unknown probes of a root that is not decided without them."""
+    """Return the unknown probes of a root that is itself unknown."""
     if evaluate(root, vector) != UNKNOWN:
         return frozenset()
     return frozenset(s for s in slots_of(root) if s in probes and vector[s] == UNKNOWN)
 
 
 def _hoped(root: Root, vector: Vector, free: Collection[int], wish: bool) -> int:
-    """The root with each `free` leaf taken the way that brings it nearest to `wish`."""
+    """Evaluate the root with each `free` leaf set to bring it nearest to `wish`."""
     if isinstance(root, VectorSlot):
         if root.index not in free:
             return vector[root.index]

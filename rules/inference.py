@@ -1,8 +1,8 @@
-"""Derived facts: who infers them, who reads them, and which rules that makes unfit. Pure.
+"""Derived facts: which rules infer and read them, and which rules are therefore refused. Pure.
 
-A fact lives in one evaluation of one node (its rules stand in strata), or it is stored outside:
-when its scope is wider than the node, or when a rule keeps it after its evidence (`for`). Faults
-are found for all rules in one go, so that ten thousand bad rules cost little more than one.
+A derived fact lives within one evaluation of one node, and its rules are ordered in strata. Or it
+is stored: if its scope is wider than the node, or if a rule keeps it after its evidence (`for`).
+Faults of all rules are found in one pass, so that many bad rules cost little more than one.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -18,21 +18,21 @@ from rules.rule import CompileError, RuleVersion
 from rules.truth import Truth
 
 MOST_NEIGHBOURS = 50
-"""Derived facts that a misspelt name is compared with: it takes a while."""
+"""Bound on derived facts that a misspelt name is compared with, because a comparison is slow."""
 Inferring = Mapping[str, Sequence[RuleVersion]]
 """Derived fact to the rules that infer it."""
 
 
 def facts_of(rules: Iterable[RuleVersion]) -> set[str]:
-    """The derived facts that `rules` infer."""
+    """Return the derived facts that `rules` infer."""
     inferring = (rule.remedier.spec.infer for rule in rules)
     return {infer.fact for infer in inferring if infer is not None}
 
 
 def stored_facts(rules: Iterable[RuleVersion]) -> frozenset[str]:
-    """The derived facts that outlive one evaluation of one node: read from FactSet.inferred.
+    """Return the stored derived facts, which are read from FactSet.inferred.
 
-    Those of a scope wider than Node, and those that some rule keeps after its evidence.
+    They have a wider scope than Node, or a rule keeps them after its evidence.
     """
     inferring = (rule.remedier.spec.infer for rule in rules)
     return frozenset(
@@ -51,7 +51,7 @@ def inferring(rules: Iterable[RuleVersion]) -> dict[str, list[RuleVersion]]:
 
 
 def leaves(rule: RuleVersion) -> Iterator[tuple[str, Leaf | AbsentLeaf]]:
-    """Every leaf of evidence and guards, with its path."""
+    """Yield every leaf of evidence and guards, with its path."""
     spec = rule.remedier.spec
     yield from _walk(spec.when, "spec.when")
     if spec.unless is not None:
@@ -67,9 +67,9 @@ def _walk(expression: Expression, path: str) -> Iterator[tuple[str, Leaf | Absen
 
 
 def faults(rules: Sequence[RuleVersion], spoiled: Iterable[str]) -> dict[str, CompileError]:
-    """The first fault of each rule that its neighbours make, by rule id.
+    """Return the first fault of each rule that other rules cause, by rule id.
 
-    spoiled  facts of rules that were refused before
+    spoiled: facts of rules that were refused before
     """
     by_fact, stored, lost = inferring(rules), stored_facts(rules), set(spoiled)
     neighbours: dict[str, list[str]] = {}
@@ -86,7 +86,7 @@ def faults(rules: Sequence[RuleVersion], spoiled: Iterable[str]) -> dict[str, Co
 def _alone(
     rule: RuleVersion, by_fact: Inferring, stored: frozenset[str]
 ) -> Iterator[tuple[str, str]]:
-    """One fact has one scope, and one value if it is stored: it has one place to be."""
+    """Yield conflicts about one fact: different scopes, or different values of a stored fact."""
     infer = rule.remedier.spec.infer
     first = by_fact[infer.fact][0] if infer is not None else rule
     theirs = first.remedier.spec.infer
@@ -110,7 +110,10 @@ def _reads(
     neighbours: Mapping[str, Sequence[str]],
     lost: Container[str],
 ) -> Iterator[tuple[str, str]]:
-    """neighbours  derived facts by their group, the word before the dot"""
+    """Yield faults of the derived facts that the rule reads.
+
+    neighbours: derived facts by group, the word before the dot
+    """
     for path, leaf in leaves(rule):
         inner = leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
         if not isinstance(inner, FactLeaf) or inner.name in BUILTIN or inner.name in lost:
@@ -129,7 +132,7 @@ def _reads(
 
 
 def fits(leaf: FactLeaf, rule: RuleVersion) -> bool:
-    """Whether `leaf` holds of the value that `rule` infers."""
+    """Return whether `leaf` is true of the value that `rule` infers."""
     infer = rule.remedier.spec.infer
     return infer is not None and compares(leaf, infer.value) is Truth.TRUE
 
@@ -137,7 +140,9 @@ def fits(leaf: FactLeaf, rule: RuleVersion) -> bool:
 def _spread(
     rules: Sequence[RuleVersion], errors: dict[str, CompileError], lost: set[str]
 ) -> dict[str, CompileError]:
-    """With the readers of what is lost: `not fact` must not come true because a rule is gone."""
+    """Add errors for all readers of a lost fact: `not fact` must not be true because a rule is
+    lost.
+    """
     readers: dict[str, list[tuple[RuleVersion, str]]] = {}
     for rule in rules:
         for path, leaf in leaves(rule):
@@ -165,7 +170,7 @@ def _facts_read(rule: RuleVersion, known: Iterable[str]) -> list[str]:
 
 
 def _below(rules: Sequence[RuleVersion]) -> dict[str, list[str]]:
-    """Each fact to the facts that the rules which infer it read."""
+    """Return for each fact the facts that its inferring rules read."""
     by_fact = inferring(rules)
     return {
         fact: [name for rule in those for name in _facts_read(rule, by_fact)]
@@ -174,7 +179,7 @@ def _below(rules: Sequence[RuleVersion]) -> dict[str, list[str]]:
 
 
 def _of_cycles(rules: Sequence[RuleVersion]) -> dict[str, CompileError]:
-    """For each cycle an error of the first rule on it."""
+    """Return an error for the first rule of each cycle."""
     errors: dict[str, CompileError] = {}
     by_fact, place = inferring(rules), {rule.id: n for n, rule in enumerate(rules)}
     for facts in cycles(_below(rules)):
@@ -191,9 +196,9 @@ def _of_cycles(rules: Sequence[RuleVersion]) -> dict[str, CompileError]:
 
 
 def cycles(below: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Cycles that a walk through the graph meets, each from a fact back to itself.
+    """Return the cycles that a walk through the graph meets, each from a fact back to itself.
 
-    Without one edge of each of them there is none left.
+    Without one edge of each of them the graph has no cycle.
     """
     loops: list[list[str]] = []
     done: set[str] = set()
@@ -219,9 +224,10 @@ def cycles(below: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 
 def levels(rules: Sequence[RuleVersion]) -> dict[str, int]:
-    """Stratum of each rule by id: one above the highest fact that it reads in its own evaluation.
+    """Return the stratum of each rule by id: one above the highest derived fact that it reads.
 
-    All rules that infer one fact share a stratum: the fact is finished after it. There is no cycle.
+    All rules that infer one fact share a stratum, after which the fact is final. Stored facts do
+    not count. The rules must have no cycle.
     """
     here = inferring(rules).keys() - stored_facts(rules)
     below, level = _below(rules), dict[str, int]()

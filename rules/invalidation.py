@@ -1,8 +1,8 @@
-"""Which atoms of a program have to be read again, when a node's facts are not what they were.
+"""Finds the atoms of a program to read again after a node's facts changed.
 
-An atom reads few parts of a FactSet. Where those are the same the reading's truth is the same, as
-long as no time passes at which it flips by itself. That a reporter or a source was heard from later
-moves such a time away and turns no known answer round: then only what is unknown is read again.
+An atom reads few parts of a FactSet. If these are unchanged, its truth is unchanged until it flips
+by time. A later report of a reporter or source postpones such a flip and does not change a known
+truth. So after such a report only unknown atoms are read again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from rules.leaves.event import fits
 from rules.program import RuleProgram
 
 Part = tuple[str, str]
-"""A field of a FactSet and a key in it; "" is all of the field."""
+"""A field of a FactSet and a key in it; "" for the whole field."""
 _KEYED = {LabelLeaf: "label", AnnotationLeaf: "annotation", TaintLeaf: "taint"}
 _MAPPINGS = ("annotations", "changed", "inferred", "labels", "probes", "taints", "values")
 """Fields that are compared by key."""
@@ -42,11 +42,11 @@ _FINDING = attrgetter(
 
 
 MOST_REMEMBERED = 4096
-"""Events of which is remembered who reads them, one or two KB each at most."""
+"""Bound on cached readers of Events, at most one or two KB each."""
 
 
 class Touched:
-    """`all` are the atoms of the program."""
+    """Finds touched atoms. all: the atoms of the program."""
 
     def __init__(self, program: RuleProgram) -> None:
         self.all = frozenset(range(len(program.atoms)))
@@ -72,14 +72,16 @@ class Touched:
         self._sources = slots.get("sources_alive_at", {}).get("", [])
 
     def remembered(self, facts: FactSet) -> FactSet:
-        """What `between` reads of `facts` as `old`: of thirty built-in facts few are asked, and of
-        thousands of nodes they are kept.
+        """Return the part of `facts` that `between` reads as `old`.
+
+        It keeps only built-in facts that the program reads, because it is stored for thousands of
+        nodes.
         """
         values = facts.values
         return replace(facts, values={n: values[n] for n in self._values if n in values})
 
     def between(self, old: FactSet, new: FactSet, vector: Vector) -> set[int]:
-        """Atoms to read again; `vector` has what they said of `old`."""
+        """Return the atoms to read again. vector: their truths for `old`."""
         if (old.fresh, old.stale) != (new.fresh, new.stale) or old.unheard != new.unheard:
             return set(self.all)
         changed: set[int] = set()
@@ -139,7 +141,7 @@ class Touched:
                 changed.update(self._readers(event))
 
     def _readers(self, event: EventFact) -> frozenset[int]:
-        """Atoms that mean such an Event; a forgotten one may be any."""
+        """Return the atoms that match such an Event; all Event atoms for a forgotten one."""
         if event.forgotten:
             return frozenset(slot for slot, _ in self._event_leaves)
         key = event.reason, event.message, event.source, event.severity
@@ -160,7 +162,7 @@ class Touched:
 
 
 def _parts(atom: Atom) -> Iterator[Part]:
-    """What a reading of the atom depends on, `flips_at` too."""
+    """Yield the parts that a reading of the atom depends on, including its `flips_at`."""
     match atom:
         case AbsentLeaf(leaf=inner):
             yield from _parts(inner)
@@ -170,7 +172,7 @@ def _parts(atom: Atom) -> Iterator[Part]:
         case ConditionLeaf(type=name):
             yield "conditions", name
         case EventLeaf():
-            return  # it reads few of all the Events: see Touched._readers
+            return  # depends on some Events only: see Touched._readers
         case HostEventLeaf():
             yield "host_events", ""
         case AlertLeaf():
@@ -200,7 +202,7 @@ def _event_leaves(program: RuleProgram) -> Iterator[tuple[int, EventLeaf]]:
 
 
 def _absence_parts(inner: object) -> Iterator[Part]:
-    """What tells of an absence that its source lives, and since when it lasts."""
+    """Yield the parts that show that the source of an absence is alive, and since when it lasts."""
     match inner:
         case EventLeaf():
             yield "watched", ""

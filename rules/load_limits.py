@@ -1,10 +1,10 @@
-"""Which rules are loaded, when not all of them can be.
+"""Chooses the rules to load if not all of them can be loaded.
 
-There may be too many: then those stay that were loaded before, and what is new waits for room. Or
-the second engine does not take some. To that one rules are offered in the order of their strata, in
-halves, and always together with all that was taken before: so a rule is tried with the facts that
-it reads, rules that fail only together cost the later of them, and what is left at the end has been
-loaded as a whole.
+If there are too many, rules that were loaded before stay, and new ones are refused until there is
+room. If the second engine does not accept a program, its rules are offered in the order of their
+strata, in halves, and each time together with all that was accepted. So a rule is tried with the
+facts that it reads, of rules that fail only together the later ones are refused, and the result has
+been loaded as a whole.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,17 +13,17 @@ from rules.engines.port import EngineError, RuleEngine
 from rules.program import CompiledRule, RuleProgram, RuleVersion, compile_program, facts_of
 
 MOST_RULES = 1_000
-"""In one program. Measured: each costs the second engine 2 ms at load and some 150 KB."""
+"""Rules of one program. Measured: each costs the second engine 2 ms at load and some 150 KB."""
 MOST_TERMS = 16_000
-"""Alternatives of all rules together, as the second engine has them; some 25 KB each."""
+"""Alternatives of all rules together in the second engine, some 25 KB each."""
 _ADVICE = "delete rules that are not needed, or join some into one"
 
 
 class Limited:
-    """A program of as many of `rules` as there is room for.
+    """A program of as many of `rules` as the limits allow.
 
-    loaded   ids of the rules that were loaded before
-    refused  rule id to why, also for what does not compile
+    loaded: ids of the rules that were loaded before
+    refused: rule id to the reason, also for rules that do not compile
     """
 
     def __init__(self, rules: Sequence[RuleVersion], loaded: Collection[str]) -> None:
@@ -50,7 +50,7 @@ class Limited:
         self.refused |= dict.fromkeys(gone, f"spec: {why} cannot be loaded: {_ADVICE}")
 
     def _within(self, most: int) -> list[CompiledRule]:
-        """The first rules with so many terms together, those loaded before in front."""
+        """Return the first rules with at most `most` terms together, those loaded before first."""
         admitted, terms = [], 0
         for rule in sorted(self.program.rules, key=lambda rule: rule.id not in self._loaded):
             terms += sum(map(len, rule.given.values()))
@@ -61,7 +61,10 @@ class Limited:
 
 
 class Sieve:
-    """refusals  the reasons of an EngineError that lie in the program"""
+    """Finds the rules that the engine accepts.
+
+    refusals: reasons of an EngineError that lie in the program
+    """
 
     def __init__(self, trial: RuleEngine, program: RuleProgram, refusals: frozenset[str]) -> None:
         self._trial, self._refusals = trial, refusals
@@ -71,10 +74,12 @@ class Sieve:
         self._taken: list[RuleVersion] = []
         self._lost: set[str] = set()
         self.refused: dict[str, str] = {}
-        """Rule id to why."""
+        """Rule id to the reason."""
 
     def sift(self) -> RuleProgram:
-        """What is left. Raises EngineError when the engine fails for no fault of the rules."""
+        """Return the accepted program. Raises EngineError if the engine fails for another
+        reason.
+        """
         self._offer(self._offered)
         return self._compiled(())
 
@@ -84,7 +89,7 @@ class Sieve:
             return
         why = self._refusal(rules)
         if why and len(rules) == 1:
-            why = self._refusal(rules)  # once more: a busy machine must not cost a good rule
+            why = self._refusal(rules)  # retry: a busy machine must not cost a good rule
         if not why:
             self._taken += rules
         elif len(rules) == 1:
@@ -96,7 +101,7 @@ class Sieve:
             self._offer(rules[middle:])
 
     def _readable(self, rules: Sequence[RuleVersion]) -> list[RuleVersion]:
-        """Without those that read a fact of a refused rule."""
+        """Return the rules without those that read a fact of a refused rule."""
         errors = self._compiled(rules).rejected
         for error in errors:
             self.refused[error.rule] = f"{error.path}: {error.message}"
@@ -105,7 +110,7 @@ class Sieve:
         return [rule for rule in rules if rule.id not in gone]
 
     def _refusal(self, rules: Sequence[RuleVersion]) -> str:
-        """Why the engine does not take `rules` besides those taken; "" if it does."""
+        """Describe why the engine does not accept `rules` with those accepted; "" if it does."""
         try:
             self._trial.load(self._compiled(rules))
         except EngineError as error:

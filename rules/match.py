@@ -1,4 +1,4 @@
-"""What the engines say of one rule on one node."""
+"""Answer of the engines about one rule on one node."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,12 +8,13 @@ from rules.truth import Truth
 
 
 class Agreement(Enum):
-    """
-    AGREED     both say the same of what both were given (rules.program._given), and nothing that
-               the rule reads is disputed
-    DISPUTED   exactly one of them says it
-    TAINTED    the rule reads, directly or not, a fact that a disputed rule infers
-    UNCHECKED  the second engine gave no answer, or there is none
+    """Whether the engines agree.
+
+    AGREED: both give the same outputs (of those in rules.program._given), and nothing that the rule
+    reads is disputed
+    DISPUTED: the rule is quarantined, because the engines differ
+    TAINTED: the rule reads, directly or not, a fact that a disputed rule infers
+    UNCHECKED: the second engine gave no answer, or there is none
     """
 
     AGREED = "agreed"
@@ -24,12 +25,12 @@ class Agreement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What one rule says of one node that it selects.
+    """Answer about one rule that selects the node.
 
-    true_leaves  leaves of the evidence that are true, derived facts too
-    readings     when the evidence is true: of its leaves that are no derived facts
-    others       the evidence with every `sameFault` leaf taken as true
-    probes       `probe.field` of those whose answers alone could complete the match
+    true_leaves: number of true leaves of the evidence, including derived facts
+    readings: of the evidence's leaves that are not derived facts, if the evidence is true
+    others: the evidence with every `sameFault` leaf assumed true
+    probes: `probe.field` of probes whose answers alone could complete the match
     """
 
     rule_id: str

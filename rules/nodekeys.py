@@ -21,7 +21,7 @@ ALLOWED = (SUSPECT, f"{SUSPECT}-*")
 
 
 def is_protected(key: str) -> bool:
-    """Whether no setting can allow the key."""
+    """Return whether no setting can allow the key."""
     domain = key.rpartition("/")[0].lower()
     if not any(
         domain == protected or domain.endswith(f".{protected}") for protected in PROTECTED_DOMAINS
@@ -38,10 +38,10 @@ def _is_listed(key: str, entries: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NodeKeys:
-    """The operator's lists. An entry is a key, or the beginning of keys with `*` at its end.
+    """The operator's lists. An entry is a key, or a prefix of keys followed by `*`.
 
-    allowed     keys that any rung may set
-    disruptive  keys that a rung of class Pods or Node may set: it has a permit of Kube Defender
+    allowed: keys that any rung may set
+    disruptive: keys that a rung of class Pods or Node may set, because it has a permit
     """
 
     allowed: Sequence[str] = ALLOWED
@@ -80,7 +80,7 @@ _PROTECTED = "the key belongs to Kubernetes, a provisioner or KubeNode, and no r
 
 @dataclass(frozen=True, slots=True)
 class KeyUse:
-    """A key that a rule sets on Nodes; `path` is its field in the rule."""
+    """A key that a rule sets on Nodes. path: its field in the rule."""
 
     path: str
     key: str
@@ -97,6 +97,8 @@ def list_key_uses(spec: NodeRemedierSpec) -> Iterator[KeyUse]:
 
 
 def key_fault(spec: NodeRemedierSpec, keys: NodeKeys) -> str:
-    """Every key of the rule that may not be set, with path and remedy; empty if there is none."""
+    """Return every key of the rule that may not be set, with path and remedy; "" if there is
+    none.
+    """
     refused = ((use.path, keys.refusal(use.key, use.disruption)) for use in list_key_uses(spec))
     return "; ".join(f"{path}: {why}" for path, why in refused if why)

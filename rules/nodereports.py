@@ -1,8 +1,8 @@
-"""What the conditions of a Node report, with each stamp on the clock that made it.
+"""Reads the conditions of a Node, with each stamp on the clock that made it.
 
-Its kubelet and its detectors stamp by the host's clock. When a kubelet falls silent the node
-controller writes its conditions in its place: the transition is by the control plane's clock then,
-and the heartbeat stays the kubelet's last.
+The kubelet and the detectors use the host's clock. If a kubelet is silent, the node controller
+writes its conditions. The transition time is then of the control plane's clock, and the heartbeat
+stays the kubelet's last one.
 """
 
 from kubenode.runtime.hosttime import as_written
@@ -10,7 +10,7 @@ from kubenode.runtime.kube.objects import Node, NodeCondition
 from rules.condition_clock import ConditionReading
 
 NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
-"""Reason that kube-controller-manager gives the conditions of a node that fell silent."""
+"""Reason that kube-controller-manager sets in the conditions of a silent node."""
 
 
 def node_reports(node: Node) -> list[ConditionReading]:

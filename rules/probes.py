@@ -1,7 +1,7 @@
-"""The questions that a rule may ask of a host, its cloud or its peers: names, types and units.
+"""Probes that a rule may ask of a host, its cloud or its peers: names, types and units.
 
-Names are `probe.field`. Each field and each word has an answerer: agent/probes/host.py and
-remedy/hostprobes/desk.py declare theirs in PRODUCED. A field that was not answered is unknown.
+Names are `probe.field`. agent/probes/host.py and remedy/hostprobes/desk.py declare in PRODUCED
+which fields and values they answer. A field without an answer is unknown.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class ProbeField:
-    """`unit` is "" for what has none; `values` are the words that a text field may have."""
+    """A field of a probe. unit: "" if it has none; values: possible values of a text field."""
 
     name: str
     type: Literal["boolean", "number", "text"]
@@ -89,4 +89,4 @@ REMOVED = {
     "ready.attached_node": "leave it out",
     "ready.checkpoint_age_s": "leave it out",
 }
-"""Fields of earlier versions that no program answered, and what to write in their place."""
+"""Fields of earlier versions that no program answered, and what to write instead."""

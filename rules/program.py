@@ -1,16 +1,16 @@
-"""Compiles NodeRemedier rules to a Program that both engines take. Pure.
+"""Compiles NodeRemediers to a RuleProgram for both engines. Pure.
 
-A rule has up to two roots: its evidence (`when`) and its guards (`unless`). Each root asks atoms
+A rule has up to two roots: its evidence (`when`) and its guards (`unless`). A root reads atoms
 (leaves read by rules.atoms) and derived facts (of rules with `infer`). Rules are sorted into
-strata: one above the highest derived fact that they read, so that a fact is finished before
-anybody negates it. For the second engine every root is also expanded to disjuncts of literals
-(rules.disjuncts), once for "known true" and once for "known false" where it needs both.
+strata, one above the highest derived fact that they read, so that a fact is final before a rule
+negates it. For the second engine every root is expanded to disjuncts of literals (rules.disjuncts),
+for "known true" and, where needed, for "known false".
 
-A derived fact that is wider than its node, or that is kept after its evidence (`for`), is stored
-outside and read as an atom from FactSet.inferred: its rules have no slots here, and nobody stands a
-stratum above them. Cycles are refused among derived facts of every kind.
+A derived fact with a wider scope than its node, or one that is kept after its evidence (`for`), is
+stored and read as an atom from FactSet.inferred. Its rules infer no slot, and its readers need no
+higher stratum. Cycles are refused for all derived facts.
 
-A rule that cannot be compiled is refused with the path to what is wrong; the others stay.
+A rule that cannot be compiled is refused with the path to its fault; the others stay.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,14 +56,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A rule of the program; `number` makes the names of its outputs.
+    """A compiled rule. number: forms the names of its outputs.
 
-    reads       slots of derived facts that its roots ask
-    derived     those of them that its evidence asks
-    infers      slots of derived facts that are true when its evidence is; of a stored fact none
-    given       what the second engine is given of it: names of outputs with their alternatives
-    same_fault  atoms of its evidence that are `<group>.sameFault`, in order
-    probes      atoms of its evidence that are probes, also absent ones, in order
+    reads: slots of derived facts that its roots read
+    derived: those of them that its evidence reads
+    infers: slots of derived facts that are true if its evidence is; empty for a stored fact
+    given: outputs that the second engine knows, by name, with their alternatives
+    same_fault: atoms of its evidence that are `<group>.sameFault`, in order
+    probes: atoms of its evidence that are probes, also absent ones, in order
     """
 
     rule: RuleVersion
@@ -84,7 +84,7 @@ class CompiledRule:
         return self.rule.id
 
     def roots(self) -> Iterator[tuple[str, Root]]:
-        """Name and tree of each root; `ep` is "evidence known true", `en` "known false"."""
+        """Yield name and tree of each root: `e` for the evidence, `g` for the guards."""
         yield "e", self.evidence
         if self.guards is not None:
             yield "g", self.guards
@@ -95,7 +95,7 @@ class CompiledRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleProgram:
-    """Slots below `len(atoms)` are atoms, those above are derived facts."""
+    """A compiled program. Slots below `len(atoms)` are atoms, those above are derived facts."""
 
     rules: tuple[CompiledRule, ...] = ()
     atoms: tuple[Atom, ...] = ()
@@ -109,10 +109,10 @@ class RuleProgram:
 
 
 def compile_program(rules: Sequence[RuleVersion], spoiled: Iterable[str] = ()) -> RuleProgram:
-    """Never raises for a bad rule: it is in `rejected`, and so is what depends on it.
+    """Compile the rules. Bad rules, and rules that depend on them, are in `rejected`.
 
-    spoiled  derived facts of rules that were refused before: who reads them is refused too, since
-             `not fact` must not come true because a rule that infers it is gone
+    spoiled: derived facts of rules that were refused before. Their readers are refused too, because
+        `not fact` must not become true when a rule that infers it is missing
     """
     rejected: list[CompileError] = []
     good, lost = list(rules), set(spoiled)
@@ -129,7 +129,7 @@ def compile_program(rules: Sequence[RuleVersion], spoiled: Iterable[str] = ()) -
 
 
 def _first_faults(rules: Sequence[RuleVersion], spoiled: Iterable[str]) -> dict[str, CompileError]:
-    """By rule id, those that show before anything is compiled."""
+    """Return the faults by rule id that show before anything is compiled."""
     errors: dict[str, CompileError] = {}
     for rule in rules:
         try:
@@ -140,7 +140,7 @@ def _first_faults(rules: Sequence[RuleVersion], spoiled: Iterable[str]) -> dict[
 
 
 class _Compiler:
-    """Numbers the leaves of rules without faults, and builds their trees."""
+    """Numbers the leaves of valid rules, and builds their trees."""
 
     def __init__(self, rules: Sequence[RuleVersion]) -> None:
         self._rules, self._inferring = rules, inferring(rules)
@@ -148,12 +148,12 @@ class _Compiler:
         self._atoms: dict[str, int] = {}
         self._leaves: list[Atom] = []
         self._derived: dict[str, int] = {}
-        """Canonical text of a leaf that asks a derived fact, to its place among the derived."""
+        """Canonical text of a leaf that reads a derived fact, to its number."""
         self._asks: dict[str, list[tuple[int, FactLeaf]]] = {}
-        """Derived fact to the leaves that ask it, with their places."""
+        """Derived fact to the leaves that read it, with their numbers."""
 
     def program(self) -> tuple[RuleProgram, dict[str, CompileError]]:
-        """The program, or by rule id why the second engine could not be given a rule."""
+        """Return the program, and by rule id why the second engine cannot be given a rule."""
         level = levels(self._rules)
         trees = {rule.id: self._trees(rule) for rule in self._rules}
         atoms = len(self._leaves)
@@ -189,7 +189,9 @@ class _Compiler:
         return Tree(op, tuple(self._tree(rule, member) for member in expression.members))
 
     def _slot(self, rule: RuleVersion, leaf: AnyLeaf) -> int:
-        """Atoms count up from 0; derived facts down from -1 until the atoms are all known."""
+        """Number a leaf: atoms from 0 upwards; derived facts from -1 downwards until all atoms
+        are known.
+        """
         if not isinstance(leaf, FactLeaf):
             return self._atom_slot(leaf)
         if leaf.name in SAME_FAULT:
@@ -261,12 +263,12 @@ def _renumbered(root: Root, atoms: int) -> Root:
 def _given(
     rule: RuleVersion, number: int, evidence: Root, guards: Root | None, read: bool
 ) -> dict[str, tuple[Disjunct, ...]]:
-    """What the second engine is given, by name of the output. Raises CompileError.
+    """Return what the second engine is given, by name of the output. Raises CompileError.
 
-    It must have what acting rests on: evidence known true, guards known false, and of a fact that
-    others read both, since it may stand under `not`. The two others only tell "known otherwise"
-    from "unknown", both of which keep from acting: where they have too many alternatives they are
-    left to the reference, and the engines are compared without them.
+    It must know what acts depend on: evidence known true, guards known false, and both for a fact
+    that other rules read, because it may be under `not`. The other two outputs only tell known from
+    unknown, and neither allows an act. If they have too many alternatives, only the reference knows
+    them, and the engines are compared without them.
     """
     roots = [("e", evidence, "spec.when")]
     if guards is not None:

@@ -1,6 +1,7 @@
-"""Which rules speak of a node, in the order of choice.
+"""Selects the rules for a node, in the order of choice.
 
-Only labels that some selector names decide it, so that few different selections serve a fleet.
+The result depends only on labels that a selector names, so that a fleet has few different
+selections.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from rules.program import CompiledRule, RuleProgram
 
 MOST_SELECTIONS = 4096
 MOST_LEAVES = 1 << 12
-"""More than a rule may have: keeps the number of true leaves below a step of priority."""
+"""More leaves than a rule may have, so that true leaves never outweigh a step of priority."""
 
 
 class RuleSelection:
@@ -24,7 +25,9 @@ class RuleSelection:
         self.atoms = frozenset(slot for rule in rules for slot in rule.slots if slot < atoms)
 
     def ordered(self, matches: Sequence[Match | None]) -> tuple[Match, ...]:
-        """Of `matches` by number of the rule: priority, most true leaves, name, age."""
+        """Order `matches` (indexed by number of the rule) by priority, most true leaves, name,
+        age.
+        """
         weighted = []
         for weight, rule in zip(self._weights, self._rules, strict=True):
             match = matches[rule.number]
@@ -62,19 +65,19 @@ class Selections:
 
 
 def _keys(rule: CompiledRule) -> set[str]:
-    """Of labels that decide whether the rule selects a node."""
+    """Return the labels that decide whether the rule selects a node."""
     return label_keys(rule.rule.remedier.spec.nodes)
 
 
 def label_keys(nodes: NodeSelection) -> set[str]:
-    """Of labels that decide whether the selection has a node."""
+    """Return the labels that decide whether the selection contains a node."""
     selectors = [s for s in (nodes.selector, nodes.exclude) if s is not None]
     keys = {requirement.key for s in selectors for requirement in s.match_expressions}
     return keys.union(*(s.match_labels for s in selectors))
 
 
 def _age(rule: CompiledRule) -> tuple[str, int]:
-    """Of one name the older generation comes first."""
+    """Return the sort key: by name, then the older generation first."""
     name, _, generation = rule.id.partition("@")
     return name, int(generation) if generation.isdecimal() else 0
 

@@ -1,23 +1,23 @@
-"""When our wall clock was set, and since when the keys of a node are what they are."""
+"""Detects steps of the local wall clock, and tracks the changes of a node's keys."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 MOST_KEYS = 256
 _NOTHING: Mapping[str, datetime] = {}
-"""Of most nodes nothing changes."""
+"""Shared by the many nodes without changes."""
 SLEW = timedelta(seconds=1)
-"""Smaller differences between two looks are a clock that is being slowed or sped up."""
+"""A smaller difference is a clock that is being slewed."""
 
 
 class ClockSteps:
-    """Notices that the machine's wall clock was set, by a clock that never is."""
+    """Detects that the machine's wall clock was set, by its monotonic clock."""
 
     def __init__(self) -> None:
         self._last: tuple[datetime, float] | None = None
 
     def step(self, now: datetime, monotonic: float) -> timedelta:
-        """By how much the wall clock was set since the last look; mostly zero."""
+        """Return by how much the wall clock was set since the last call; usually zero."""
         last, self._last = self._last, (now, monotonic)
         if last is None:
             return timedelta(0)
@@ -26,10 +26,10 @@ class ClockSteps:
 
 
 class KeyClock:
-    """Since when each label, annotation and taint of one node is what it is, by our own clock.
+    """Tracks when each label, annotation and taint of one node last changed, by the local clock.
 
-    Only changes are remembered: `changed` by `label:KEY`, `annotation:KEY`, `taint:KEY`; every
-    other key is what it was at `unchanged_since`.
+    It stores changes only, in `changed` by `label:KEY`, `annotation:KEY` or `taint:KEY`. Every
+    other key has not changed since `unchanged_since`.
     """
 
     __slots__ = ("_values", "changed", "unchanged_since")
@@ -40,7 +40,7 @@ class KeyClock:
         self._values: dict[str, Mapping[str, str]] = {}
 
     def take(self, kind: str, values: Mapping[str, str], now: datetime) -> None:
-        """`kind` is label, annotation or taint; `values` are all of this kind."""
+        """Take all values of one kind: label, annotation or taint."""
         old = self._values.get(kind)
         self._values[kind] = values
         if old is None or old is values or old == values:

@@ -1,7 +1,7 @@
-"""Sources of facts that may be stale while the Node itself is well known. Pure.
+"""Caches that may be stale while the Node's cache is fresh. Pure.
 
-Large clusters keep Events in an etcd of their own. While a source is stale its leaves are unknown,
-and only they: what a Node says of itself stays known.
+Large clusters keep Events in an etcd of their own. While a source is stale, only its leaves are
+unknown, not what the Node itself reports.
 """
 
 from collections.abc import Iterable
@@ -23,14 +23,14 @@ _CLASSES = frozenset(HostEventClass)
 
 
 def sources_of(leaf: Leaf | AbsentLeaf) -> frozenset[str]:
-    """Sources that a leaf reads beside the Node."""
+    """Return the sources that a leaf reads besides the Node."""
     match leaf:
         case AbsentLeaf():
             return sources_of(leaf.leaf)
         case HostEventLeaf() | AlertLeaf() | FactLeaf(name="maintenance.active"):
             return frozenset({HOST_EVENTS})
         case EventLeaf():
-            # HostEvents are Events of a node too, with their class for a reason.
+            # HostEvents are Events of a node too, with their class as reason.
             both = leaf.reason is None or leaf.reason in _CLASSES
             return frozenset({EVENTS, HOST_EVENTS} if both else {EVENTS})
         case _:
@@ -38,7 +38,7 @@ def sources_of(leaf: Leaf | AbsentLeaf) -> frozenset[str]:
 
 
 def stale_source(leaf: Leaf | AbsentLeaf, facts: FactSet) -> str:
-    """The stale source that makes the leaf unknown; "" for none."""
+    """Return the stale source that makes the leaf unknown; "" if there is none."""
     if not facts.stale:
         return ""
     candidates = sources_of(leaf) & facts.stale
@@ -48,5 +48,5 @@ def stale_source(leaf: Leaf | AbsentLeaf, facts: FactSet) -> str:
 
 
 def waits_for_source(leaves: Iterable[Leaf | AbsentLeaf], facts: FactSet) -> str:
-    """The first stale source that one of the leaves reads; "" for none."""
+    """Return the first stale source that one of the leaves reads; "" if there is none."""
     return next((source for leaf in leaves if (source := stale_source(leaf, facts))), "")

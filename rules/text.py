@@ -1,16 +1,16 @@
-"""Text from outside, bounded and such that it can be searched and written down."""
+"""Bounds texts from outside and makes them valid UTF-8."""
 
 CLIP = 1024
-"""Characters kept of a reason or message: regular expressions read no more."""
+"""Characters kept of a reason or message; regular expressions read no more."""
 
 
 def clipped(text: str) -> str:
-    """The first CLIP characters of `text`, with question marks for what UTF-8 cannot say."""
+    """Return the first CLIP characters, with question marks for what UTF-8 cannot encode."""
     return encodable(text[:CLIP])
 
 
 def encodable(text: str) -> str:
-    """`text` itself, or with question marks for lone surrogates, from bytes that were no UTF-8."""
+    """Return `text` with question marks for lone surrogates, which come from invalid UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,11 +1,11 @@
-"""Three-valued logic (Kleene's strong one): what is not known satisfies neither a nor `not a`."""
+"""Kleene's strong three-valued logic: an unknown fact satisfies neither `a` nor `not a`."""
 
 from collections.abc import Iterable
 from enum import Enum
 
 
 class Truth(Enum):
-    """TRUE, FALSE, or UNKNOWN, which is no weaker FALSE: nothing destructive follows from it."""
+    """TRUE, FALSE or UNKNOWN. UNKNOWN is not a weak FALSE: nothing destructive follows from it."""
 
     FALSE = -1
     UNKNOWN = 0
@@ -25,19 +25,19 @@ class Truth(Enum):
 
     @classmethod
     def of(cls, value: bool | None) -> "Truth":
-        """None is UNKNOWN."""
+        """Return the Truth of a bool; None is UNKNOWN."""
         if value is None:
             return cls.UNKNOWN
         return cls.TRUE if value else cls.FALSE
 
     @classmethod
     def all(cls, members: Iterable["Truth"]) -> "Truth":
-        """Of no members TRUE."""
+        """Return TRUE for no members."""
         return min(members, key=_weight, default=cls.TRUE)
 
     @classmethod
     def any(cls, members: Iterable["Truth"]) -> "Truth":
-        """Of no members FALSE."""
+        """Return FALSE for no members."""
         return max(members, key=_weight, default=cls.FALSE)
 
 

@@ -1,11 +1,11 @@
-"""Time in which nobody could tell us anything: it is no time for which a status was held. Pure.
+"""Subtracts API server outages from the time for which a condition held. Pure.
 
-Reporters speak through the API server. While it is away they cannot take back what they said, so a
-fault that went in that time looks as if it had lasted. What a reporter says later with the same
-lastTransitionTime was so all the time: gaps before its last word do not matter.
+Reporters write through the API server. During an outage they cannot correct a condition, so a fault
+that ended meanwhile seems to last. A later report with the same lastTransitionTime proves that the
+status held all the time, so gaps before the last report do not matter.
 
-A process that starts after an outage has no gap of it. It waits out a Lease then, 15 s: detectors
-repeat a refused report within 10 s.
+A process that starts after an outage does not know of that gap. It waits for the length of a Lease,
+15 s, because detectors repeat a refused report within 10 s.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,9 @@ from rules.facts import ConditionFact, FactSet, Gap
 
 
 def unobserved_time(fact: ConditionFact, facts: FactSet, now: datetime) -> timedelta:
-    """How much of the time that a condition seems to have lasted nobody could take it back in.
-    Its reporter's clock may be behind: what was before the condition says nothing of it.
+    """Return the part of a condition's duration in which its reporter could not correct it.
+
+    Gaps before `since` are ignored, because the reporter's clock may be behind.
     """
     return unheard(facts.unheard, max(fact.since, fact.received_at), now)
 

@@ -1,7 +1,7 @@
-"""The fixed catalogue: every repair this agent can do. Nothing else can be asked of it.
+"""The fixed catalogue of repairs that this agent can execute. It refuses everything else.
 
-An action looks before it acts, acts once, and can say after an interruption whether its result
-stands. What it saw before is journaled with the intent, so that a later process can compare.
+An action reads the host, acts once, and can tell after an interruption whether its result stands.
+What it read is journaled with the intent, so that a later process can compare.
 """
 
 from collections.abc import Mapping
@@ -35,23 +35,24 @@ from agent.wire import APPROVE, COLLECT, REBOOT
 from kubenode.runtime.clock import Clock
 
 Before = Mapping[str, str]
-"""What was seen before the act, as text, small; each action has its own keys."""
+"""Facts that an action read before its act, as short texts; each action has its own keys."""
 
 SETTLE_SECONDS = 1.0
-"""How long a unit must stay up after its start to count as started."""
+"""Seconds that a unit must stay up after its start to count as started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
     """What an action works with.
 
-    checks      by name those that are listed in the agent's configuration
-    collector   of diagnostics; None: there is nowhere to keep them
-    ports       the host besides its units; None: nothing but units is repaired
-    allowed     what the agent's configuration lets repairs touch
-    scripts     by name those that RunScript may run
-    metadata    the cloud's metadata service, if its settings name one
-    components  of this host; None: none is managed here
+    settle: seconds that a unit must stay up to count as started
+    checks: by name, as listed in the agent's configuration
+    collector: collects diagnostics; None: there is no folder for them
+    ports: the host besides its units; None: only units can be repaired
+    allowed: what the agent's configuration lets repairs change
+    scripts: scripts that RunScript may run, by name
+    metadata: settings of the cloud's metadata service
+    components: components of this host; None: the agent manages none
     """
 
     host: Host
@@ -69,32 +70,32 @@ class Bench:
 class Action(Protocol):
     @property
     def announced(self) -> bool:
-        """Whether it is told that it begins, since its end may come with the agent's own."""
+        """Return whether the answer Running is written before the act, which may end the agent."""
         ...
 
     def unfit(self, request: StepRequest) -> str:
-        """Why its parameters make no sense; "" if they do."""
+        """Describe what is wrong with the parameters; "" if they are valid."""
         ...
 
     async def read_before(self, request: StepRequest, bench: Bench) -> Before:
-        """Read what `prove` will compare with. Raises HostError: then nothing is done."""
+        """Read what `prove` compares with. Raises HostError: then nothing is done."""
         ...
 
     async def act(
         self, request: StepRequest, before: Before, limit: float, bench: Bench
     ) -> StepOutcome:
-        """Do it, within `limit` seconds, and see that it worked. Raises HostError."""
+        """Act within `limit` seconds and check the result. Raises HostError."""
         ...
 
     async def prove(self, before: Before, limit: float, bench: Bench) -> StepOutcome | None:
-        """After an interruption on the same boot: the outcome if it can be seen, else None.
+        """Return the outcome after an interruption on the same boot; None if it cannot be proven.
 
         Never acts. Raises HostError.
         """
         ...
 
     def after_boot(self, boot_id: str) -> StepOutcome:
-        """The outcome of an act after which the host runs another boot, `boot_id`."""
+        """Return the outcome of an act if the host now runs another boot, `boot_id`."""
         ...
 
 
@@ -111,4 +112,4 @@ CATALOGUE: Mapping[str, Action] = {
     COLLECT: CollectDiagnostics(),
     APPROVE: ApproveEvent(),
 }
-"""By the name that the API gives it; other names of the API's catalogue are refused."""
+"""Actions by their name in the API. Other names in the API's catalogue are refused."""

@@ -1,4 +1,4 @@
-"""What the agent's configuration lets repairs touch; the catalogue itself bounds the rest.
+"""Allow lists of the agent's configuration; the catalogue of actions has further bounds.
 
 [repairs]
 mount_points = ["/", "/var/lib/containerd"]
@@ -26,15 +26,17 @@ MODULES = (
     *("br_netfilter", "overlay", "nf_conntrack", "vxlan", "wireguard", "nvidia"),
     *("ip_vs", "ip_vs_rr", "ip_vs_wrr", "ip_vs_sh", "ip_tables", "ip6_tables", "iptable_nat"),
 )
-"""What Kubernetes and its networks want of a kernel."""
+"""Kernel modules that Kubernetes and its networks need."""
 
 
 class Repairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """mount_points    what RemountFilesystem may make writable again
-    load_modules    what LoadModule may load
-    reload_modules  what ReloadModule may take out and load again; nothing unless it is listed
-    units           what RestartUnit, StartUnit and ReloadUnit may touch; `*` fits any text
-    stop_units      what StopUnit may stop
+    """Allow lists of the table [repairs].
+
+    mount_points: what RemountFilesystem may make writable again
+    load_modules: what LoadModule may load
+    reload_modules: what ReloadModule may unload and load again; empty by default
+    units: what RestartUnit, StartUnit and ReloadUnit may change; `*` matches any text
+    stop_units: what StopUnit may stop
     """
 
     mount_points: list[str] = msgspec.field(default_factory=lambda: list(MOUNT_POINTS))
@@ -45,10 +47,12 @@ class Repairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AllowedScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """path    the script or program
-    sha256  of its file
-    args    what it is always given
-    params  what a step may add, as `--NAME=VALUE`, with the values that are allowed
+    """A script that RunScript may run.
+
+    path: the script or program
+    sha256: of its file
+    args: its fixed arguments
+    params: allowed values of parameters that a step may add as `--NAME=VALUE`
     """
 
     path: str
@@ -63,7 +67,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def complaints(repairs: Repairs, scripts: Mapping[str, AllowedScript]) -> Iterator[str]:
-    """What is wrong with these settings, each with what to write instead."""
+    """Describe each error in these settings, and what to write instead."""
     for point in repairs.mount_points:
         if not point.startswith("/") or (point != "/" and point.endswith("/")):
             yield f"repairs.mount_points {point!r}: give full paths without a slash at the end"

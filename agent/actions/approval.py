@@ -1,8 +1,8 @@
-"""ApproveEvent: tells Azure that a scheduled event may start now, which it hears from inside the
-machine only (`POST /metadata/scheduledevents`, field StartRequests).
+"""ApproveEvent: tells Azure that a scheduled event may start now.
 
-One word lets the event begin on every machine that it names: whether they are all empty is the
-operator's to know, before it asks.
+Azure accepts this from inside the machine only (`POST /metadata/scheduledevents`, field
+StartRequests). One approval starts the event on every machine that it names. The operator checks
+that all of them are empty before it requests the approval.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class ApproveEvent:
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> StepOutcome | None:
-        return None  # whether it was heard, the event's own phase tells the operator
+        return None  # the phase of the event shows the operator whether Azure accepted it
 
     def after_boot(self, boot_id: str) -> StepOutcome:
         return done("ApproveEvent: the host has booted since it was asked")

@@ -1,8 +1,8 @@
-"""RenewCertificate: have the kubelet renew its own client certificate.
+"""RenewCertificate: makes the kubelet renew its own client certificate.
 
-A kubelet renews while its certificate is valid; one that has expired cannot, and asks anew with its
-bootstrap credentials when the old one is out of the way. Its restart makes it look now. The proof
-is a certificate that ends later.
+A kubelet renews its certificate while it is valid. An expired one cannot be renewed: once it is set
+aside, the kubelet requests a new one with its bootstrap credentials. A restart makes the kubelet
+check now. A certificate that expires later proves success.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KUBELET = "kubelet.service"
 RENEWABLE_SHARE = 0.3
-"""A kubelet renews when 10 to 30 % of the life are left; before that it would not."""
+"""A kubelet renews when 10 to 30 % of the certificate's life remain, and not before."""
 POLL_SECONDS = 1.0
 
 
@@ -87,7 +87,7 @@ class RenewCertificate(Repair):
 
 
 def _remaining_share(certificate: Certificate, now: datetime) -> float:
-    """Share of its life that is left, 0 when it is over."""
+    """Return the share of the certificate's life that remains; 0 if it has expired."""
     life = certificate.not_after - certificate.not_before
     remaining = certificate.not_after - now
     return max(0.0, remaining / life) if life else 0.0

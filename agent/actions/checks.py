@@ -1,10 +1,10 @@
-"""RunCheck: run a check that is installed on the host and say what it found.
+"""RunCheck: runs a check that is installed on the host and reports its result.
 
-Only checks that the agent's configuration lists can be asked for: by name, with their argv and the
-digest of their file. Exit 0 is well and another status is not; a check that is missing, changed,
-killed or too slow says nothing either way (failure mode F01).
+Only checks in the agent's configuration can be requested: by name, with their argv and the digest
+of their file. Exit status 0 means healthy, another one unhealthy. A check that is missing, changed,
+killed or too slow has no result (failure mode F01).
 
-What is run are the bytes whose digest was compared, from a sealed copy in memory: a file that is
+The agent runs the bytes whose digest it compared, from a sealed copy in memory, so a file that is
 replaced in between is never run. A script sees `/proc/self/fd/N` as its own path.
 """
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from agent.actions import Bench
 
 CANNOT_RUN = frozenset({126, 127})
-"""What shells exit with when the command itself could not be run."""
+"""Exit statuses of shells if the command could not be run."""
 MOST_BYTES = 32 * 1024 * 1024
-"""Of a check's program: its copy counts as memory of the agent."""
+"""Largest program of a check. Its copy counts as memory of the agent."""
 PART_BYTES = 1024 * 1024
 MFD_EXEC = 0x10
 """Source: include/uapi/linux/memfd.h; without it Linux 6.3 and later may refuse to run the copy."""
@@ -37,8 +37,10 @@ SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_S
 
 
 class AllowedCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """argv    the program, by its full path, and its arguments
-    sha256  of the program's file
+    """A check that RunCheck may run.
+
+    argv: full path of the program, and its arguments
+    sha256: of the program's file
     """
 
     argv: list[str]
@@ -91,7 +93,7 @@ class RunCheck:
 def opened(check: AllowedCheck) -> Iterator[int]:
     """Open a sealed copy of the program in memory; yield its file descriptor.
 
-    Raises HostError unless its bytes are those that were listed. Nobody can change the copy.
+    The copy cannot change. Raises HostError if its digest is not the listed one.
     """
     path = check.argv[0]
     program = -1
@@ -123,7 +125,7 @@ def _new_memory() -> int:
 
 
 def _copy(path: str, program: int) -> str:
-    """Copy the file; return the digest of what was copied."""
+    """Copy the file; return the digest of the copied bytes."""
     digest, size = hashlib.sha256(), 0
     with open(path, "rb") as file, open(program, "wb", closefd=False) as copy:
         while part := file.read(PART_BYTES):

@@ -1,6 +1,7 @@
-"""SyncTime: bring the clock back to its sources; set it at once only when it is far off.
+"""SyncTime: synchronises the clock with its sources; sets it at once only if it is far off.
 
-A clock that jumps hurts whoever orders by time: on a host with etcd it is never set, only slewed.
+A clock that jumps breaks programs that order events by time. On a host with etcd the clock is never
+set, only slewed.
 """
 
 from collections.abc import Mapping
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from agent.actions import Bench
 
 GOOD_SECONDS = 0.05
-"""A clock this far off at most is right (node-mixin NodeClockSkewDetected)."""
+"""Largest offset of a correct clock (node-mixin NodeClockSkewDetected)."""
 STEP_SECONDS = 1.0
-"""A clock further off would take its service hours to slew."""
+"""Largest offset that is slewed; a larger one would take the time service hours."""
 POLL_SECONDS = 1.0
 
 

@@ -1,8 +1,8 @@
-"""RepairComponent: brings one component of this host back to what was applied, and to health.
+"""RepairComponent: applies a component of this host again, as it was applied last, until healthy.
 
-It is the engine of components that does it, in its own journaled steps: files, packages and units
-as they shall be, what runs is restarted, and its checks pass. An interrupted repair is taken up
-again by the engine itself; only its end cannot be told any more.
+The component engine does the work in its own journaled steps. It restores files, packages and
+units, restarts the units, and runs the checks. The engine itself continues an interrupted repair,
+but its result cannot be reported any more.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 
 class ComponentRepairs(Protocol):
-    """Components of this host, for who has its hands."""
+    """Repairs components. The caller holds the agent's hands."""
 
     async def repairable(self, name: str) -> bool: ...
 
     async def repair(self, name: str, limit: float) -> str:
-        """ "" once it is well; else what is wrong after `limit` seconds at most."""
+        """Return "" once the component is healthy; else what is wrong after at most `limit`
+        seconds.
+        """
         ...
 
 

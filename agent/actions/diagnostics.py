@@ -1,6 +1,6 @@
-"""CollectDiagnostics: saves a bundle on this host, and hands it to the operator where one takes it.
+"""CollectDiagnostics: saves a bundle on this host and uploads it to the operator if it accepts it.
 
-The bundle on the host is the act; an operator that takes none is told of in the answer.
+The bundle on the host is the act. The outcome says if the upload failed.
 """
 
 from collections.abc import Mapping

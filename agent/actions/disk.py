@@ -1,7 +1,7 @@
-"""CleanDisk: make room by what can be had again or nobody needs, within a budget.
+"""CleanDisk: frees disk space within a budget by removing what is unused or can be restored.
 
-Never user data: only unused images, containers that have ended, rotated logs, journal and crash
-dumps. It stops as soon as enough is free. The proof is the free space, read again.
+It never removes user data, only unused images, ended containers, rotated logs, journals and crash
+dumps. It stops as soon as enough space is free. The free space, read again, proves success.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 LOGS, DUMPS = "/var/log", "/var"
 _OF_RUNTIME = frozenset({"images", "exitedContainers"})
 RESERVE_SECONDS = 2.0
-"""Nothing more is begun when less than this is left of the time limit."""
+"""No removal begins when less than this remains of the time limit."""
 NOTICEABLE_BYTES = 64 * 1024 * 1024
-"""So much must be seen in the free space; less is lost among what others write meanwhile."""
+"""A rise in free space that must be visible; a smaller one is lost among other writers."""
 MOST_LISTED = 8
-"""Removed things that are named in the output."""
+"""Number of removed files and images that the output names."""
 
 
 class CleanDisk(Repair):
@@ -83,7 +83,7 @@ class CleanDisk(Repair):
     async def _remove(
         self, request: StepRequest, target: str, most: int, bench: "Bench"
     ) -> AsyncIterator[tuple[str, int]]:
-        """Remove one thing after the other; what went, and its bytes."""
+        """Remove files or images one by one; yield the name and the bytes of each."""
         params, ports = params_of(request), ports_of(bench)
         age = seconds(params.get("olderThan", "1h"))
         budget = most

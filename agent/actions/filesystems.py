@@ -1,8 +1,8 @@
-"""RemountFilesystem: writable again what became read-only and is sound.
+"""RemountFilesystem: makes a sound file system that became read-only writable again.
 
-A kernel makes a file system read-only to save it. So it stays read-only when the file system has
-seen errors or its device does not answer: then its data are at risk, and a check or another disk is
-what helps. Nothing is checked or mended here: that needs it unmounted.
+The kernel makes a file system read-only to protect it. So it stays read-only if it recorded errors
+or if its device does not answer: its data are at risk then, and it needs a file system check or
+another disk. The action does not check or repair the file system, which would have to be unmounted.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.actions import Bench
 
 TYPES = ("ext3", "ext4", "xfs")
-"""Those of which one can tell whether they have seen errors."""
+"""File system types that tell whether they recorded errors."""
 
 
 class RemountFilesystem(Repair):

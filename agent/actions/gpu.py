@@ -1,7 +1,7 @@
-"""ResetGPU: reset GPUs that nobody uses.
+"""ResetGPU: resets GPUs that no process uses.
 
-The step's class is Pods, so the operator has moved the pods; what still holds a GPU here (a device
-plugin, DCGM, a lost process) is a reason to refuse.
+The step has class Pods, so the operator has moved the pods. If a process still uses a GPU (a device
+plugin, DCGM, a lost process), the action refuses.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class ResetGPU(Repair):
 
 
 def _unfit(gpu: Gpu) -> str:
-    """Why it cannot or must not be reset."""
+    """Describe why the GPU cannot or must not be reset; "" if it may be."""
     if not gpu.answers:
         return "does not answer: no reset reaches it, only a boot or a power cycle"
     if gpu.divided:

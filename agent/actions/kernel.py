@@ -1,4 +1,4 @@
-"""LoadModule, ReloadModule and SetSysctl: the kernel's own switches, from lists alone."""
+"""LoadModule, ReloadModule and SetSysctl: change the kernel's settings, from allow lists only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class LoadModule(Repair):
 
 
 class ReloadModule(Repair):
-    """Never one in use: the kernel would refuse, or take the disk or network away."""
+    """Unloads and loads a module that is not in use; otherwise disk or network could fail."""
 
     name = "ReloadModule"
 
@@ -68,7 +68,7 @@ class ReloadModule(Repair):
 
 
 def _listed(action: str, request: StepRequest, listed: list[str], setting: str) -> str:
-    name = params_of(request)["name"].replace("-", "_")  # the kernel does not tell them apart
+    name = params_of(request)["name"].replace("-", "_")  # the kernel treats both alike
     if name not in (known.replace("-", "_") for known in listed):
         raise Contraindicated(
             f"{action}: {name} is not in repairs.{setting} of the agent's configuration, which has"
@@ -79,8 +79,10 @@ def _listed(action: str, request: StepRequest, listed: list[str], setting: str) 
 
 @dataclass(frozen=True, slots=True)
 class SysctlBound:
-    """low, high  what may be set
-    each       bytes of kernel memory that one more can take; all together at most a tenth
+    """Bounds of a sysctl.
+
+    low, high: least and greatest value
+    each: bytes of kernel memory for each unit of the value; together at most a tenth of the memory
     """
 
     low: int
@@ -112,8 +114,10 @@ SYSCTLS: Mapping[str, SysctlBound] = {
     "net.netfilter.nf_conntrack_max": SysctlBound(65536, 4_194_304, 320),
     "vm.max_map_count": SysctlBound(65530, 2_097_152),
 }
-"""Limits that a node outgrows, and switches that Kubernetes needs. Only upwards: a lower limit
-would break what runs."""
+"""Limits that a node outgrows, and switches that Kubernetes needs.
+
+Values are only raised: a lower limit would break what runs.
+"""
 MEMORY_SHARE = 10
 
 
@@ -167,7 +171,7 @@ def wanted(now: int, params: Mapping[str, str]) -> int:
 
 
 def explain_refusal(now: int, value: int, bound: SysctlBound, memory: int) -> str:
-    """Why the value must not be set; "" if it may."""
+    """Describe why the value must not be set; "" if it may be."""
     if value == now:
         return ""
     if value < now:

@@ -1,7 +1,7 @@
-"""RestartNetwork: restart what configures the network, with a way back that needs no network.
+"""RestartNetwork: restarts the network service and rolls back without help from the network.
 
-The restart, the look at the API server and the way back run in a unit of their own, which saved
-links, addresses and routes before. The agent only begins it and reads how it ended.
+A transient unit saves links, addresses and routes, restarts the service, tests the API server and
+rolls back if needed. The agent only starts the unit and reads its result.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.actions import Bench
 
 LEAST, MOST = 5.0, 300.0
-"""Seconds within which the API server must be reached again."""
+"""Bounds in seconds for the time within which the API server must be reachable again."""
 POLL_SECONDS = 0.5
 
 

@@ -1,4 +1,4 @@
-"""KillProcess: end one process that is named by PID, start time, and program or unit."""
+"""KillProcess: ends one process that is named by PID, start time, and program or unit."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ SPARED = frozenset(
         *("systemd-logind.service", "systemd-udevd.service", "kubenode-agent.service"),
     }
 )
-"""Without these nothing can be repaired, or nobody would know; RestartUnit restarts them."""
+"""Units that repairs and their reports need; RestartUnit can restart them."""
 
 
 class KillProcess(Repair):
@@ -32,7 +32,7 @@ class KillProcess(Repair):
         process = await ports_of(bench).processes.find(pid)
         before = {"pid": str(pid), "startTime": str(start), "signal": params.get("signal", "TERM")}
         if process is None or process.start_time != start:
-            return before  # it has ended; whoever has its PID now is not touched
+            return before  # it has ended; a new process with its PID is not touched
         if why := _spared(process, params):
             raise Contraindicated(f"KillProcess: process {pid} {why}")
         return before
@@ -68,7 +68,7 @@ class KillProcess(Repair):
 
 
 def _spared(process: Process, params: Mapping[str, str]) -> str:
-    """Why it must not be ended, "" if nothing speaks against it."""
+    """Describe why the process must not be ended; "" if it may be."""
     if process.pid == 1 or process.pid == os.getpid() or process.unit in SPARED:
         return f"is one that the host cannot do without ({process.unit or 'PID 1'})"
     if process.state != "Z" and not process.exe and not process.unit:

@@ -1,7 +1,7 @@
-"""Reboot: the host goes down and comes up again; the agent that ordered it does not see the end.
+"""Reboot: reboots the host. The agent that orders the reboot does not see its end.
 
-The intent is on disk and the answer Running at the API server before systemd is asked. What ends
-the agent proves nothing; the next boot's ID does (failure mode F23).
+The intent is on disk and the answer Running is written before systemd is called. The end of the
+agent proves nothing; a new boot ID proves the reboot (failure mode F23).
 """
 
 from collections.abc import Mapping
@@ -28,13 +28,13 @@ class Reboot:
     ) -> StepOutcome:
         end = bench.clock.monotonic() + limit
         await bench.host.reboot()
-        await bench.clock.sleep(end - bench.clock.monotonic())  # the boot ends it
+        await bench.clock.sleep(end - bench.clock.monotonic())  # the reboot interrupts it
         return failed(f"Reboot: ordered, and the host still runs after {limit:.0f} s")
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> StepOutcome | None:
-        return None  # the same boot: nothing is proven, and it is not ordered again
+        return None  # same boot: no proof, and the reboot is not ordered again
 
     def after_boot(self, boot_id: str) -> StepOutcome:
         if not boot_id:

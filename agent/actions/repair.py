@@ -1,4 +1,4 @@
-"""What the repairs have in common: parameters that fit, and nothing proven by another boot."""
+"""Common parts of repairs: a check of parameters, and no proof across a reboot."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Repair:
-    """Base of repairs. `name` is the action's in the API."""
+    """Base of repairs. name: of the action in the API."""
 
     announced = False
     name = ""
@@ -36,7 +36,7 @@ def params_of(request: StepRequest) -> Mapping[str, str]:
 
 
 def ports_of(bench: "Bench") -> Ports:
-    """Raises HostError where an agent was set up without them."""
+    """Return the host's ports. Raises HostError if the agent has none."""
     if bench.ports is None:
         raise HostError("this agent was set up for units alone")
     return bench.ports

@@ -1,4 +1,4 @@
-"""DeleteSandbox: take away pod sandboxes that have ended, so that the kubelet makes new ones."""
+"""DeleteSandbox: removes pod sandboxes that have ended, so that the kubelet creates new ones."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MOST = 16
 YOUNG_SECONDS = 60.0
-"""A sandbox that was made just now may only not be ready yet."""
+"""A younger sandbox may just not be ready yet."""
 
 
 class DeleteSandbox(Repair):
@@ -60,7 +60,7 @@ class DeleteSandbox(Repair):
 
 
 def _describe_protection(sandbox: Sandbox, now: datetime) -> str:
-    """Why it stays; "" if it may go."""
+    """Describe why the sandbox must stay; "" if it may be removed."""
     if sandbox.ready:
         return "is ready: its pod runs"
     if sandbox.host_network:

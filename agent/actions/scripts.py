@@ -1,8 +1,8 @@
-"""RunScript: run a script that is installed on the host and listed with its digest.
+"""RunScript: runs a script that is installed on the host and listed with its digest.
 
-What is run are the bytes whose digest was compared, not the file once more: a file that is replaced
-in between is never run. No shell; its arguments are those listed, and `--NAME=VALUE` for parameters
-of the step whose name and value are listed too.
+The agent runs the bytes whose digest it compared, so a file that is replaced in between is never
+run. It uses no shell. The arguments are the listed ones, and `--NAME=VALUE` for parameters of the
+step with listed name and value.
 """
 
 import hashlib
@@ -65,7 +65,7 @@ class RunScript(Repair):
 
 
 def misfit(script: AllowedScript, params: Mapping[str, str]) -> str:
-    """Why the step's parameters are not what the configuration lists; "" if they are."""
+    """Describe which parameter of the step is not listed; "" if all are."""
     for name, value in params.items():
         if name not in script.params:
             return f"params.{name} is not listed; it takes {', '.join(script.params) or 'none'}"
@@ -75,7 +75,9 @@ def misfit(script: AllowedScript, params: Mapping[str, str]) -> str:
 
 
 def read(script: AllowedScript) -> bytes:
-    """The bytes that were listed. Raises HostError."""
+    """Return the script's bytes. Raises HostError; Contraindicated if the digest is not as
+    listed.
+    """
     try:
         with open(script.path, "rb") as file:
             program = file.read(MOST_BYTES + 1)

@@ -1,4 +1,4 @@
-"""RestartUnit, StartUnit, StopUnit, ReloadUnit: systemd's jobs on one unit, and their proof."""
+"""RestartUnit, StartUnit, StopUnit, ReloadUnit: run a systemd job on one unit and prove it."""
 
 import re
 from collections.abc import Mapping
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.1
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,247}\.(service|socket|timer|target|mount|path)")
-"""As the API's schema has it; no glob, so one name is one unit."""
+"""Unit names as in the API's schema. No globs: one name is one unit."""
 _ENDS_THE_BOOT = re.compile(
     r"(reboot|soft-reboot|poweroff|halt|kexec|shutdown|exit|rescue|emergency|suspend|hibernate"
     r"|hybrid-sleep|sleep|suspend-then-hibernate|umount|final|ctrl-alt-del)\.target"
     r"|systemd-(reboot|soft-reboot|poweroff|halt|kexec|suspend|hibernate|hybrid-sleep"
     r"|suspend-then-hibernate)\.service|(rescue|emergency)\.service"
 )
-"""A reboot has a step of its own, which asks Kube Defender for the node and is proven."""
+"""Units that end the boot. The step `reboot` has a permit and a proof, and must be used instead."""
 _NEVER_STOPPED = frozenset(
     {"kubenode-agent.service", "dbus.service", "dbus.socket", "dbus-broker.service"}
 )
-"""After it nobody could start it again."""
+"""Units that could not be started again after a stop."""
 
 
 class UnitAction:
-    """One verb on the unit that the step names."""
+    """Runs one verb on the unit that the step names."""
 
     announced = False
 
@@ -65,7 +65,7 @@ class UnitAction:
         name = before["unit"]
         end = bench.clock.monotonic() + limit
         if self.verb in (UnitVerb.RESTART, UnitVerb.START):
-            await bench.host.reset_failed(name)  # else the start limit refuses us too
+            await bench.host.reset_failed(name)  # otherwise the start limit applies
         await bench.host.unit_job(self.verb, name, max(0.1, limit - bench.settle))
         unit = await self._settled(name, end, bench)
         if self._stands(unit, before, job_done=True):
@@ -76,7 +76,7 @@ class UnitAction:
         self, before: Mapping[str, str], limit: float, bench: "Bench"
     ) -> StepOutcome | None:
         if self.verb is UnitVerb.RELOAD:
-            return None  # leaves no trace that could be compared
+            return None  # a reload leaves no trace that could be compared
         unit = await self._settled(before["unit"], bench.clock.monotonic() + limit, bench)
         if self._stands(unit, before, job_done=False):
             return done(f"{self.verb}: {unit}; the agent was interrupted, the result stands")
@@ -86,11 +86,11 @@ class UnitAction:
         return failed(boot_cut(boot_id))
 
     def _stands(self, unit: Unit, before: Mapping[str, str], *, job_done: bool) -> bool:
-        """Whether the unit is as the verb wants it.
+        """Return whether the unit is in the state that the verb requests.
 
-        job_done  systemd told us that its job is done; else only the unit itself can tell, by an
-                   invocation that is another one than before. "" is none: systemd unloads a
-                   unit that is inactive and not failed, and forgets it.
+        job_done: systemd reported the job as done. Otherwise only a changed invocation proves a
+            start. It is "" for a unit that is inactive and not failed, because systemd unloads such
+            a unit.
         """
         fresh = job_done or bool(unit.invocation and unit.invocation != before["invocation"])
         up = unit.active == "active"
@@ -106,9 +106,10 @@ class UnitAction:
                 return up
 
     async def _settled(self, name: str, end: float, bench: "Bench") -> Unit:
-        """The unit once it has been at rest for the settle time, or as it is at `end`.
+        """Return the unit once it is stable for the settle time, or as it is at `end`.
 
-        A service that dies right after its start was "done" for systemd; this sees it.
+        systemd reports a job as done even if the service dies right after its start. This detects
+        it.
         """
         clock = bench.clock
         unit = await bench.host.unit(name)

@@ -1,1 +1,1 @@
-"""Components of this host: brought to the version, files and units that the Machine assigns."""
+"""Components of this host: the versions, files and units that the Machine assigns."""

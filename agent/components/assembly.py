@@ -1,7 +1,7 @@
-"""The engine with all it needs beside the host: the watch of the own Machine and its status.
+"""Builds the component engine with the watch of its own Machine and the status publisher.
 
-A real agent brings its own watch along. The demo runs hundreds in one process, feeds them from one
-informer and leaves the watch out.
+A real agent runs its own watch. The demo runs hundreds of agents in one process, feeds them from
+one shared informer and leaves the watch out.
 """
 
 import asyncio
@@ -28,9 +28,12 @@ from kubenode.runtime.rate import Spread
 
 
 class Components:
-    """about     the host, as `status.host` has it
-    conflict  why the node is held under another permit than the named one, "" if it is not
-    others as for Engine
+    """Components of one host.
+
+    about: the host, as in `status.host`
+    conflict: returns why a job holds the node under another permit than the named one; "" if none
+
+    The other arguments are as for ComponentEngine.
     """
 
     def __init__(
@@ -71,13 +74,13 @@ class Components:
         self.parts: list[Part] = [self.engine, self.teller]
 
     def observe_machine(self, machine: WireMachine | None) -> None:
-        """The newest state of the own Machine; None: it was deleted. Never blocks."""
+        """Take the newest state of the own Machine; None if it was deleted. Never blocks."""
         self._machine = machine
         self.engine.observe_machine(machine)
         self.teller.wake()
 
     def watch(self, watch_seconds: float) -> Informer[WireMachine]:
-        """Of the own Machine alone; a Part."""
+        """Return an informer of the own Machine alone, which is a Part."""
         informer = Informer(
             self._kube,
             custom(PLURAL),

@@ -1,8 +1,8 @@
-"""What was on the host where a component came to, so that the host can be left as it was found.
+"""Records the host as it was before a component, so that it can be restored.
 
-It is looked at before the first move that changes anything, and stands in the record from then on.
-A later version may come with more files, packages and units: those are added when they are first
-touched. What KubeNode found just as it should be was there before it.
+The state is read before the first change and then kept in the record. A later version may own more
+files, packages and units; they are added before they are first changed. What matched the component
+from the start counts as there before KubeNode.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,13 +28,15 @@ from kubenode.runtime.components.wire import WirePackages as PackageNames
 
 
 class Before(msgspec.Struct, frozen=True):
-    """manager    of the packages: apt or dnf
-    packages   by name; one without a version was not there
-    automatic  of these, those that had come because others needed them
-    along      packages that come with ours, as ours need them
-    files      by path, drop-ins of units too; None: there was none
-    folders    that were made for our files, outer ones before inner ones
-    units      by name
+    """The host before a component was applied.
+
+    manager: package manager of `packages`, apt or dnf
+    packages: by name; an empty version means not installed
+    automatic: those of `packages` that were installed as dependencies
+    along: packages that are installed as dependencies of the component's packages
+    files: by path, drop-ins of units too; None: the file did not exist
+    folders: created for the component's files, outer ones before inner ones
+    units: by name
     """
 
     manager: str = ""
@@ -47,7 +49,9 @@ class Before(msgspec.Struct, frozen=True):
 
 
 def as_is(form: ComponentForm) -> Before:
-    """Of a component that was found wholly as it should be: nothing of it is ours. Pure."""
+    """Return the state of a component that matched from the start: nothing of it belongs to the
+    component. Pure.
+    """
     named = _packages(form.source)
     hold = named is not None and named.hold
     wanted = wanted_of(named) if named is not None else []
@@ -71,9 +75,9 @@ def as_is(form: ComponentForm) -> Before:
 
 
 async def noted(known: Before, form: ComponentForm, ports: ComponentPorts) -> Before:
-    """`known`, and what it does not say yet of all that `form` touches.
+    """Return `known`, completed by what `form` touches and `known` lacks.
 
-    Raises HostError; Contraindicated for a file that is too large to be kept.
+    Raises HostError; Contraindicated for a file that is too large to store.
     """
     paths = [file.path for file in form.files]
     paths += [path for unit in form.units for path in drop_in_files(unit)]
@@ -103,7 +107,7 @@ async def _with_packages(
     try:
         along = await manager.along(wanted)
     except HostError:
-        along = ()  # the install itself tells what is wrong
+        along = ()  # the install itself reports what is wrong
     return replace(
         known,
         packages={**known.packages, **existing},

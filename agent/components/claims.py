@@ -1,6 +1,6 @@
-"""Whose each file is, of several components of one host; pure.
+"""Ownership of files among the components of one host. Pure.
 
-A file has one owner. Where several write only keys of it, each key has one.
+A file has one owner. Where several components write only keys of a file, each key has one owner.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,16 +18,16 @@ SHOWN = 5
 
 
 class Claim(NamedTuple):
-    """file  None: a drop-in of a unit, which is its component's as a whole"""
+    """Claim of a component on a path. file: None for a drop-in of a unit, owned as a whole."""
 
     component: str
     file: RenderedFile | None
 
 
 def conflicts(forms: Mapping[str, ComponentForm]) -> dict[str, str]:
-    """By component what it shares with another, and what to do; those that share nothing are out.
+    """Return by component what it shares with another one, and what to do; without the others.
 
-    forms  by component: as each shall be on the host
+    forms: by component, as each shall be on the host
     """
     by_path: dict[str, list[Claim]] = {}
     for name, form in sorted(forms.items()):
@@ -47,9 +47,9 @@ def conflicts(forms: Mapping[str, ComponentForm]) -> dict[str, str]:
 
 
 def still_had(name: str, form: ComponentForm, others: Mapping[str, ComponentForm]) -> str:
-    """Which component has, and will give up, what `name` shall have, in a sentence; "" for none.
+    """Describe which component still owns something that `name` shall own; "" if none does.
 
-    others  by component: as each is on the host now
+    others: by component, as each is on the host now
     """
     mine = dict(_claims(name, form))
     for other, its in sorted(others.items()):
@@ -68,7 +68,7 @@ def _claims(name: str, form: ComponentForm) -> Iterator[tuple[str, Claim]]:
 
 
 def _shared(path: str, first: Claim, other: Claim) -> str:
-    """The file or the key that both claim, "" for none."""
+    """Return the file or the key that both claim; "" if there is none."""
     if first.component == other.component:
         return ""
     mine, its = first.file, other.file
@@ -79,7 +79,7 @@ def _shared(path: str, first: Claim, other: Claim) -> str:
     try:
         key_paths = [list_key_paths(path, mine.content), list_key_paths(path, its.content)]
     except Contraindicated:
-        return path  # whose key is whose cannot be told
+        return path  # the owner of each key is unknown
     for a in key_paths[0]:
         for b in key_paths[1]:
             if a[: len(b)] == b[: len(a)]:

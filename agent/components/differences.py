@@ -1,4 +1,4 @@
-"""What a difference between host and component comes to: a class of change, or an act. Pure."""
+"""Turns differences between host and component into a disruption class or an act. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -24,7 +24,9 @@ LONGEST = 512
 
 
 class FormDifference(msgspec.Struct, frozen=True):
-    """same  there is nothing to do; how  class of what is"""
+    """Difference between host and target. same: nothing to do; how: disruption class of the
+    change.
+    """
 
     same: bool
     how: WireChangeClass
@@ -33,10 +35,10 @@ class FormDifference(msgspec.Struct, frozen=True):
 def to_target(
     name: str, applied: StoredComponent | None, target: StoredComponent, host_state: HostState
 ) -> FormDifference:
-    """From what is on the host, known or not, to `target`.
+    """Compare the host with `target`.
 
-    What we applied tells what differs, what is found also what somebody changed, or had there
-    before us.
+    `applied` shows what changes between the two versions. `host_state` also shows what others
+    changed, or what was on the host before.
     """
     before, after = applied.form if applied is not None else None, target.form
     if after is None:
@@ -58,7 +60,7 @@ def to_target(
 
 
 class Lapse(msgspec.Struct, frozen=True):
-    """What to do about drift at rest; `paths` are those that the act puts right."""
+    """What to do about drift at rest. `paths`: what the act corrects."""
 
     off: Off = Off.NONE
     how: WireChangeClass = WireChangeClass.NONE
@@ -67,7 +69,7 @@ class Lapse(msgspec.Struct, frozen=True):
 
 
 def lapse(listed: Sequence[Drifted], fights: DriftFights, now: datetime) -> Lapse:
-    """The most serious first: what must not be touched any more stops everything else."""
+    """Return what to do about the listed drift. A drift fight or a worn-out unit comes first."""
     fought = [
         difference
         for difference in listed
@@ -97,7 +99,7 @@ def _most(listed: Sequence[Drifted]) -> WireChangeClass:
 
 
 def describe_drift(listed: Sequence[Drifted]) -> str:
-    """For people: which place, and how it differs; never what is in it."""
+    """Describe places and differences for people, without any content."""
     sentences = [f"{difference.path}: {difference.why}" for difference in listed[:MOST_DRIFT]]
     return "; ".join(sentences)[:LONGEST]
 
@@ -127,9 +129,9 @@ def permitted(
     *,
     begun: bool = False,
 ) -> bool:
-    """Whether a change of class `how` may begin now, or, once it has begun, go on.
+    """Return whether a change of class `how` may begin now, or go on if it has `begun`.
 
-    A class that is not known permits nothing.
+    An unknown class permits nothing.
     """
     if how in AT_ONCE:
         return True
@@ -142,7 +144,9 @@ def permitted(
 
 
 def run_state(record: ComponentRecord, host_state: HostState | None) -> str:
-    """As `status.components[].runState`. What has no unit runs where it is installed."""
+    """Return the value of `status.components[].runState`. Without units, installed means
+    running.
+    """
     if host_state is None:
         return "Unknown"
     if not host_state.installed.version and not host_state.units:

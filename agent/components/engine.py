@@ -1,8 +1,9 @@
-"""Keeps this host's components as its Machine says: one component at a time, by pure steps.
+"""Applies, checks and removes the components that this host's Machine assigns, one at a time.
 
-A round reads what the Machine names, then takes every component as far as it goes now, what others
-stand on first. The record is on disk before each act. The host is touched under the one mutex that
-repairs use too; who holds it is not waited for, or checks would stand still meanwhile.
+A round reads the Machine's assignments and advances every component as far as possible, in order of
+dependencies. Each step is a pure function (agent.components.step). The record is on disk before
+each act. The engine shares one mutex, the hands, with repair jobs. It does not wait for a held
+mutex, so that checks go on meanwhile.
 """
 
 import asyncio
@@ -42,28 +43,28 @@ from kubenode.runtime.rate import Spread
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 15.0
-"""Before the next try of what failed: a download, a read, a move whose end is unknown."""
+"""Delay before a retry of what failed: a download, a read, a move with an unknown result."""
 PROBLEM_SECONDS = 60.0
 BUSY_SECONDS = 1.0
 CORRECT_SECONDS = 10.0
 REBOOT_SECONDS = 120.0
-"""Before a host that did not go down is asked once more."""
+"""Delay before the engine orders the reboot again, if the host did not go down."""
 LONGEST_SECONDS = 600.0
 DISK_SECONDS = 20.0
 MOST_STEPS = 64
-"""Of one component in one round: more than the longest way has."""
+"""Bound on steps of one component in one round; the longest change needs fewer."""
 MOST_UNKNOWN = 8
 
 
 class ComponentEngine:
-    """A Part.
+    """Part: runs the components of one host.
 
-    machine   the newest state of the own Machine, and whether it was read at all
-    hands     held by whoever acts on the host
-    busy      why the agent must not act by itself now, "" if it may
-    permits   whether an act that disturbs the host may begin now
-    tell      the statuses of all components
-    patience  with the disk of `records`
+    library: reads the components that the Machine assigns
+    hands: mutex that is held by whatever acts on the host
+    busy: returns the reason why the agent must not act by itself now; "" if it may
+    permits: checks that an act that disturbs the host has a valid permit
+    tell: receives the statuses of all components
+    patience: runs reads and writes of `records` with a timeout
     """
 
     name = "components"
@@ -102,10 +103,12 @@ class ComponentEngine:
         self._downloading = ""
         self._wake, self._recovered = asyncio.Event(), asyncio.Event()
 
-    # -- from outside -----------------------------------------------------------------------------
+    # -- interface --------------------------------------------------------------------------------
 
     def observe_machine(self, machine: WireMachine | None) -> None:
-        """The newest state of the own Machine; None: it was deleted. Never blocks."""
+        """Take the newest state of the agent's own Machine; None if it was deleted. Never
+        blocks.
+        """
         self._machine, self._gone = machine, machine is None
         self._wake.set()
 
@@ -113,15 +116,17 @@ class ComponentEngine:
         return self._records.get(name)
 
     async def repairable(self, name: str) -> bool:
-        """Once it is known what an earlier process left."""
+        """Return whether component `name` can be repaired. Waits until earlier records are
+        loaded.
+        """
         await self._recovered.wait()
         record = self._records.get(name)
         return record is not None and repairing(record) is not None
 
     async def repair(self, name: str, limit: float) -> str:
-        """Bring a component back to what is applied, under the hands and the permit of who asks.
+        """Bring a component back to what is applied. The caller holds the hands and the permit.
 
-        "" once it is well; else what is wrong after `limit` seconds at most.
+        Return "" once the component is healthy, else what is wrong after at most `limit` seconds.
         """
         record = self._records.get(name)
         begun = repairing(record) if record is not None else None
@@ -148,10 +153,10 @@ class ComponentEngine:
             return ""
         return f"component {name} is {record.state}: {discreet(record.message, record)}"
 
-    # -- the loop ---------------------------------------------------------------------------------
+    # -- loop -------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Raises CannotAnswer, OSError when what an earlier process left cannot be read."""
+        """Raises CannotAnswer or OSError if the records of an earlier process cannot be read."""
         await self.recover()
         async with asyncio.TaskGroup() as self._tasks:
             self._tasks.create_task(self._watcher.run())
@@ -161,7 +166,9 @@ class ComponentEngine:
                 await wait(self._clock, self._wake, seconds)
 
     async def recover(self) -> None:
-        """At start: what an earlier process was in the middle of is taken up."""
+        """Load the records at start and take up the changes that an earlier process left
+        unfinished.
+        """
         loaded = await self._patience.wait_for(
             self._records_on_disk.load, DISK_SECONDS, "records of components"
         )
@@ -174,7 +181,9 @@ class ComponentEngine:
         self._recovered.set()
 
     async def round(self) -> float:
-        """Take every component as far as it goes; the seconds until something is due."""
+        """Advance every component as far as possible; return the seconds until the next round is
+        due.
+        """
         try:
             await self._read_machine()
             names = dict.fromkeys((*self._wanted.order, *self._records))
@@ -194,7 +203,7 @@ class ComponentEngine:
         return min(max(due - now, 0.05), LONGEST_SECONDS)
 
     async def _advance(self, name: str, *, has_hands: bool = False) -> bool:
-        """Whether the component's state changed. held: the caller has the hands."""
+        """Return whether the component's state changed. has_hands: the caller holds the hands."""
         before = self._records.get(name)
         for _ in range(MOST_STEPS):
             if not await self._step_component(name, has_hands=has_hands):
@@ -202,13 +211,13 @@ class ComponentEngine:
         return self._records.get(name) != before
 
     async def _step_component(self, name: str, *, has_hands: bool) -> bool:
-        """One change, or one act; whether there may be another at once."""
+        """Make one state change or one act; return whether another step may follow at once."""
         record = self._records.get(name) or ComponentRecord(name=name)
         done = self._done.pop(name, None)
         boot_id, now = self._host.boot_id(), self._clock.now()
         observation = await self._eyes.see(record, self._records, self._wanted, done, boot_id, now)
         if (self._records.get(name) or ComponentRecord(name=name)) != record:
-            return True  # somebody repaired it meanwhile: look again
+            return True  # a repair changed the record meanwhile: observe again
         after, act = step(record, observation)
         if after != record:
             await self._save(after)
@@ -224,7 +233,7 @@ class ComponentEngine:
                 return await self._act(record, act, has_hands=has_hands)
 
     async def _save(self, record: ComponentRecord) -> None:
-        """Raises OSError, CannotAnswer: then nothing was begun."""
+        """Write the record to disk. Raises OSError or CannotAnswer: then nothing has begun."""
         save = self._records_on_disk.save
         await self._patience.wait_for(lambda: save(record), DISK_SECONDS, "records of components")
         old = self._records.get(record.name)
@@ -246,10 +255,10 @@ class ComponentEngine:
         self._observed.follow(self._records.values())
         return False
 
-    # -- acts -------------------------------------------------------------------------------------
+    # -- actions ----------------------------------------------------------------------------------
 
     def _stage(self, record: ComponentRecord, target: StoredComponent | None) -> bool:
-        """Downloads go on beside everything else, one at a time."""
+        """Start a download in the background, one at a time. Always returns False."""
         if self._downloading or target is None or self._early(record.name, ComponentAct.STAGE):
             return False
         self._downloading = record.name
@@ -283,7 +292,9 @@ class ComponentEngine:
         return go_on
 
     def _moving(self, name: str) -> bool:
-        """A change is not left in its middle for a repair to come between."""
+        """Return whether a change is under way that a repair must not interrupt between two
+        moves.
+        """
         record = self._records.get(name)
         return (
             record is not None and record.state in MOVING and record.at is not ComponentMove.REBOOT
@@ -309,9 +320,9 @@ class ComponentEngine:
         return act is ComponentAct.MOVE
 
     async def _may_disturb(self, record: ComponentRecord) -> bool:
-        """Whether the record's next act may begin now; one without a permit asks for it anew.
+        """Return whether the record's next act may begin now. Without a permit, request one again.
 
-        A repair has the permit of its job, whose request was read live.
+        A repair runs under the permit of its job, whose request was read live.
         """
         if record.name in self._repaired:
             return True
@@ -329,7 +340,9 @@ class ComponentEngine:
         return False
 
     async def _put_right(self, record: ComponentRecord) -> None:
-        """It counts before it is tried: what is never right is not tried for ever."""
+        """Correct drift. The attempt is counted before it runs, so that it is not repeated for
+        ever.
+        """
         fights, now = record.fights, self._clock.now()
         fallen = self._eyes.lapses.get(record.name)
         for kind, path in fallen.paths if fallen is not None else ():
@@ -345,7 +358,9 @@ class ComponentEngine:
             log.info("put right", extra=extra)
 
     async def _reboot(self) -> None:
-        """Once no other change can share the reboot: all that wait for it have come so far."""
+        """Reboot the host once all changes that wait for a reboot are ready and none is in
+        progress.
+        """
         waiting = [
             r.name
             for r in self._records.values()
@@ -380,7 +395,7 @@ class ComponentEngine:
     async def _read_machine(self) -> None:
         machine = self._machine
         if machine is None:
-            # One that was deleted wants nothing any more, and its host is left as it is.
+            # A deleted Machine assigns nothing, and its host stays as it is.
             self._wanted = DesiredComponents(None, {}, {}, None, observe=self._gone)
             return
         assigned = {assignment.name: assignment for assignment in machine.spec.components}
@@ -410,7 +425,7 @@ class ComponentEngine:
                 self._records[name] = ComponentRecord(name=name)
 
     async def _read_component(self, wanted: Assigned, machine: WireMachine) -> None:
-        """What is read stands for its revision; a problem is looked at again now and then."""
+        """Read an assigned component once per revision. A problem is read again after a delay."""
         name, known = wanted.name, self._read.get(wanted.name)
         same = known is not None and _asks_the_same(known[0], wanted)
         if same and known is not None and isinstance(known[1], StoredComponent):
@@ -434,7 +449,7 @@ class ComponentEngine:
         self._observed.news(changed, self._records.values())
         self._wake.set()
 
-    # -- what is told -----------------------------------------------------------------------------
+    # -- reports ----------------------------------------------------------------------------------
 
     def _tell_all(self) -> None:
         if self._wanted.assigned is None:
@@ -453,7 +468,9 @@ class ComponentEngine:
 
 
 def _asks_the_same(old: Assigned, new: Assigned) -> bool:
-    """Batch and set say nothing of the host."""
+    """Return whether two assignments are equal except for batch and set, which do not change the
+    host.
+    """
     return replace(old, batch=0, set="") == replace(new, batch=0, set="")
 
 

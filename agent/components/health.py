@@ -1,8 +1,8 @@
-"""Whether a component is well: its units stay up, and its own checks pass.
+"""Checks whether a component is healthy: its units stay up, and its own checks pass.
 
-A check counts as passed after `successes` good answers in a row, and as failed after `failures`
-bad ones. A component without checks is judged by its units alone, of which each must be active
-through three looks under one invocation: a service that crashes and is started again is not well.
+A check counts as passed after `successes` good answers in a row, and as failed after `failures` bad
+ones. A component without checks is judged by its units alone. Each unit must be active in three
+checks with the same invocation, so that a crash loop does not count as healthy.
 """
 
 from typing import Protocol
@@ -14,25 +14,27 @@ from agent.host import HostError
 from kubenode.runtime.components.wire import UnitState, WireHealthCheck
 
 STEADY_SECONDS = 30.0
-"""At least this long between two looks at what is well."""
+"""Minimum interval between two checks of what is healthy."""
 UNIT_SECONDS, UNIT_CHECKS = 2.0, 3
 OUTPUT = 200
 
 
 class Reach(Protocol):
-    """The network, as checks see it from this host."""
+    """Network access of checks on this host."""
 
     async def http(self, url: str, limit: float) -> str:
-        """ "" for an answer of 2xx within `limit` seconds, else what came instead."""
+        """Return "" for a 2xx response within `limit` seconds, else what happened instead."""
         ...
 
     async def tcp(self, address: str, limit: float) -> str:
-        """ "" if HOST:PORT takes a connection within `limit` seconds, else what came instead."""
+        """Return "" if HOST:PORT accepts a connection within `limit` seconds, else what
+        happened.
+        """
         ...
 
 
 class Streak:
-    """Of one check: good or bad answers in a row, and when it is asked next."""
+    """State of one check: consecutive good or bad answers, and when it runs next."""
 
     def __init__(self, check: WireHealthCheck) -> None:
         self.check = check
@@ -43,7 +45,9 @@ class Streak:
         self._good = self._bad = 0
 
     def answered(self, problem: str, now: float) -> None:
-        """said  "" for a good answer, else what is wrong"""
+        """Record an answer at monotonic time `now`. problem: what is wrong; "" for a good
+        answer.
+        """
         self.problem = problem
         self._good, self._bad = (0, self._bad + 1) if problem else (self._good + 1, 0)
         if self._good >= self.check.successes:
@@ -56,7 +60,7 @@ class Streak:
 
 
 class Checker:
-    """The checks of one component, as it was applied."""
+    """The checks of one component as it was applied."""
 
     def __init__(self, component: StoredComponent, ports: ComponentPorts, reach: Reach) -> None:
         self.component = component
@@ -73,12 +77,12 @@ class Checker:
 
     @property
     def due(self) -> float:
-        """When to look next, in seconds of the monotonic clock; inf for never."""
+        """Return the monotonic time in seconds of the next check; inf if there is none."""
         return min((streak.due for streak in self._streaks), default=float("inf"))
 
     @property
     def health(self) -> ComponentHealth:
-        """GOOD also of what has nothing to check."""
+        """Return the worst health of all checks; GOOD if there are none."""
         all_ = {streak.health for streak in self._streaks}
         if ComponentHealth.BAD in all_:
             return ComponentHealth.BAD
@@ -86,12 +90,12 @@ class Checker:
 
     @property
     def problem(self) -> str:
-        """What is wrong, in a sentence; "" for nothing."""
+        """Describe what is wrong in one sentence; "" if nothing is."""
         wrong = [f"check {s.check.name}: {s.problem}" for s in self._streaks if s.problem]
         return "; ".join(wrong)
 
     async def run_due(self, now: float) -> None:
-        """Ask the checks that are due."""
+        """Run the checks that are due."""
         for streak in self._streaks:
             if streak.due <= now:
                 streak.answered(await self._ask(streak), now)

@@ -1,8 +1,8 @@
-"""What a Machine's component comes to on this host, read from the API server where it must be.
+"""Reads an assigned component from the API server and renders it for this host.
 
-A MachineComponent is immutable and read once. The texts of ConfigMaps and Secrets are read anew
-for each revision: an edit is a new revision, which a set rolls out. What does not render to the
-hash that the Machine names is not applied, unless the host still has a copy of it from before.
+A MachineComponent is immutable and read once. ConfigMaps and Secrets are read again for each
+revision, because an edit of one is a new revision that a set rolls out. A rendering whose hash
+differs from the Machine's hash is not applied, unless the host still has a copy of the right one.
 """
 
 import base64
@@ -46,7 +46,7 @@ _decode_component = structs(Component)
 
 
 class ComponentProblem(Exception):
-    """Why a component cannot be on this host as the Machine wants it."""
+    """A component cannot be applied on this host as the Machine assigns it."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
@@ -64,7 +64,7 @@ _decode_texts = structs(_TextObject)
 
 
 class Library:
-    """host  as `status.host` has it"""
+    """Loads assigned components. host: this host, as in `status.host`."""
 
     def __init__(self, kube: Kube, host: WireMachineHost) -> None:
         self._kube, self._host = kube, host
@@ -73,7 +73,7 @@ class Library:
     async def load_component(
         self, wanted: Assigned, machine: WireMachine, record: ComponentRecord
     ) -> StoredComponent:
-        """Raises Problem, KubeError."""
+        """Return the component, rendered for this host. Raises ComponentProblem, KubeError."""
         spec = await self._spec(wanted)
         if wanted.desired_state == WireDesiredState.ABSENT:
             return StoredComponent(
@@ -102,7 +102,7 @@ class Library:
         )
 
     def forget(self, component: str) -> None:
-        """Read it anew next time: a Machine that names another revision may mean another object."""
+        """Drop the cached spec: another revision may name another MachineComponent."""
         self._specs.pop(component, None)
 
     async def _spec(self, wanted: Assigned) -> ComponentSpec:
@@ -126,7 +126,9 @@ class Library:
         return component.spec
 
     async def _texts(self, refs: Iterable[TextRef]) -> dict[TextRef, KeyText]:
-        """Those that there are. Each ConfigMap and Secret is read once, whatever its keys."""
+        """Return the texts that exist. Each ConfigMap and Secret is read once, whatever its
+        keys.
+        """
         texts: dict[TextRef, KeyText] = {}
         objects: dict[tuple[str, str], _TextObject | None] = {}
         for ref in refs:
@@ -147,7 +149,7 @@ class Library:
 
 
 def _text(ref: TextRef, source: _TextObject) -> KeyText:
-    """Raises Problem."""
+    """Return the text of one key. Raises ComponentProblem for a Secret that is not UTF-8."""
     content = source.data[ref.key]
     if ref.kind != "Secret":
         return KeyText(content)
@@ -158,7 +160,7 @@ def _text(ref: TextRef, source: _TextObject) -> KeyText:
 
 
 def _copy(wanted: Assigned, record: ComponentRecord) -> StoredComponent | None:
-    """Of the same configuration, as this host had it before."""
+    """Return a copy with the same configuration that this host stores; None if it has none."""
     for stored in (record.applied, record.previous, record.target, record.stray):
         if stored is None or stored.component != wanted.component:
             continue

@@ -1,8 +1,8 @@
-"""What the engine remembers of one component, and what it sees before each step; pure.
+"""Data of the component engine: the stored record and the observation of one component. Pure.
 
-A record is on disk before anything is done that it speaks of. It holds all that is needed to go
-back: what is applied, what was applied before, and what is in the middle of being applied, each
-with the content of its files. Records are readable by root alone, as secrets may be among them.
+A record is on disk before any act that it describes. It holds everything that an undo needs: what
+is applied, what was applied before, and what is being applied, each with the content of its files.
+Only root can read records, because they may hold secrets.
 """
 
 from datetime import datetime
@@ -17,11 +17,11 @@ from kubenode.runtime.components.render import RenderedFiles
 from kubenode.runtime.components.wire import Assigned, ComponentSpec, WireChangeClass
 
 AGENT = "kubenode-agent"
-"""Our own package."""
+"""Name of the agent's own package."""
 
 
 class ComponentApplyState(StrEnum):
-    """As `status.components[].state`; see EDGES in step."""
+    """Values of `status.components[].state`; step.EDGES lists the transitions."""
 
     PENDING = "Pending"
     BLOCKED = "Blocked"
@@ -43,11 +43,11 @@ class ComponentApplyState(StrEnum):
 MOVING = frozenset(
     {ComponentApplyState.APPLYING, ComponentApplyState.UNDOING, ComponentApplyState.REMOVING}
 )
-"""In the middle: the host is neither wholly old nor wholly new. They end before anything else."""
+"""States of a change in progress: the host has parts of two versions. They end before all else."""
 
 
 class ComponentMove(StrEnum):
-    """One journaled part of applying, undoing or removing. Each may be repeated."""
+    """One journaled part of applying, undoing or removing. Each is idempotent."""
 
     NOTE = "note"
     PREPARE = "prepare"
@@ -84,7 +84,7 @@ PUT_BACK = (
     ComponentMove.UNITS,
     ComponentMove.RUN,
 )
-"""Without hooks, as they lead to the new version."""
+"""Moves of an undo. Hooks are left out because they lead to the new version."""
 TAKE = (
     ComponentMove.LEAVE,
     ComponentMove.STOP,
@@ -95,9 +95,9 @@ TAKE = (
 
 
 class StoredComponent(msgspec.Struct, frozen=True):
-    """A component as it shall be on this host, with all that its files hold.
+    """A component as it shall be on this host, with the content of its files.
 
-    component  name of the MachineComponent
+    component: name of the MachineComponent
     """
 
     component: str
@@ -112,28 +112,30 @@ class StoredComponent(msgspec.Struct, frozen=True):
 
     @property
     def is_agent(self) -> bool:
-        """Whether it is the program that does all this."""
+        """Return whether the component is the agent itself."""
         apt = self.spec.source.apt
         return apt is not None and any(package.name == AGENT for package in apt.packages)
 
 
 class ComponentRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """revision, attempt  of the spec that the rest speaks of
-    applied   wholly on the host, and well when it was applied; None: nothing of ours
-    previous  what was applied before that
-    target    in the middle of being applied; None: nothing, or it is being removed
-    stray     a target that failed: what of it is on the host nobody knows
-    at        the move that is under way, in the states that have one
-    how       class of the change under way
-    boot_id   of the host when a reboot became due; a different one proves it
-    started   by unit its invocation before it was to be restarted: another one proves the restart
-    tries     how often the moves were taken up by a process that found them in the middle
-    fights    how often what drifted was put right
-    fresh     nothing of it was on the host before
-    before    what was there before anything of ours; None: nobody looked
-    leaving   it is removed because the host is let go, which is to be as it was before
-    needs     class of the change that waits for a permit; in the middle of a change: it was
-              interrupted, and does not go on before there is one
+    """What the engine stores of one component.
+
+    revision, attempt: of the assignment that the record is about
+    applied: completely on the host, and healthy when it was applied; None: nothing of the component
+    previous: what was applied before `applied`
+    target: being applied; None: nothing, or the component is being removed
+    stray: a failed target, of which unknown parts are on the host
+    at: the current move, in states that have one
+    how: disruption class of the current change
+    boot_id: boot ID of the host when a reboot became due; another boot ID proves the reboot
+    started: invocation of each unit before its restart; another invocation proves the restart
+    tries: how many times a process found the moves interrupted and continued them
+    fights: recent corrections of drift
+    fresh: nothing of the component was on the host before
+    before: the host before the agent's first change; None: it was not recorded
+    leaving: the component is removed because the Machine is deleted; the host is restored
+    needs: class of the change that waits for a permit; during a change: it was interrupted and
+        waits for a permit to continue
     """
 
     name: str
@@ -160,7 +162,7 @@ class ComponentRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def interrupted(self) -> bool:
-        """Whether a change stands still in its middle until there is a permit for the rest."""
+        """Return whether an unfinished change waits for a permit to continue."""
         return self.needs is not None and self.state in MOVING
 
 
@@ -171,13 +173,13 @@ class ComponentHealth(StrEnum):
 
 
 class Off(StrEnum):
-    """What is to be done about how the host differs from what is applied.
+    """What to do about drift.
 
-    START     a unit that shall run has stopped
-    CORRECT   something that disturbs nobody is put right
-    NEEDS     putting it right needs a permit
-    WORN      a unit was started as often as it may be
-    FIGHT     a path was put right as often as it may be
+    START: start a unit that has stopped
+    CORRECT: correct something that disturbs nothing
+    NEEDS: correct something that needs a permit
+    WORN: do nothing, because a unit was started as often as allowed
+    FIGHT: do nothing, because a path was corrected as often as allowed
     """
 
     NONE = "none"
@@ -189,13 +191,13 @@ class Off(StrEnum):
 
 
 class MoveResult(msgspec.Struct, frozen=True):
-    """How an act ended.
+    """Result of an act.
 
-    text     what went wrong, "" if nothing did
-    final    another try is no use
-    started  by unit that is to be restarted its invocation until then
-    before   what was on the host until now; None: it was not looked at
-    stays    what could not be made as it was before
+    text: the error; "" if there was none
+    final: a retry is useless
+    started: invocation of each unit before the restart that it needs
+    before: the host before the change; None: it was not recorded
+    stays: what could not be restored
     """
 
     text: str = ""
@@ -206,23 +208,23 @@ class MoveResult(msgspec.Struct, frozen=True):
 
 
 class ComponentObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true at one moment, of one component.
+    """Input of a step: one component at one moment.
 
-    boot_id   "" is unknown
-    known     whether the Machine was read: without it nothing new is begun
-    assigned  as the Machine has it; None: not at all
-    target    what it comes to on this host; None: not known (yet, or see `problem`)
-    problem   (reason, message) why it cannot be; ("", "") for none
-    observe   the Machine says to report only
-    leaving   the Machine is being deleted
-    there     whether anything of it is on the host
-    same      whether the host is as `target` says
-    how       class of the change: to the target, or, at rest, of putting right what differs
-    permitted whether that class may be done now; in the middle of a change: whether the rest may
-    waits     why it is not its turn, "" when it is
-    done      of the act that was asked for last
-    overdue   not healthy within its deadline
-    off, differs  how the host differs from what is applied, and where
+    boot_id: boot ID of the host; "" if unknown
+    known: whether the Machine was read; without it no change begins
+    assigned: the Machine's assignment; None: there is none
+    target: the assigned component, rendered for this host; None: unknown, see `problem`
+    problem: (reason, message) why the target cannot be applied; ("", "") for none
+    observe: the Machine allows no changes
+    leaving: the Machine is being deleted
+    there: whether anything of the component is on the host
+    same: whether the host matches `target`
+    how: disruption class of the change to the target, or, at rest, of correcting the drift
+    permitted: whether that change is permitted; during a change: whether it may continue
+    waits: why the component must wait for others; "" if it need not
+    done: result of the last act; None: there is none
+    overdue: not healthy within the deadline
+    off, differs: what to do about drift, and where the host differs
     """
 
     now: datetime

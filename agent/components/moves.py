@@ -1,7 +1,7 @@
-"""Does one move of a change on the host. Each may be done again, and finds what is done already.
+"""Executes the moves of a change on the host. Each move is idempotent.
 
-A move knows where the component comes from and where it goes, which is the same for applying,
-undoing and removing: `new` is what shall be there, `olds` what may be there of earlier forms.
+Applying, undoing and removing use the same moves: `new` is what shall be on the host, `olds` is
+what earlier versions may have left there.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,14 +34,16 @@ from kubenode.runtime.components.wire import (
 from kubenode.runtime.duration import seconds
 
 MILD = frozenset({WireChangeClass.NONE, WireChangeClass.RELOAD})
-"""Classes that are put right at once."""
+"""Disruption classes that are corrected at once, without a permit."""
 OUTPUT = 300
-"""Characters of a program's output in the status: the last ones."""
+"""Characters of a program's output that the status shows, from its end."""
 
 
 class ChangePath(msgspec.Struct, frozen=True):
-    """new   what shall be on the host; None: nothing
-    olds  what may be there of earlier forms, the nearest first
+    """What a change starts from and leads to.
+
+    new: what shall be on the host; None: nothing
+    olds: earlier versions that may be on the host, the most recent first
     """
 
     new: StoredComponent | None
@@ -63,8 +65,10 @@ def _there(*components: StoredComponent | None) -> tuple[StoredComponent, ...]:
 
 
 class Moves:
-    """On one host. Errors of the host are in the answer; HostUnreachable is raised, as what came
-    of the move is unknown then and it is to be done again.
+    """Executes moves on one host.
+
+    Errors of the host are in the result. HostUnreachable is raised, because the result is unknown
+    and the move must be repeated.
     """
 
     def __init__(self, ports: ComponentPorts) -> None:
@@ -92,7 +96,7 @@ class Moves:
         async def download() -> MoveResult:
             old = record.applied
             if old is not None and (old.spec.source.apt or old.spec.source.dnf):
-                with suppress(HostError):  # the way back; a repository may have no old versions
+                with suppress(HostError):  # for an undo; the repository may lack old versions
                     await self._source(record, old).stage()
             await self._source(record, target).stage()
             return MoveResult()
@@ -100,12 +104,12 @@ class Moves:
         return await _run_move(download())
 
     async def do(self, record: ComponentRecord) -> MoveResult:
-        """The move that `record.at` names."""
+        """Execute the move that `record.at` names."""
         assert record.at is not None
         return await _run_move(self._moves[record.at](record, find_change_path(record)))
 
     async def correct(self, record: ComponentRecord) -> MoveResult:
-        """Put right what disturbs nobody: files with their reloads, units, the hold."""
+        """Correct what disturbs nothing: files with their reloads, units, package holds."""
 
         async def put_right() -> MoveResult:
             applied = record.applied
@@ -128,11 +132,12 @@ class Moves:
 
         return await _run_move(put_right())
 
-    # -- putting in place -------------------------------------------------------------------------
+    # -- installation -----------------------------------------------------------------------------
 
     async def _note(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
-        """What runs before anything is changed: if a package restarts it, nobody else need to.
-        And what is there, to be given back one day.
+        """Record which units run, so that a restart by a package is not repeated, and what exists.
+
+        What exists is restored when the Machine is deleted.
         """
         assert change.new is not None and change.new.form is not None
         before = record.before
@@ -150,7 +155,7 @@ class Moves:
         except (Contraindicated, HostUnreachable):
             raise
         except HostError:
-            # What was waited for may have been begun by an earlier life, for an earlier change.
+            # The install that was waited for may belong to an earlier change of an earlier process.
             await source.install()
         for old in change.olds:
             if _place(old.spec.source) != _place(change.new.spec.source):
@@ -167,7 +172,7 @@ class Moves:
         for old in change.olds:
             for gone in (file for file in old.rendered.files if file.path not in wanted):
                 await self._take_file(record, gone, old)
-        # What was restarted before it had these files is to be restarted once more.
+        # A unit that was restarted before it had these files must be restarted again.
         return MoveResult(started=await self._running(change.new.form.units) if touched else {})
 
     async def _running(self, units: tuple[RenderedUnit, ...]) -> dict[str, str]:
@@ -190,7 +195,7 @@ class Moves:
         return MoveResult(started=started)
 
     async def _run(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
-        """What ran before the change, and still does, is restarted or reloaded."""
+        """Restart or reload the units that ran before the change and were not restarted since."""
         assert change.new is not None and change.new.form is not None
         if record.how in (WireChangeClass.NONE, WireChangeClass.REBOOT):
             return MoveResult()
@@ -205,7 +210,7 @@ class Moves:
                 await self._ports.units.restart(unit.name, START_SECONDS)
         return MoveResult()
 
-    # -- taking away ------------------------------------------------------------------------------
+    # -- removal ----------------------------------------------------------------------------------
 
     async def _stop(self, record: ComponentRecord, change: ChangePath) -> MoveResult:
         for old in change.olds:
@@ -259,7 +264,7 @@ class Moves:
     # -- programs ---------------------------------------------------------------------------------
 
     async def _hook(self, record: ComponentRecord, change: ChangePath, name: str) -> MoveResult:
-        """`check` passes: left out. Then `run`, and `check` once more."""
+        """Run a hook, then its check. A hook whose check passes already is skipped."""
         component = change.new or (change.olds[0] if change.olds else None)
         hook: WireHook | None = (
             getattr(component.spec.hooks, name) if component is not None else None
@@ -283,7 +288,7 @@ class Moves:
         return f"{argv[0]} ended with {ran.code}: {ran.output.strip()[-OUTPUT:]}"
 
     def _source(self, record: ComponentRecord, component: StoredComponent) -> ComponentFileSource:
-        """Raises Contraindicated."""
+        """Return the source of the component's files. Raises Contraindicated."""
         name = f"{record.name} {record.revision} {record.attempt} {record.state}"
         return source_of(component.spec.version, component.spec.source, self._ports, name)
 
@@ -300,7 +305,7 @@ async def _run_move(move: Awaitable[MoveResult]) -> MoveResult:
 
 
 def _before_us(record: ComponentRecord) -> Before | None:
-    """What is to be there again; None: what is ours only goes."""
+    """Return what to restore; None: only remove what belongs to the component."""
     back = (
         record.leaving
         if record.state is ComponentApplyState.REMOVING
@@ -310,7 +315,9 @@ def _before_us(record: ComponentRecord) -> Before | None:
 
 
 def _before(file: RenderedFile, olds: tuple[StoredComponent, ...]) -> RenderedFile | None:
-    """As it was written last: its keys are ours as well."""
+    """Return the file as an earlier version wrote it, whose keys belong to the component too;
+    None if there is none.
+    """
     earlier = (
         candidate for old in olds for candidate in old.rendered.files if candidate.path == file.path
     )
@@ -318,7 +325,7 @@ def _before(file: RenderedFile, olds: tuple[StoredComponent, ...]) -> RenderedFi
 
 
 def _other_files(change: ChangePath) -> bool:
-    """Whether files or drop-ins differ from what was there, as far as that is known."""
+    """Return whether files or drop-ins differ from the last version, as far as it is known."""
 
     def content(component: StoredComponent) -> tuple[object, ...]:
         files = {
@@ -330,6 +337,6 @@ def _other_files(change: ChangePath) -> bool:
 
 
 def _place(source: WireComponentSource) -> tuple[str, str]:
-    """Where a source has its files: what is elsewhere is not replaced by installing."""
+    """Return where a source installs its files. An install elsewhere does not replace them."""
     tree = source.tarball or source.oci
     return source.type, tree.dest if tree is not None else ""

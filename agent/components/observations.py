@@ -1,7 +1,7 @@
-"""What the engine knows of the host, component by component: looked at when it may have changed.
+"""Caches the state of the host for each component, until it may have changed.
 
-A look reads packages, files and units. It stands until something is heard of a path it covers, a
-check says that something is wrong, an act was done, or ten minutes are over.
+An observation reads packages, files and units. It becomes stale when a watched path changes, a
+check fails, an act ends, or after ten minutes.
 """
 
 from collections.abc import Collection, Iterable
@@ -19,7 +19,7 @@ from kubenode.runtime.clock import Clock
 OLDEST_SECONDS = 600.0
 FAR = float("inf")
 FAILED_SECONDS = 30.0
-"""Before the next look at what could not be read."""
+"""Delay before the next read of a host state that could not be read."""
 
 Role = Literal["applied", "target"]
 
@@ -39,12 +39,14 @@ class HostObservations:
         self._since: dict[tuple[str, str, str], datetime] = {}
         self._begun: dict[str, float] = {}
 
-    # -- what is there ----------------------------------------------------------------------------
+    # -- presence ---------------------------------------------------------------------------------
 
     async def fetch_host_state(
         self, name: str, role: Role, component: StoredComponent
     ) -> HostState | None:
-        """The host as far as `component` speaks of it. None: the host does not tell."""
+        """Return the state of what `component` owns on the host; None if the host cannot be
+        read.
+        """
         form = component.form
         if form is None:
             return None
@@ -60,7 +62,7 @@ class HostObservations:
         return host_state
 
     def known(self, name: str) -> HostState | None:
-        """Of the last look, however old."""
+        """Return the host state that was read last, however old; None if there is none."""
         cached = self._cached_states.get((name, "applied")) or self._cached_states.get(
             (name, "target")
         )
@@ -71,7 +73,9 @@ class HostObservations:
             self._cached_states[key].until = float("-inf")
 
     def news(self, changed: Collection[str], records: Iterable[ComponentRecord]) -> None:
-        """Something happened at these paths; at none: look at everything."""
+        """Mark the records that own one of the changed paths as stale; all records for an empty
+        set.
+        """
         for record in records:
             form = record.applied.form if record.applied is not None else None
             if not changed or (form is not None and paths(form) & set(changed)):
@@ -84,7 +88,7 @@ class HostObservations:
     def drift(
         self, name: str, component: StoredComponent, host_state: HostState, now: datetime
     ) -> list[Drifted]:
-        """And remembers since when."""
+        """Return the drift of a component, and remember since when each difference exists."""
         listed = drifted(name, component.form, host_state) if component.form is not None else []
         for difference in listed:
             self._since.setdefault((name, difference.kind.value, difference.path), now)
@@ -95,10 +99,10 @@ class HostObservations:
     def since(self, name: str) -> dict[tuple[str, str], datetime]:
         return {(kind, path): at for (n, kind, path), at in self._since.items() if n == name}
 
-    # -- whether it is well -----------------------------------------------------------------------
+    # -- health -----------------------------------------------------------------------------------
 
     def checker(self, name: str, component: StoredComponent) -> Checker:
-        """Begun anew when what is checked is another."""
+        """Return the component's checker; a new one if the component changed."""
         known = self._checkers.get(name)
         if known is None or known.component != component:
             known = self._checkers[name] = Checker(component, self._ports, self._reach)
@@ -106,15 +110,15 @@ class HostObservations:
         return known
 
     def unchecked(self, name: str) -> None:
-        """It is not looked after now; whether it is well is to be seen anew."""
+        """Drop the checker, so that the component's health is checked from the start later."""
         self._checkers.pop(name, None)
 
     def checked_for(self, name: str) -> float:
-        """Seconds since the checks began."""
+        """Return the seconds since the checks of the component began."""
         return self._clock.monotonic() - self._begun.get(name, self._clock.monotonic())
 
     async def check(self, name: str) -> None:
-        """Ask what is due; what is wrong is looked at closely."""
+        """Run the checks that are due. A new problem makes the cached host state stale."""
         known = self._checkers.get(name)
         if known is None or known.due > self._clock.monotonic():
             return
@@ -128,9 +132,9 @@ class HostObservations:
         return (known.health, known.problem) if known is not None else (ComponentHealth.UNKNOWN, "")
 
     def due(self) -> float:
-        """When something is to be looked at again, in seconds of the monotonic clock.
+        """Return when something is due next, in seconds of the monotonic clock.
 
-        A look that is stale already is taken when it is asked for.
+        A stale host state is not counted: it is read when it is needed.
         """
         now = self._clock.monotonic()
         ahead = [state.until for state in self._cached_states.values() if state.until > now]

@@ -1,4 +1,6 @@
-"""Gathers what one component's next step depends on: Machine, host, checks, turns. Never acts."""
+"""Gathers the input of one component's next step: Machine, host, checks, dependencies. Never
+acts.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,17 +24,19 @@ from agent.components.step import LIVE
 from kubenode.runtime.components.wire import Assigned, WireChangeClass, WireMachinePermit
 
 UNCHECKED = MOVING | {ComponentApplyState.FAILED, ComponentApplyState.ABSENT}
-"""States in which nothing of ours is wholly there to be looked after."""
+"""States in which no complete component is on the host, so that there is nothing to check."""
 UNKNOWN_HOST = ("HostUnknown", "the host does not tell what is installed")
 
 
 class DesiredComponents:
-    """What the Machine asks for, as far as it could be read.
+    """The desired state: what the Machine assigns, as far as it could be read.
 
-    assigned    by name; None: the Machine was not read yet
-    components  what each comes to on this host
-    problems    (reason, message) why some cannot be
-    leaving     it is being deleted
+    assigned: assignments by name; None: the Machine was not read yet
+    components: the component on this host for each assignment
+    problems: (reason, message) of components that cannot be applied
+    permit: the Machine's permit for changes; None: there is none
+    observe: the Machine allows no changes
+    leaving: the Machine is being deleted
     """
 
     def __init__(
@@ -118,7 +122,7 @@ class Eyes:
         return replace(observation, health=checker.health, overdue=overdue, differs=checker.problem)
 
     async def _fallen(self, record: ComponentRecord, now: datetime) -> Lapse:
-        """How the host differs from what is applied."""
+        """Compare the host with what is applied; return what to do about the drift."""
         applied = record.applied
         if applied is None or record.state in UNCHECKED:
             self.drift.pop(record.name, None)
@@ -175,7 +179,9 @@ class Eyes:
     async def _difference(
         self, record: ComponentRecord, target: StoredComponent
     ) -> tuple[FormDifference | None, bool]:
-        """And whether anything of it is on the host."""
+        """Return the difference between host and target, and whether anything of it is on the
+        host.
+        """
         expected = target if target.form is not None else replace(target, desired_state="Running")
         host_state = await self._observed.fetch_host_state(record.name, "target", expected)
         if host_state is None:

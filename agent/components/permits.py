@@ -1,10 +1,10 @@
-"""Checks, right before an act that disturbs the host, that its permit is valid now.
+"""Checks right before an act that disturbs the host that its permit is still valid.
 
-A change begins under the permit that the watch of the own Machine shows. The watch may be old, and
-a process that starts late finds a change in its middle. So each act of class Restart or above is
-checked against the Machine as the API server has it at that moment. A change of this process may go
-on while the API server is away, as long as the permit that was read last lasts: a change of the API
-server itself, or of the network, would never end otherwise.
+A change begins under the permit in the watched Machine. The watch may be behind, and a process that
+starts late may find a change half done. So each act of class Restart or above is checked against
+the live Machine. While the API server is away, a change of this process may go on as long as the
+permit that was read last is valid. Otherwise a change of the API server or the network would never
+end.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,10 +24,12 @@ from kubenode.runtime.kube.paths import custom
 
 
 class PermitReadiness(StrEnum):
-    """LIVE        the act may begin
-    MISSING     there is no permit, or it ended, or it is for less
-    UNREADABLE  the API server does not answer
-    BUSY        a repair job holds the node under another permit
+    """Result of a permit check.
+
+    LIVE: the act may begin
+    MISSING: there is no permit, it expired, or its class is too low
+    UNREADABLE: the API server does not answer
+    BUSY: a repair job holds the node under another permit
     """
 
     LIVE = "live"
@@ -37,8 +39,10 @@ class PermitReadiness(StrEnum):
 
 
 class PermitCheck(msgspec.Struct, frozen=True):
-    """why      for people, "" for LIVE
-    machine  as it was read; None: it is gone, or was not read
+    """State of a permit right before an act.
+
+    why: reason for people; "" for LIVE
+    machine: the Machine that was read; None: it does not exist, or was not read
     """
 
     state: PermitReadiness
@@ -47,8 +51,10 @@ class PermitCheck(msgspec.Struct, frozen=True):
 
 
 class LivePermits:
-    """read      the own Machine, live; None: it is gone. Raises KubeError
-    conflict  why the node is held under another permit than the named one, "" if it is not
+    """Reads permits live.
+
+    read: returns the live Machine; None: it does not exist. Raises KubeError
+    conflict: returns why a job holds the node under another permit than the named one; "" if none
     """
 
     def __init__(
@@ -61,7 +67,7 @@ class LivePermits:
         self._last: tuple[WireMachinePermit, datetime, float] | None = None
 
     async def check(self, name: str, how: WireChangeClass) -> PermitCheck:
-        """Whether an act of class `how` on the component may begin now."""
+        """Return whether an act of class `how` on the component may begin now."""
         try:
             machine = await self._read()
         except KubeError as error:
@@ -78,7 +84,7 @@ class LivePermits:
         return PermitCheck(PermitReadiness.LIVE, machine=machine)
 
     def _unread(self, name: str, how: WireChangeClass, error: KubeError) -> PermitCheck:
-        """By the permit that this process read last, as the monotonic clock measures its age."""
+        """Decide by the permit that was read last; the monotonic clock measures its age."""
         if self._last is not None:
             permit, read_at, at = self._last
             age = self._clock.monotonic() - at
@@ -100,13 +106,13 @@ _decode_machines = structs(_Machines)
 class MachineReader:
     """Reads the agent's own Machine from the API server.
 
-    A list of one, as agents may list and watch Machines and need no further right for it.
+    It lists with a field selector, because agents have only the rights to list and watch Machines.
     """
 
     def __init__(self, kube: Kube, agent: str) -> None:
         self._kube, self._query = kube, {"fieldSelector": f"metadata.name={agent}"}
 
     async def __call__(self) -> WireMachine | None:
-        """None: there is none. Raises KubeError."""
+        """Return the Machine; None if it does not exist. Raises KubeError."""
         machines = await self._kube.get(custom(PLURAL), _decode_machines, self._query)
         return machines.items[0] if machines.items else None

@@ -1,11 +1,11 @@
-"""What the engine of components needs of a host, one small port for each subject.
+"""Ports of a host that the component engine uses, one small port for each subject.
 
-`agent.host.real` has those of the machine we run on, `simulation.hosts.components` a host in memory
-for the demo and for tests. Each method looks at the host anew and each act may be repeated: who is
-killed asks again and ends at the same place. Acts outlive the agent: what it began goes on, and a
-second call for the same waits for the first. Every method raises HostError when the host does not
-do or tell what is asked; Contraindicated when it must not be done at all, so that a retry is no
-use.
+`agent.host.real` implements them for a real host. `simulation.hosts.components` has a host in
+memory for the demo and for tests. Each read observes the host anew and each act is idempotent:
+after a crash the caller repeats the call and gets the same result. Acts survive the agent. A second
+call for the same act waits for the first. Every method raises HostError if the host does not do or
+report what is requested, and Contraindicated if it must not be done at all, so that a retry is
+useless.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,12 +15,12 @@ from typing import Protocol
 from agent.host.ports import CommandResult
 
 MOST_BYTES = 2 * 1024 * 1024
-"""Of a file that a component owns; a ConfigMap holds half of it."""
+"""Largest file that a component may own; a ConfigMap holds half of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackageWanted:
-    """version  exactly as the package manager writes it"""
+    """A package to install. version: exactly as the package manager writes it."""
 
     name: str
     version: str
@@ -28,9 +28,11 @@ class PackageWanted:
 
 @dataclass(frozen=True, slots=True)
 class PackageSnapshot:
-    """version  "" if it is not installed; what is only half there has one, and is broken
-    held     whether the package manager leaves it alone
-    broken   half-installed, unpacked, half-configured: not to be relied on
+    """State of a package on the host.
+
+    version: installed version; "" if it is not installed; a half-installed one has a version
+    held: whether the package manager has a hold on it
+    broken: half-installed, unpacked or half-configured
     """
 
     version: str = ""
@@ -39,57 +41,58 @@ class PackageSnapshot:
 
 
 class PackageManager(Protocol):
-    """A package manager. `lock_wait`: seconds for its lock, that others may hold."""
+    """A package manager. `lock_wait`: seconds to wait for its lock, which others may hold."""
 
     async def read_packages(self, names: Sequence[str]) -> Mapping[str, PackageSnapshot]:
-        """For each name. Needs no lock."""
+        """Return the state of each named package. Needs no lock."""
         ...
 
     async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
-        """Download them and what they need, and install nothing."""
+        """Download the packages and their dependencies. Installs nothing."""
         ...
 
     async def install(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
-        """Exactly these versions in one step, newer or older than what is there, held or not.
+        """Install exactly these versions in one step: an upgrade or a downgrade, held or not.
 
-        A database that an earlier run left half-configured is repaired first. Configuration files
-        that were changed on the host stay. Nothing is removed for it: that is refused.
+        A database that an interrupted run left half-configured is repaired first. Configuration
+        files that were changed on the host stay. An install that would remove another package is
+        refused.
         """
         ...
 
     async def remove(self, names: Sequence[str], lock_wait: float, *, purge: bool) -> None:
-        """purge: with their configuration. Those that are not there are no error."""
+        """Remove packages; missing ones are no error. purge: with their configuration."""
         ...
 
     async def hold(self, names: Sequence[str], *, on: bool) -> None: ...
 
     async def along(self, wanted: Sequence[PackageWanted]) -> Sequence[str]:
-        """Which others an install would bring, as these need them. Changes nothing."""
+        """Return which packages an install would add as dependencies. Changes nothing."""
         ...
 
     async def automatic(self, names: Sequence[str]) -> frozenset[str]:
-        """Those that came because others needed them."""
+        """Return those of `names` that were installed as dependencies."""
         ...
 
     async def set_automatic(self, names: Sequence[str]) -> None: ...
 
     async def remove_unneeded(self, names: Sequence[str], lock_wait: float) -> None:
-        """Of packages that came along, those that nothing else needs, with their configuration."""
+        """Remove those of `names` that nothing else needs, with their configuration."""
         ...
 
 
 LINKS_OUT, SET_USER_ID = "LinksOut", "SetUserID"
-"""As `allow` of MachineComponents has them."""
+"""Values of `allow` in a MachineComponent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
     """A tree of files that is pinned by a digest.
 
-    source  https://... of a tarball, or REGISTRY/REPOSITORY@sha256:... of an OCI artefact
-    digest  64 hex digits: of the tarball, or of the manifest
-    dest    folder whose files are ours alone as far as the artefact has them
-    allow   what it may bring that is refused otherwise: LINKS_OUT, SET_USER_ID
+    source: https://... of a tarball, or REGISTRY/REPOSITORY@sha256:... of an OCI artefact
+    digest: 64 hex digits, of the tarball or of the manifest
+    dest: destination folder, in which the files of the artefact belong to the component
+    allow: otherwise refused content that is allowed: LINKS_OUT, SET_USER_ID
     """
 
     source: str
@@ -104,8 +107,10 @@ class Artefact:
 
 @dataclass(frozen=True, slots=True)
 class TreeSnapshot:
-    """digest   of the artefact that was put there last; "" for none
-    changed  files of it that are gone or not as they were, at most 10
+    """A tree on the host.
+
+    digest: of the artefact that was installed last; "" for none
+    changed: its files that are missing or changed, at most 10
     """
 
     digest: str = ""
@@ -114,29 +119,37 @@ class TreeSnapshot:
 
 class Trees(Protocol):
     async def stage(self, artefact: Artefact) -> None:
-        """Download, compare the digest, unpack beside; a second call finds it there."""
+        """Download the artefact, compare the digest, unpack it aside. Does nothing if it is
+        staged.
+        """
         ...
 
     async def read_tree(self, dest: str) -> TreeSnapshot: ...
 
     async def install(self, artefact: Artefact) -> None:
-        """Put the staged files in their places, each at once; those that only the one before had
-        go. Raises HostError when it was not staged."""
+        """Move each staged file atomically to its place; remove files of the previous artefact
+        only.
+
+        Raises HostError if the artefact was not staged.
+        """
         ...
 
     async def remove(self, dest: str, keep: Collection[str], *, back: bool) -> None:
-        """Take away what we put there, except under the paths `keep`. Nothing there is no error.
+        """Remove what the agent installed, except under the paths `keep`. A missing tree is no
+        error.
 
-        back: files of others that ours took the place of come back.
+        back: restore the files of others that the component's files replaced
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FileSnapshot:
-    """content  no more than its first MOST_BYTES + 1
-    mode     as "0644"
-    owner    as "root:root"; a number where the host has no name for it
+    """A file on the host.
+
+    content: at most its first MOST_BYTES + 1 bytes
+    mode: such as "0644"
+    owner: such as "root:root"; a number where the host has no name for it
     """
 
     content: bytes
@@ -145,38 +158,40 @@ class FileSnapshot:
 
 
 class HostFiles(Protocol):
-    """Paths are the host's. Links are followed except in the last place, where they are refused."""
+    """Files of the host, by the host's paths. Links are followed, but refused as the last part."""
 
     async def read(self, path: str) -> FileSnapshot | None:
-        """None: there is none."""
+        """Return the file; None if it does not exist."""
         ...
 
     async def write(self, path: str, content: bytes, mode: str, owner: str) -> None:
-        """The old file or the new one, whenever the power goes; missing folders are made."""
+        """Replace the file atomically, also across a power cut. Creates missing folders."""
         ...
 
     async def remove(self, path: str) -> None:
-        """Nothing if it is gone."""
+        """Remove the file. A missing file is no error."""
         ...
 
     async def missing_folders(self, path: str) -> Sequence[str]:
-        """Which a write of `path` would make, the outermost first."""
+        """Return the folders that a write of `path` would create, outer ones first."""
         ...
 
     async def remove_empty(self, folders: Sequence[str]) -> None:
-        """Those that are there and empty; an inner one comes after its outer one."""
+        """Remove those of `folders` that are empty. They are ordered outer ones first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class UnitSnapshot:
-    """loaded   whether systemd has a unit of this name
-    enabled     as `systemctl is-enabled` says: enabled, disabled, static, masked ...; "" unknown
-    active      active, reloading, inactive, failed, activating or deactivating
-    invocation  another one after each start; "" for none
-    oneshot     a service that does its work and ends
-    result      success, or why it failed
-    stale       its files changed since systemd read them
+    """A systemd unit on the host.
+
+    loaded: whether systemd has a unit of this name
+    enabled: output of `systemctl is-enabled`, such as enabled, static or masked; "" if unknown
+    active: active, reloading, inactive, failed, activating or deactivating
+    invocation: identifier that changes with each start; "" for none
+    oneshot: whether it is a service that does its work and ends
+    result: success, or why it failed
+    stale: whether its files changed since systemd read them
     """
 
     loaded: bool
@@ -193,7 +208,9 @@ class UnitSnapshot:
 
 
 class Units(Protocol):
-    """`limit`: seconds until systemd's job is withdrawn and HostError is raised."""
+    """Units of the host. `limit`: seconds until the systemd job is cancelled and HostError
+    raised.
+    """
 
     async def read_unit(self, name: str) -> UnitSnapshot: ...
 
@@ -202,50 +219,50 @@ class Units(Protocol):
     async def set_masked(self, name: str, *, on: bool) -> None: ...
 
     async def reread(self) -> None:
-        """After unit files or drop-ins changed (`daemon-reload`)."""
+        """Let systemd read its unit files again (`daemon-reload`)."""
         ...
 
     async def start(self, name: str, limit: float) -> None:
-        """Also forgets earlier failures, that would be held against it."""
+        """Start the unit. Resets earlier failures first, which the start limit would count."""
         ...
 
     async def stop(self, name: str, limit: float) -> None: ...
 
     async def restart(self, name: str, limit: float) -> None:
-        """Starts it if it was stopped, and forgets earlier failures."""
+        """Restart the unit, or start it if it is stopped. Resets earlier failures."""
         ...
 
     async def reload(self, name: str, limit: float) -> None:
-        """Restarts it where it cannot reload."""
+        """Reload the unit, or restart it if it cannot reload."""
         ...
 
 
 class CommandRunner(Protocol):
     async def run(self, argv: Sequence[str], limit: float, name: str = "") -> CommandResult:
-        """Run a program of the host to its end; no shell reads argv.
+        """Run a program of the host until it ends; no shell reads argv.
 
-        name  of this step (component, revision, attempt, step): a program of the same name and argv
-              that an earlier life of the agent began, and that still runs, is waited for instead
-              of begun once more. "": for what only reads, such as a check.
+        name: of this step (component, revision, attempt, step). If an earlier process of the agent
+            began a program of the same name and argv that still runs, wait for that one. "": for a
+            program that only reads, such as a check.
 
-        Raises TimeoutError when it was ended after `limit` seconds.
+        Raises TimeoutError if the program was ended after `limit` seconds.
         """
         ...
 
 
 class ObjectWatch(Protocol):
     def follow(self, paths: Collection[str]) -> None:
-        """These and no others from now on. What cannot be watched is left to the scan."""
+        """Watch these paths instead of the earlier ones. The scan covers what cannot be watched."""
         ...
 
     async def changed(self) -> set[str]:
-        """Waits until something happened at some of the paths followed; some may be as before."""
+        """Wait for changes; return the paths that may have changed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentPorts:
-    """packages  by type of source: apt, dnf"""
+    """All ports for components. packages: by type of source, apt or dnf."""
 
     packages: Mapping[str, PackageManager]
     trees: Trees
@@ -257,14 +274,14 @@ class ComponentPorts:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What a source has on the host.
+    """What a source has installed on the host.
 
-    version  of the component where it is wholly as this source says; else what the host tells: the
-             package's own version, `sha256:...` of another artefact; "" for nothing
-    exact    whether all of it is as the source says, unbroken
-    pinned   whether it is held where the source wants it so; True where nothing can be held
-    broken   why it cannot be relied on, such as "runc is half-configured"; "" if it can
-    changed  files of it that somebody changed
+    version: the component's version if the source is completely installed; else what the host has:
+        another package version, or `sha256:...` of another artefact; "" for nothing
+    exact: whether the host has exactly what the source says, unbroken
+    pinned: whether packages are held as wanted; True where nothing can be held
+    broken: why the installation is broken, such as "runc is half-configured"; "" if it is not
+    changed: files that were changed on the host
     """
 
     version: str = ""
@@ -275,26 +292,28 @@ class Installed:
 
 
 class ComponentFileSource(Protocol):
-    """Where one component's files come from; agent.components.sources makes them."""
+    """Source of one component's files; agent.components.sources creates it."""
 
     async def read_installed(self) -> Installed: ...
 
     async def stage(self) -> None:
-        """Download what `install` needs. May be repeated, and changes nothing that runs."""
+        """Download what `install` needs. Idempotent; changes nothing that runs."""
         ...
 
     async def install(self) -> None:
-        """Bring the host to exactly this version, from whatever is there, and hold it if wanted."""
+        """Install exactly this version, whatever the host has, and hold it if wanted."""
         ...
 
     async def remove(self, keep: Collection[str], *, purge: bool, back: bool = False) -> None:
-        """keep   paths whose data stays
-        purge  configuration goes as well
-        back   files of others that an artefact took the place of come back; packages and scripts
-               have none
+        """Remove what was installed.
+
+        keep: paths that stay
+        purge: remove the configuration too
+        back: restore the files of others that an artefact replaced; packages and scripts replace
+            none
         """
         ...
 
     async def hold(self) -> None:
-        """Set the hold again that somebody took away. Nothing where nothing can be held."""
+        """Set a hold again that was removed. Does nothing where nothing can be held."""
         ...

@@ -1,7 +1,7 @@
-"""`status.components` of the own Machine: written only when it says something else than before.
+"""Writes `status.components` of the agent's own Machine, and only when it changes.
 
-Several changes in a moment are one write. The list is written whole, under the resourceVersion it
-was compared with: the one other writer there can be is another agent of this name.
+Changes within a moment become one write. The list is written as a whole, with the resourceVersion
+that it was compared with. The only other writer is another agent of the same name.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ decode_machine = structs(WireMachine)
 
 
 class StatusPublisher:
-    """A Part.
+    """Part: publishes the statuses of components.
 
-    machine  the newest that is known, None for none
+    machine: returns the newest known Machine; None for none
     """
 
     name = "components-status"
@@ -54,13 +54,13 @@ class StatusPublisher:
         self._backoff = Backoff(RETRY_LOW, RETRY_HIGH, spread)
 
     def tell(self, components: Sequence[WireComponentStatus]) -> None:
-        """What it shall say from now on. Never blocks."""
+        """Set the statuses to publish. Never blocks."""
         if components != self._wanted:
             self._wanted = list(components)
             self._news.set()
 
     def wake(self) -> None:
-        """The Machine changed: perhaps somebody wrote what is ours, or it was made anew."""
+        """Compare again, because the Machine changed: another writer, or a new object."""
         self._news.set()
 
     async def run(self) -> None:
@@ -73,7 +73,7 @@ class StatusPublisher:
                 await self._clock.sleep(self._backoff.next())
 
     async def write(self) -> bool:
-        """Whether nothing is left to write."""
+        """Write the statuses if they differ; return whether nothing remains to be written."""
         machine = self._newest()
         if machine is None or self._wanted is None or machine.status.components == self._wanted:
             return True
@@ -85,7 +85,7 @@ class StatusPublisher:
         try:
             self._written = await self._kube.patch(self._path, body, decode=decode_machine)
         except NotFound:
-            return True  # told again when there is one
+            return True  # written once the Machine exists again
         except Conflict:
             self._written = None
             return False
@@ -96,7 +96,9 @@ class StatusPublisher:
         return True
 
     def _newest(self) -> WireMachine | None:
-        """Of what is watched and what our own last write answered."""
+        """Return the newer of the watched Machine and the response to the agent's own last
+        write.
+        """
         watched, written = self._machine(), self._written
         if watched is None or written is None or watched.metadata.uid != written.metadata.uid:
             return watched
@@ -104,5 +106,5 @@ class StatusPublisher:
 
 
 def _number(version: str) -> int:
-    """resourceVersions are decimal and comparable (Kubernetes 1.35)."""
+    """Return the resourceVersion as a number. It is decimal and comparable (Kubernetes 1.35)."""
     return int(version) if version.isdecimal() else 0

@@ -1,4 +1,4 @@
-"""The network as checks see it from this host: what answers is well, whoever it is."""
+"""Network access of checks on this host."""
 
 import asyncio
 import contextlib
@@ -7,8 +7,10 @@ import aiohttp
 
 
 class RealReach:
-    """Implements agent.components.health.Reach. Certificates are not judged: it is the host's own
-    service that is asked, mostly under a name that no certificate has, as the kubelet's probes do.
+    """Implements agent.components.health.Reach.
+
+    Certificates are not verified, as in the kubelet's probes: the service is the host's own, mostly
+    under a name that no certificate has.
     """
 
     async def http(self, url: str, limit: float) -> str:

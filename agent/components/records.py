@@ -1,8 +1,7 @@
-"""Records on disk: one small file per component, replaced as a whole and safe from a power cut.
+"""Component records on disk: one small file each, replaced atomically, also across a power cut.
 
-They hold what files of components hold, secrets among it, so the folder is root's alone. Each
-carries the checksum of what it says; one that is garbled is not believed, and the component is
-then judged by what is found on the host.
+Records may hold secrets of a component's files, so only root can read the folder. Each file has a
+checksum. A corrupt record is ignored, and the component is then judged by the state of the host.
 """
 
 import logging
@@ -21,19 +20,19 @@ SUFFIX = ".json"
 
 
 class Records(Protocol):
-    """All raise OSError."""
+    """Stores component records. All methods raise OSError."""
 
     def load(self) -> dict[str, ComponentRecord]: ...
 
     def save(self, record: ComponentRecord) -> None:
-        """Safe from a power cut on return."""
+        """Store the record; it survives a power cut on return."""
         ...
 
     def drop(self, name: str) -> None: ...
 
 
 class MemoryRecords:
-    """For simulated agents, which lose nothing that a real host would keep."""
+    """Records in memory, for simulated agents."""
 
     def __init__(self) -> None:
         self.records: dict[str, ComponentRecord] = {}
@@ -53,7 +52,7 @@ _decode = msgspec.json.Decoder(ComponentRecord).decode
 
 
 class FileRecords:
-    """In `folder`, which is made if it is missing. Raises OSError when it cannot be used."""
+    """Records in `folder`, which is created. Raises OSError if the folder cannot be used."""
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self._folder, self._disk = folder, disk or RealDisk()
@@ -63,7 +62,7 @@ class FileRecords:
         records = {}
         for name in self._disk.names(self._folder):
             if name.startswith("."):
-                self._disk.remove(self._folder / name)  # never came to its place
+                self._disk.remove(self._folder / name)  # an unfinished write
             elif name.endswith(SUFFIX) and (record := self._read(self._folder / name)):
                 records[record.name] = record
         return records

@@ -1,7 +1,7 @@
-"""Gives a host back as it was before a component came: packages, files, units; no more than that.
+"""Restores packages, files and units of a host as they were before a component was applied.
 
-What others changed in the meantime stays where it cannot be told apart from ours: a version that
-nobody has any more is not made up, and what stays is told.
+Changes by others stay where they cannot be distinguished from the agent's. A version that no
+repository has is not restored; what is not restored is reported.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,15 @@ from agent.components.units import START_SECONDS, at_rest, running
 from agent.host import Contraindicated, HostError, HostUnreachable
 
 NAMED = ("enabled", "disabled")
-"""Of what `systemctl is-enabled` says, what can be brought about."""
+"""Outputs of `systemctl is-enabled` that can be restored."""
 
 
 async def packages(
     manager: PackageManager, before: Before, lock_wait: float, *, purge: bool
 ) -> str:
-    """What stays, "" for nothing. Raises HostError."""
+    """Restore the packages; return a description of what stays, "" for nothing. Raises
+    HostError.
+    """
     was = before.packages
     current = await manager.read_packages(list(was))
     loose = [name for name, package in current.items() if package.held and not was[name].held]
@@ -75,7 +77,9 @@ async def _versions(
 
 
 async def files(ports: ComponentPorts, before: Before) -> bool:
-    """Files that a package took along, or that are ours no more. Whether any was put back."""
+    """Restore files that are missing now, remove the component's folders; return whether a file
+    was written.
+    """
     put = False
     for path, was in before.files.items():
         if was is not None and await ports.files.read(path) is None:
@@ -86,7 +90,7 @@ async def files(ports: ComponentPorts, before: Before) -> bool:
 
 
 async def unit(ports: ComponentPorts, name: str, was: UnitSnapshot) -> None:
-    """One that was there before: masked, enabled and running as it was. Raises HostError."""
+    """Restore a unit that existed before: masked, enabled and running. Raises HostError."""
     units, current = ports.units, await ports.units.read_unit(name)
     if at_rest(was) and current.loaded and not at_rest(current):
         await units.stop(name, START_SECONDS)

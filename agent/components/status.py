@@ -1,4 +1,4 @@
-"""What is told of one component: the record and the last look, in the API's words. Pure."""
+"""Builds the status of one component from its record and the last host state. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from kubenode.runtime.components.wire import Previous, WireComponentStatus
 LONGEST = 1024
 HIDDEN = "(hidden)"
 SHORTEST_SECRET = 4
-"""Characters; what is shorter is in any text."""
+"""Characters; a shorter text occurs anywhere."""
 
 
 def status_of(
@@ -21,7 +21,11 @@ def status_of(
     since: Mapping[tuple[str, str], datetime],
     now: datetime,
 ) -> WireComponentStatus:
-    """found, drift  of what is applied"""
+    """Build the entry of `status.components`.
+
+    host_state, drift: of what is applied; a None state is unknown
+    since: when each drift was first observed, by kind and path
+    """
     applied, previous = record.applied, record.previous
     whole = record.state not in MOVING and record.state is not ComponentApplyState.FAILED
     return WireComponentStatus(
@@ -63,7 +67,7 @@ def _version(record: ComponentRecord, host_state: HostState | None) -> str:
 
 
 def discreet(text: str, record: ComponentRecord) -> str:
-    """Without any line of a secret file: programs print what they please."""
+    """Hide the words and lines of secret files, because programs may print them."""
     for component in (record.target, record.applied, record.stray, record.previous):
         for secret in _secrets(component):
             text = text.replace(secret, HIDDEN)

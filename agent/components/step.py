@@ -1,7 +1,7 @@
-"""One component on one host: from what is remembered and seen to the next state or one act. Pure.
+"""Computes the next state or act of one component from its record and an observation. Pure.
 
-The state stands on disk before the act that belongs to it. Whatever dies in between, the next
-process finds the state, does the act again, which is harmless, and goes on.
+The state is on disk before its act begins. After a crash the next process reads the state and
+repeats the act, which is idempotent.
 """
 
 from enum import StrEnum
@@ -28,16 +28,16 @@ from kubenode.runtime.components.change import same as same_form
 from kubenode.runtime.components.wire import WireChangeClass, WireDesiredState, WireUndoMode
 
 MOST_TRIES = 3
-"""Processes, or boots, that find the same change in the middle before it is taken back."""
+"""Number of processes or boots that may find a change unfinished before it is undone."""
 
 STAYS = "Stays"
-"""Reason of what is Absent: something of the host could not be made as it was before."""
+"""Reason of the state Absent if something of the host could not be restored."""
 
 OWN_END = "the agent cannot tell of its own end: `kubenode machine export` takes it off"
 
 _S = ComponentApplyState
 _ANEW = frozenset({_S.PENDING})
-"""A new revision or attempt begins from the start."""
+"""Next states for a new revision or attempt, which starts over."""
 EDGES: dict[ComponentApplyState, frozenset[ComponentApplyState]] = {
     _S.PENDING: frozenset(
         {_S.BLOCKED, _S.STAGING, _S.VERIFYING, _S.REMOVING, _S.ABSENT},
@@ -59,15 +59,17 @@ EDGES: dict[ComponentApplyState, frozenset[ComponentApplyState]] = {
 }
 LIVE = frozenset({_S.HEALTHY, _S.UNHEALTHY, _S.DRIFTED, _S.DRIFT_FIGHT})
 WAITING = frozenset({_S.PENDING, _S.BLOCKED, _S.STAGING, _S.STAGED, _S.ROLLED_BACK})
-"""What is applied is kept as it is while a change waits, or after one was taken back."""
+"""States in which a change waits or was undone; what is applied is kept as it is."""
 
 
 class ComponentAct(StrEnum):
-    """STAGE    download
-    MOVE     do the record's move
-    REBOOT   ask the host to, once all that share the reboot have come so far
-    START, CORRECT  see Off
-    FORGET   drop the record: the Machine names the component no more
+    """What the engine does next.
+
+    STAGE: download
+    MOVE: execute the record's move
+    REBOOT: reboot the host once all changes that share the reboot are ready
+    START, CORRECT: see Off
+    FORGET: drop the record, because the Machine no longer assigns the component
     """
 
     NONE = "none"
@@ -83,7 +85,7 @@ Next = tuple[ComponentRecord, ComponentAct]
 
 
 def step(record: ComponentRecord, observation: ComponentObservation) -> Next:
-    """Change the record or choose one act, never both: the disk holds the intent first."""
+    """Change the record or choose one act, never both, so that the intent is on disk first."""
     if observation.known and record.state not in MOVING:
         if observation.assigned is None:
             return record, ComponentAct.FORGET
@@ -123,28 +125,28 @@ def step(record: ComponentRecord, observation: ComponentObservation) -> Next:
 
 
 def taken_up(record: ComponentRecord) -> ComponentRecord:
-    """The record as a new process, or a new boot, finds it."""
+    """Count one more attempt on a record that a new process or boot finds unfinished."""
     if record.state not in MOVING or record.interrupted:
         return record
     return replace(record, tries=record.tries + 1)
 
 
 def interrupted(record: ComponentRecord) -> ComponentRecord:
-    """The record of a change whose next act has no valid permit: it asks for one again."""
+    """Mark a change whose next act has no valid permit: it requests one again."""
     return replace(record, needs=record.how)
 
 
 def disturbs(record: ComponentRecord) -> bool:
-    """Whether the record's move needs a permit that is valid when it begins."""
+    """Return whether the record's move needs a permit that is valid when the move begins."""
     return (
         record.how.weight >= WireChangeClass.RESTART.weight and record.at is not ComponentMove.NOTE
     )
 
 
 def repairing(record: ComponentRecord) -> ComponentRecord | None:
-    """On its way to what is applied once more, under the permit of who asks; None: nothing is.
+    """Start to apply again what is applied, under the caller's permit; None if it is impossible.
 
-    A repair that was interrupted may be asked for again.
+    An interrupted repair may be started again.
     """
     again = (
         record.interrupted
@@ -173,7 +175,7 @@ def _says(
 
 def _anew(record: ComponentRecord, revision: str, attempt: int) -> ComponentRecord:
     if record.state is ComponentApplyState.VERIFYING and record.target is not None:
-        # Wholly on the host, though never seen to be well: what was before is what to go back to.
+        # Completely applied, though not yet healthy: keep what was applied before for an undo.
         record = _settled(record, record.target)
     return replace(
         _to(record, ComponentApplyState.PENDING),
@@ -207,7 +209,7 @@ def _begin(record: ComponentRecord, observation: ComponentObservation) -> Next:
 
 
 def _find_hold(record: ComponentRecord, observation: ComponentObservation) -> Next | None:
-    """Why nothing is begun, as a next step; None when something is."""
+    """Return the next step if nothing may begin; None if a change may begin."""
     reason, message = observation.problem
     if reason:
         return _blocked(record, observation, reason, message)
@@ -236,7 +238,9 @@ def _blocked(
 
 
 def _as_it_is(record: ComponentRecord, observation: ComponentObservation) -> ComponentRecord:
-    """Nothing to change, so nothing is restarted (F35); that it is well is seen first (F31)."""
+    """Skip to verification: nothing to change or restart (F35), but health is checked first
+    (F31).
+    """
     before = record.before
     if (
         _untouched(record)
@@ -279,18 +283,18 @@ def _leave(record: ComponentRecord, observation: ComponentObservation) -> Next:
 
 
 def _untouched(record: ComponentRecord) -> bool:
-    """Nothing of ours has come to the host yet."""
+    """Return whether nothing of the component is on the host yet."""
     return record.applied is None and record.stray is None and record.before is None
 
 
 def _matches_original(record: ComponentRecord) -> bool:
-    """What is applied was there before us, and is as it was then."""
+    """Return whether what is applied was on the host before the component, unchanged."""
     form = record.applied.form if record.applied is not None else None
     return form is not None and record.stray is None and record.before == as_is(form)
 
 
 def _asks(record: ComponentRecord, observation: ComponentObservation) -> Next | None:
-    """Its turn and its permit; None when both are there."""
+    """Return the wait for other components or for a permit; None if neither is needed."""
     needs = None if observation.permitted else observation.how
     if observation.waits:
         status = ("WaitingForOthers", observation.waits)
@@ -351,7 +355,7 @@ def _applying(
     return _to(begun, ComponentApplyState.APPLYING)
 
 
-# -- in the middle --------------------------------------------------------------------------------
+# -- during a change ------------------------------------------------------------------------------
 
 
 def _moving(record: ComponentRecord, observation: ComponentObservation) -> Next:
@@ -369,7 +373,7 @@ def _moving(record: ComponentRecord, observation: ComponentObservation) -> Next:
 
 
 def moves(record: ComponentRecord) -> tuple[ComponentMove, ...]:
-    """Those of the way that the record is on."""
+    """Return the sequence of moves for the record's state."""
     if record.state is ComponentApplyState.APPLYING:
         return PUT
     if record.state is ComponentApplyState.UNDOING and record.applied is not None:
@@ -396,7 +400,7 @@ def _next_move(record: ComponentRecord, done: MoveResult, boot_id: str) -> Compo
 
 
 def _standing(record: ComponentRecord, observation: ComponentObservation) -> Next:
-    """An interrupted change goes on under a new permit, or gives way to what is assigned now."""
+    """Continue an interrupted change under a new permit, or give way to a new assignment."""
     if observation.known and observation.assigned is None:
         return _failed(record, "Interrupted", f"interrupted at {record.at}, assigned no more")
     if observation.known and observation.assigned is not None:
@@ -414,7 +418,7 @@ def _rebooted(record: ComponentRecord, observation: ComponentObservation) -> boo
 def _rebooting(record: ComponentRecord, observation: ComponentObservation) -> Next:
     if _rebooted(record, observation):
         return _arrived(record), ComponentAct.NONE
-    if not record.boot_id:  # it was not to be read then: what proves nothing costs one more reboot
+    if not record.boot_id:  # it was unreadable then: without proof, one more reboot
         return (
             replace(record, boot_id=observation.boot_id) if observation.boot_id else record
         ), ComponentAct.NONE
@@ -454,7 +458,7 @@ def _gives_up(record: ComponentRecord, why: str) -> Next:
 
 
 def _stray(record: ComponentRecord) -> ComponentRecord:
-    """What of its target is on the host is not known any more."""
+    """Mark the target as stray: unknown parts of it are on the host."""
     stray = record.target or record.stray
     return replace(record, at=None, target=None, stray=stray, started={}, boot_id="", tries=0)
 
@@ -464,7 +468,9 @@ def _failed(record: ComponentRecord, reason: str, why: str) -> Next:
 
 
 def can_undo(record: ComponentRecord) -> bool:
-    """Whether there is something to go back to: what we applied, or nothing at all."""
+    """Return whether an undo is possible: to what is applied, or to a host without the
+    component.
+    """
     if record.target is None or record.target.spec.undo.mode is WireUndoMode.NONE:
         return False
     if record.applied is None:
@@ -483,7 +489,7 @@ def _undoing(record: ComponentRecord, reason: str, why: str) -> ComponentRecord:
 
 def _verifying(record: ComponentRecord, observation: ComponentObservation) -> Next:
     target = record.target
-    if target is None:  # no way leads here
+    if target is None:  # unreachable
         return _to(record, ComponentApplyState.FAILED, "NothingToVerify"), ComponentAct.NONE
     if observation.health is ComponentHealth.GOOD:
         return _to(_settled(record, target), ComponentApplyState.HEALTHY), ComponentAct.NONE
@@ -502,7 +508,7 @@ def _verifying(record: ComponentRecord, observation: ComponentObservation) -> Ne
 
 
 def _settled(record: ComponentRecord, target: StoredComponent) -> ComponentRecord:
-    """`target` is wholly on the host now. What is kept to go back to differs from it."""
+    """Record `target` as applied. `previous` becomes the last version that differs from it."""
     old = record.applied
     previous = record.previous if old is None or same_form(old.form, target.form) else old
     return replace(record, applied=target, previous=previous, target=None, stray=None, at=None)
@@ -510,7 +516,7 @@ def _settled(record: ComponentRecord, target: StoredComponent) -> ComponentRecor
 
 def _live(record: ComponentRecord, observation: ComponentObservation) -> Next:
     if record.state is ComponentApplyState.DRIFT_FIGHT:
-        # Somebody else wants it otherwise: until a new revision or attempt it is left to them.
+        # Another writer sets other values: leave them until a new revision or attempt.
         return (
             record,
             ComponentAct.START
@@ -564,7 +570,7 @@ def _judged(record: ComponentRecord, observation: ComponentObservation) -> Next:
 
 
 def _maintain(record: ComponentRecord, observation: ComponentObservation) -> Next:
-    """Keep what is applied as it is, in a state that says something else."""
+    """Correct drift of what is applied while the record's state does not change."""
     if record.applied is not None and not observation.observe:
         if observation.off is Off.CORRECT:
             return record, ComponentAct.CORRECT

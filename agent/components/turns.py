@@ -1,4 +1,4 @@
-"""Whose turn it is: one component of a host at a time, what others stand on first. Pure."""
+"""Order of changes: one component of a host at a time, dependencies first. Pure."""
 
 from collections.abc import Collection, Mapping
 
@@ -16,7 +16,7 @@ from kubenode.runtime.components.wire import Assigned, WireChangeClass, WireDesi
 
 
 def in_order(wanted: Mapping[str, StoredComponent]) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """The names, what others stand on first; and by name in which cycle it is stuck."""
+    """Return the names, dependencies first, and the description of the cycle by name in it."""
     depends = {name: depends_on(component.spec) for name, component in wanted.items()}
     stuck: dict[str, str] = {}
     while True:
@@ -28,7 +28,7 @@ def in_order(wanted: Mapping[str, StoredComponent]) -> tuple[tuple[str, ...], Ma
 
 
 def missing(wanted: StoredComponent, assigned: Collection[str]) -> str:
-    """Which dependency no set puts on this machine, in a sentence; "" for none."""
+    """Describe the dependencies that are not assigned to this machine; "" if there are none."""
     lost = [need for need in depends_on(wanted.spec) if need not in assigned]
     return f"depends on {', '.join(lost)}, which this machine is not assigned" if lost else ""
 
@@ -40,10 +40,10 @@ def waits(
     assigned: Mapping[str, Assigned],
     records: Mapping[str, ComponentRecord],
 ) -> str:
-    """Why it is not the turn of `name`, in a sentence; "" when it is. Raises ValueError.
+    """Describe why `name` has to wait for another component; "" if it need not. Raises ValueError.
 
-    Changes that reboot the host share one reboot: who has come so far lets others of that class
-    catch up.
+    Changes that reboot the host share one reboot: a change that is ready for it waits for others of
+    that class.
     """
     sharing = how is WireChangeClass.REBOOT
     for other, record in records.items():
@@ -64,7 +64,7 @@ def waits(
 
 
 def _given_up(name: str, target: StoredComponent, records: Mapping[str, ComponentRecord]) -> str:
-    """A file goes from one component to another when the one has let it go."""
+    """Describe which component still owns a file that `target` takes over; "" if none does."""
     if (form := target.form) is None:
         return ""
     applied = {other: record.applied for other, record in records.items() if other != name}
@@ -75,7 +75,7 @@ def _given_up(name: str, target: StoredComponent, records: Mapping[str, Componen
 
 
 def _in_the_middle(record: ComponentRecord) -> bool:
-    """Looking whether a change is well counts, where there was a change."""
+    """Return whether the component is changing. Verification counts only after a change."""
     changed = record.state is ComponentApplyState.VERIFYING and record.target is not record.applied
     return record.state in MOVING or changed
 

@@ -1,7 +1,7 @@
 """Units of a component on the host: drop-ins, enabled or masked, running or stopped.
 
-Level-based: what is as it shall be is left alone, so it may be called again at any time. Whether a
-unit that runs is restarted for what changed is decided by who calls.
+Level-based and idempotent: what is right already is left alone. The caller decides whether a
+running unit is restarted after a change.
 """
 
 from agent.components.ports import FileSnapshot, HostFiles, Units, UnitSnapshot
@@ -11,13 +11,13 @@ from kubenode.runtime.components.wire import UnitState
 FOLDER = "/etc/systemd/system"
 MODE, OWNER = "0644", "root:root"
 START_SECONDS = 120.0
-"""Longer than systemd's own 90 s, which then tells why."""
+"""Longer than systemd's default of 90 s, so that systemd reports the cause first."""
 ENABLED = frozenset({"enabled", "static", "indirect", "generated", "alias", "linked", "transient"})
-"""What `systemctl is-enabled` says of units that are enabled, or that nobody can enable."""
+"""Outputs of `systemctl is-enabled` for units that are enabled, or that cannot be enabled."""
 
 
 def drop_in_files(unit: RenderedUnit) -> dict[str, str]:
-    """Content by path."""
+    """Return the drop-ins' content by path."""
     return {f"{FOLDER}/{unit.name}.d/{drop_in.name}": drop_in.content for drop_in in unit.drop_ins}
 
 
@@ -28,7 +28,7 @@ async def settle(
     before: RenderedUnit | None = None,
     limit: float = START_SECONDS,
 ) -> bool:
-    """Bring the unit to what is wanted; whether its drop-ins changed, or those of `before` went.
+    """Make the unit as wanted; return whether a drop-in was written or one of `before` removed.
 
     Raises HostError, NoSuchUnit.
     """
@@ -55,7 +55,7 @@ async def settle(
 async def let_go(
     units: Units, files: HostFiles, ours: RenderedUnit, limit: float = START_SECONDS
 ) -> None:
-    """Take back what `settle` did: stopped, not enabled, not masked, without our drop-ins."""
+    """Revert `settle`: stop, disable and unmask the unit, and remove the component's drop-ins."""
     unit_state = await units.read_unit(ours.name)
     if unit_state.loaded and not at_rest(unit_state):
         await units.stop(ours.name, limit)
@@ -69,7 +69,7 @@ async def let_go(
 
 
 def running(unit_state: UnitSnapshot) -> bool:
-    """Or, of one that does its work and ends, has done it."""
+    """Return whether the unit runs; for a oneshot, whether it ran successfully."""
     done = unit_state.oneshot and unit_state.active == "inactive" and unit_state.invocation != ""
     return unit_state.active in ("active", "reloading", "activating") or (
         done and unit_state.result == "success"
@@ -81,7 +81,7 @@ def at_rest(unit_state: UnitSnapshot) -> bool:
 
 
 def enabled(unit_state: UnitSnapshot) -> bool:
-    """Only for this boot, which `enabled-runtime` says, does not count."""
+    """Return whether the unit is enabled for every boot; `enabled-runtime` does not count."""
     return unit_state.enabled in ENABLED
 
 

@@ -1,1 +1,1 @@
-"""The agent as a Debian package: `python -m agent.deb` builds it, the rest is what it ships."""
+"""Debian package of the agent: `python -m agent.deb` builds it; the other files are its content."""

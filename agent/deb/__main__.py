@@ -13,7 +13,7 @@ from agent.deb.pins import CannotPin
 
 
 def main(argv: list[str]) -> int:
-    """Exit code 0 with the path on standard output, 1 when it cannot be built."""
+    """Build the package. Exit code 0 with the path on standard output; 1 if it cannot be built."""
     parser = argparse.ArgumentParser(prog="python -m agent.deb", description=__doc__)
     parser.add_argument("out", type=Path, help="folder for the .deb")
     parser.add_argument("--python", default="3.11", help="the hosts' python3 (default 3.11)")

@@ -1,11 +1,11 @@
-"""Lays the package's files out and has dpkg-deb pack them.
+"""Builds the layout of the package and packs it with dpkg-deb.
 
     /opt/kubenode-agent/VERSION/{src,lib}   this program and the libraries it was tested with
-    /opt/kubenode -> the version that runs  (set by the maintainer scripts, not a file of ours)
+    /opt/kubenode -> the running version    (set by the maintainer scripts, not a packaged file)
     /usr/bin/kubenode-agent                 the command
     /usr/lib/systemd/system/*.service       from agent/systemd
 
-Each version has a folder of its own so that the one before can be gone back to: `postinst`.
+Each version has its own folder, so that a rollback to the previous one is possible: see `postinst`.
 """
 
 import compileall
@@ -31,18 +31,19 @@ SOURCES = (
     "kubenode/py.typed",
     "kubenode/runtime",
 )
-"""What of this checkout the agent imports; tests start it from the package alone."""
+"""Paths of this checkout that the agent imports. Tests start the agent from the package alone."""
 SCRIPTS = ("postinst", "prerm", "postrm")
 
 
 class CannotBuild(Exception):
-    """The text says what is missing, and how to get it."""
+    """The package cannot be built. The text says what is missing, and how to get it."""
 
 
 def build(out: Path, *, python: str = "3.11", version: str = "") -> Path:
-    """The path of the package. Raises CannotBuild, CannotPin.
+    """Build the package and return its path. Raises CannotBuild, CannotPin.
 
-    version  instead of the one in pyproject.toml; tests build two
+    python: minor version of the host's interpreter
+    version: instead of the one in pyproject.toml; tests build two versions
     """
     if shutil.which("dpkg-deb") is None:
         raise CannotBuild("dpkg-deb is missing: build on Debian or install dpkg")
@@ -86,7 +87,7 @@ def _architecture() -> str:
 
 
 def sources(to: Path, version: str) -> None:
-    """What the agent runs of this checkout into the folder `to`, with the version that it tells."""
+    """Copy the agent's sources to the folder `to`, with a file of the version that it reports."""
     for name in SOURCES:
         source, target = CHECKOUT / name, to / name
         if source.is_dir():
@@ -99,9 +100,9 @@ def sources(to: Path, version: str) -> None:
 
 
 def _compile(home: Path) -> None:
-    """Byte code that does not ask for the age of its source: the tree is read-only on a host."""
+    """Compile to bytecode without checks of the source's age: the tree is read-only on a host."""
     if sys.version_info[:2] != (3, 11):
-        return  # the host's interpreter compiles in memory what this one cannot write for it
+        return  # another version's bytecode is of no use; the host's interpreter compiles in memory
     compileall.compile_dir(
         home,
         quiet=2,
@@ -148,7 +149,7 @@ def control(root: Path, version: str, python: str) -> None:
 
 
 def epoch() -> dict[str, str]:
-    """How old what is built says it is, as the variable that other programs know it by."""
+    """Return SOURCE_DATE_EPOCH, the time of all built files, as an environment variable."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not given:
         argv = ["git", "-C", str(CHECKOUT), "log", "-1", "--format=%ct"]

@@ -1,4 +1,4 @@
-"""What the agent needs of other packages, and at which version: read from the project's lock."""
+"""Packages that the agent needs, and their versions, from the project's lock file."""
 
 import re
 import subprocess
@@ -17,13 +17,15 @@ LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
 
 
 class CannotPin(Exception):
-    """The lock lacks something, or what it names does not install; the text says which."""
+    """The lock lacks a package, or a locked package cannot be installed. The text says which."""
 
 
 def pins(python: str, lock: Path = LOCK_FILE) -> str:
-    """The blocks of the lock file for `NEEDS` and all that they need in turn, hashes included.
+    """Return the blocks of the lock file for `NEEDS` and all their dependencies, with hashes.
 
-    python  minor version of the host's interpreter: `3.11`
+    python: minor version of the host's interpreter, such as `3.11`
+
+    Raises CannotPin for a package that the lock lacks.
     """
     blocks = re.split(r"\n(?=[a-zA-Z0-9])", lock.read_text())
     by_name = {
@@ -36,7 +38,7 @@ def pins(python: str, lock: Path = LOCK_FILE) -> str:
 
 
 def install(pinned: str, python: str, folder: Path) -> None:
-    """Wheels for CPython `python` into `folder`. Raises CannotPin."""
+    """Install wheels for CPython `python` into `folder`. Raises CannotPin."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write(pinned)
         file.flush()
@@ -49,11 +51,12 @@ def install(pinned: str, python: str, folder: Path) -> None:
 
 
 def closure(needs: Iterable[str], python: str) -> dict[NormalizedName, set[NormalizedName]]:
-    """`needs` and what they need in turn, with their extras, as the distributions installed here
-    tell: for each what it needs itself.
+    """Return `needs` and all their dependencies, each with its own direct dependencies.
 
-    needs   as in pyproject.toml: `uvicorn[standard]>=0.30`
-    python  full version: `3.11.2`
+    Extras count; the metadata is that of the installed distributions.
+
+    needs: as in pyproject.toml, such as `uvicorn[standard]>=0.30`
+    python: full version, such as `3.11.2`
     """
     minor = python.rpartition(".")[0]
     done: set[tuple[NormalizedName, str]] = set()

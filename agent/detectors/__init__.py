@@ -1,7 +1,7 @@
-"""What watches this host: log lines, checks, counters. Detectors report, one publisher tells.
+"""Detectors of this host: log lines, checks, counters. They report, and one publisher publishes.
 
-A detector knows nothing of Kubernetes: it says what it saw, of which condition, and when. What is
-told to the API server, how often, and what is kept while it is away is the publisher's.
+A detector knows nothing of Kubernetes. It reports a condition or an Event and its time. The
+publisher decides what the API server gets, how often, and what is stored while it is unreachable.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,9 @@ from typing import Protocol
 
 
 class ReportedStatus(StrEnum):
-    """Of a Node condition. UNKNOWN is neither well nor faulty, and starts no repair alone."""
+    """Status of a Node condition. UNKNOWN is neither healthy nor faulty, and starts no repair
+    alone.
+    """
 
     TRUE = "True"
     FALSE = "False"
@@ -19,17 +21,19 @@ class ReportedStatus(StrEnum):
 
 
 NOT_LOOKED_AT = "NotLookedAtYet"
-"""Reason of UNKNOWN at a detector's start. The publisher then keeps what an earlier process found
-on the same boot, as a restart finds out nothing; UNKNOWN with any other reason is a finding.
+"""Reason of UNKNOWN at a detector's start.
+
+A restart is no observation, so the publisher keeps the last condition of the same boot. UNKNOWN
+with another reason is a finding.
 """
 
 
 CONFIG_INVALID = "DetectorConfigInvalid"
-"""Reason of the Event for a detector's file that cannot be used."""
+"""Reason of the Event for a detector's configuration file that cannot be used."""
 
 
 class EventSeverity(StrEnum):
-    """`type` of an Event, as its readers know it."""
+    """Values of an Event's `type`."""
 
     INFO = "Normal"
     WARNING = "Warning"
@@ -37,13 +41,13 @@ class EventSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConditionReport:
-    """How a condition of the node is, as one detector sees it now.
+    """State of a condition of the node, as one detector observes it now.
 
-    type      as in `status.conditions`: `KernelDeadlock`
-    reason    one word, such as `DockerHung`
-    message   for people, bounded by the publisher
-    at        when the host had it so; a line's own time where it has one
-    detector  who says so: one detector owns a condition
+    type: as in `status.conditions`, such as `KernelDeadlock`
+    reason: one word, such as `DockerHung`
+    message: for people; the publisher shortens it
+    at: when the host had this state; a log line's own time if it has one
+    detector: owner of the condition; each condition has one
     """
 
     type: str
@@ -56,7 +60,7 @@ class ConditionReport:
 
 @dataclass(frozen=True, slots=True)
 class EventReport:
-    """Something that happened and is over: told as an Event of the node."""
+    """A single occurrence, published as an Event of the node."""
 
     reason: str
     message: str
@@ -69,18 +73,18 @@ Report = ConditionReport | EventReport
 
 
 class Sink(Protocol):
-    """Where reports go."""
+    """Receives reports."""
 
     def report(self, report: Report) -> None:
-        """Never blocks and never raises; what is too much is counted and left out."""
+        """Take a report. Never blocks and never raises; excess reports are counted and dropped."""
         ...
 
 
 class Detector(Protocol):
-    """A Part: runs until cancelled.
+    """Part: reports conditions and Events.
 
-    conditions  the types that it owns; at its start each is reported before anything else, as it
-                was found to be, or as UNKNOWN with NOT_LOOKED_AT until it has been looked at
+    conditions: types that it owns. At its start it reports each of them first, either as observed
+        or as UNKNOWN with NOT_LOOKED_AT
     """
 
     @property

@@ -1,7 +1,6 @@
-"""Which detectors an agent runs: those of the monitors that its settings name, those of the agent's
-own pack of log patterns, and the built-in checks.
+"""Selects an agent's detectors: configured monitors, packs of log patterns, built-in checks.
 
-A condition has one owner. A configured monitor goes before what is built in.
+A condition has one owner. A configured monitor has precedence over built-in detectors.
 """
 
 import glob
@@ -31,10 +30,9 @@ log = logging.getLogger(__name__)
 def detectors(
     given: Detectors, host: Host, clock: Clock, root: str = "/", state_dir: str = ""
 ) -> list[Detector]:
-    """A file that cannot be used is told as an Event: the rest of the host is watched all the same,
-    and repairs go on.
+    """Return the detectors. A file that cannot be used is reported as an Event; the others run.
 
-    state_dir  where what logs said is remembered; "" is nowhere
+    state_dir: where the log detector stores its state; "": nowhere
     """
     files, complaints = read(given.npd_configs)
     check_turns, programs, run = Turns(clock), Turns(clock), runner(host, root)
@@ -67,7 +65,7 @@ def detectors(
 
 
 def claim(owners: dict[str, str], file: str, conditions: Sequence[str]) -> None:
-    """Raises ConfigError when one of the conditions has another file for its owner."""
+    """Set the owner of the conditions. Raises PluginConfigError if one of them has an owner."""
     for kind in conditions:
         if (other := owners.get(kind)) is not None:
             raise config.PluginConfigError(
@@ -77,7 +75,7 @@ def claim(owners: dict[str, str], file: str, conditions: Sequence[str]) -> None:
 
 
 def read(patterns: Sequence[str]) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
-    """The content of each file that is a monitor's, by path, and what is wrong with the others."""
+    """Return the content of each monitor's file by path, and what is wrong with other files."""
     monitors: dict[str, Mapping[str, Any]] = {}
     complaints = []
     for pattern in patterns:
@@ -95,7 +93,7 @@ def read(patterns: Sequence[str]) -> tuple[dict[str, Mapping[str, Any]], list[st
 
 
 def _monitor(path: str) -> Mapping[str, Any]:
-    """Raises OSError, ValueError."""
+    """Read one monitor's file. Raises OSError, ValueError."""
     try:
         data = json.loads(Path(path).read_bytes())
     except ValueError as error:
@@ -107,7 +105,7 @@ def _monitor(path: str) -> Mapping[str, Any]:
 
 
 class Complaints:
-    """Implements Detector: tells at the start which files are not used, and why."""
+    """Implements Detector: reports at its start which files are not used, and why."""
 
     name = "detector-config"
     conditions: tuple[str, ...] = ()

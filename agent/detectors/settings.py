@@ -1,5 +1,6 @@
-"""What is watched, and from which value on it is a fault: the tables [detectors.*] of the agent's
-settings. Shares are percent, times are seconds unless the name says days.
+"""Settings of the detectors: the tables [detectors.*] of the agent's settings.
+
+Shares are percentages. Times are seconds unless the name says days.
 
     [detectors]
     npd_configs = ["/etc/node-problem-detector/*.json"]
@@ -11,8 +12,8 @@ settings. Shares are percent, times are seconds unless the name says days.
     [detectors.smart]
     enabled = true
 
-On are all that cost next to nothing and need no tool of the host; off are SMART, kube-proxy and
-the CPU's pressure. Each default says where it comes from.
+Checks that cost little and need no tool of the host are on. SMART, kube-proxy and CPU pressure are
+off. Each docstring names the source of its defaults.
 """
 
 from typing import Annotated
@@ -34,8 +35,10 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class KubeletSettings(_Table, frozen=True, kw_only=True):
-    """Its healthz: every 10 s, and a minute of grace after a start (node-problem-detector,
-    health-checker-kubelet.json). Three looks in a row (Huawei CCE: five).
+    """The kubelet's healthz: every 10 s, with a minute of grace after a start.
+
+    Source: node-problem-detector, health-checker-kubelet.json. Three failures in a row are a fault
+    (Huawei CCE: five).
     """
 
     every_seconds: Interval = 10.0
@@ -45,8 +48,10 @@ class KubeletSettings(_Table, frozen=True, kw_only=True):
 
 
 class RuntimeSettings(_Table, frozen=True, kw_only=True):
-    """The CRI call Status: every 10 s, two minutes of grace (node-problem-detector,
-    health-checker-containerd.json). `socket` "" is that of the runtime that is installed.
+    """The CRI call Status: every 10 s, with two minutes of grace after a start.
+
+    Source: node-problem-detector, health-checker-containerd.json. socket: "": that of the installed
+    runtime.
     """
 
     every_seconds: Interval = 10.0
@@ -56,7 +61,7 @@ class RuntimeSettings(_Table, frozen=True, kw_only=True):
 
 
 class KubeProxySettings(_Table, frozen=True, kw_only=True):
-    """Its healthz. Off: many networks have no kube-proxy."""
+    """kube-proxy's healthz. Off, because many networks have no kube-proxy."""
 
     enabled: bool = False
     every_seconds: Interval = 10.0
@@ -76,7 +81,7 @@ class UnitSettings(_Table, frozen=True, kw_only=True):
 
 
 class TableSettings(_Table, frozen=True, kw_only=True):
-    """90 %: Huawei CCE. inotify has no limit to set: one more can be had, or not."""
+    """90 %: Huawei CCE. inotify has no limit to set: the check creates one more watch, or fails."""
 
     every_seconds: Interval = 60.0
     files_pct: Percent = 90.0
@@ -97,14 +102,15 @@ class DiskSettings(_Table, frozen=True, kw_only=True):
 
 
 class MountSettings(_Table, frozen=True, kw_only=True):
-    """Woken by the kernel for mounts; an error inside a filesystem wakes nobody."""
+    """Mounts. The kernel reports changed mounts, but no error within a filesystem."""
 
     every_seconds: Interval = 30.0
 
 
 class ClockSettings(_Table, frozen=True, kw_only=True):
-    """0.5 s: half of what a Lease of a node agent or of etcd can stand; Huawei CCE has 8 s, the
-    node mixin 0.05 s.
+    """0.5 s: half of what a Lease of a node agent or of etcd tolerates.
+
+    Huawei CCE has 8 s, the node mixin 0.05 s.
     """
 
     every_seconds: Interval = 60.0
@@ -112,7 +118,7 @@ class ClockSettings(_Table, frozen=True, kw_only=True):
 
 
 class CertificateSettings(_Table, frozen=True, kw_only=True):
-    """7 days: kubernetes-mixin, KubeletClientCertificateExpiration. Files may hold * and ?."""
+    """7 days: kubernetes-mixin, KubeletClientCertificateExpiration. Files may contain * and ?."""
 
     every_seconds: Interval = 3600.0
     files: tuple[str, ...] = (
@@ -132,8 +138,9 @@ class TaskSettings(_Table, frozen=True, kw_only=True):
 
 
 class PressureSettings(_Table, frozen=True, kw_only=True):
-    """60 % of a minute: systemd-oomd's default for memory, and disks as memory. `cpu_pct` 0 is not
-    watched: a busy node is no fault.
+    """60 % of a minute: systemd-oomd's default for memory, used for disks too.
+
+    A limit of 0 disables the check. CPU is off, because a busy node is no fault.
     """
 
     memory_pct: Annotated[float, Meta(ge=0, le=100)] = 60.0
@@ -142,8 +149,10 @@ class PressureSettings(_Table, frozen=True, kw_only=True):
 
 
 class SmartSettings(_Table, frozen=True, kw_only=True):
-    """Off: needs smartctl. 100 bad sectors: node-problem-detector, disk-log-message-filelog.json.
-    No devices are all that smartctl finds.
+    """Off, because it needs smartctl. 100 bad sectors: node-problem-detector,
+    disk-log-message-filelog.json.
+
+    devices: empty: all that smartctl finds.
     """
 
     enabled: bool = False
@@ -153,15 +162,17 @@ class SmartSettings(_Table, frozen=True, kw_only=True):
 
 
 class GpuSettings(_Table, frozen=True, kw_only=True):
-    """Where there is NVIDIA's driver. `expected` 0 is as many as the PCI bus has."""
+    """GPUs, if NVIDIA's driver is loaded. expected: 0: the number on the PCI bus."""
 
     every_seconds: Interval = 60.0
     expected: Annotated[int, Meta(ge=0, le=1024)] = 0
 
 
 class Detectors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """npd_configs  node-problem-detector's files (custom-plugin and system-log monitors), with *
-    and ? as a shell has them
+    """The table [detectors].
+
+    npd_configs: node-problem-detector's files (custom-plugin and system-log monitors), with * and ?
+        as in a shell
     """
 
     npd_configs: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""What a person will ask for, saved before a repair wipes it away.
+"""Diagnostics, saved before a repair erases them.
 
-A bundle is one compressed folder: a text file for each part and `report.html`, which says first
-what stands out. Redaction of secrets is best effort.
+A bundle is one compressed folder: a text file for each part, and `report.html`, which starts with
+the main findings. Redaction of secrets is best effort.
 """

@@ -1,6 +1,7 @@
-"""Makes a bundle of this host: collects, takes secrets out, reports, keeps, hands on.
+"""Makes a bundle of this host: collects, redacts, reports, saves and uploads.
 
-Asked by a job's step before a repair, or by a person at any time; both get the same bundle.
+A bundle is requested by a job's step before a repair, or by a person at any time. The procedure is
+the same.
 """
 
 from collections.abc import Sequence
@@ -22,11 +23,11 @@ REPORT = "report.html"
 
 @dataclass(frozen=True, slots=True)
 class BundleRequest:
-    """What is wanted.
+    """Request for a bundle.
 
-    name   of the bundle; a second one of the same name takes the place of the first
-    by     whose wish it is, for the report
-    limit  seconds for all parts together
+    name: of the bundle; replaces an earlier bundle of the same name
+    by: requester, for the report
+    limit: seconds for all parts together
     """
 
     name: str
@@ -40,10 +41,11 @@ class BundleRequest:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What was kept.
+    """A saved bundle.
 
-    place  where the operator keeps its copy; "" if it has none, then `why`
-    sizes  characters of each part
+    place: where the operator keeps its copy; "" if it has none
+    why: reason for no copy; "" if there is one
+    sizes: characters of each part
     """
 
     path: Path
@@ -54,15 +56,19 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticsCollector:
-    """`bundles` is the folder on this host; `store` who takes a copy, None for nobody."""
+    """Collector of diagnostics.
+
+    bundles: folder on this host
+    store: receives a copy; None: no copy is made
+    """
 
     bundles: Bundles
     clock: Clock
     store: BundleUploader | None = None
 
     async def collect(self, request: BundleRequest) -> Bundle:
-        """Raises HostError when nothing could be kept."""
-        from agent.diagnostics.report import About, page  # the tables of HTML, for one page
+        """Collect and save a bundle. Raises HostError if nothing could be saved."""
+        from agent.diagnostics.report import About, page  # loads HTML tables, for one page
 
         end = self.clock.monotonic() + request.limit
         texts = {part: await _part(part, end - self.clock.monotonic()) for part in request.parts}
@@ -84,7 +90,9 @@ class DiagnosticsCollector:
 
 
 async def _part(part: str, remaining: float) -> str:
-    """What cannot be collected is said in its place: the other parts are worth having."""
+    """Collect a part. An error takes the place of its output, because the other parts are still
+    useful.
+    """
     sections = []
     for argv in PARTS[part]:
         seconds = max(min(remaining, PART_SECONDS), 0.1)
@@ -99,11 +107,11 @@ async def _part(part: str, remaining: float) -> str:
 
 
 def parts_of(text: str, otherwise: Sequence[str]) -> list[str]:
-    """`dmesg,units` as a list; "" is `otherwise`."""
+    """Split a list such as `dmesg,units`; "" gives `otherwise`."""
     return text.split(",") if text else list(otherwise)
 
 
 def unknown_parts(parts: Sequence[str]) -> str:
-    """Why these parts make no sense; "" if they do."""
+    """Name the parts that do not exist; "" if all exist."""
     unknown = [part for part in parts if part not in PARTS]
     return f"bundle: {', '.join(unknown)}: one of {', '.join(PARTS)}" if unknown else ""

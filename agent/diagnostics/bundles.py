@@ -1,6 +1,6 @@
-"""The folder of bundles on this host: few and small, the oldest goes first.
+"""Folder of bundles on this host. Number and size are limited; the oldest bundle is removed first.
 
-On a disk that is nearly full nothing is saved.
+Nothing is saved on a disk that is nearly full.
 """
 
 import io
@@ -15,7 +15,7 @@ from agent.probes import CannotAnswer
 
 MOST_BUNDLES = 8
 MOST_BYTES = 64 * 1024 * 1024
-"""Of all bundles together, and what must be free before another is written."""
+"""Maximum bytes of all bundles together, and the free bytes required to write another one."""
 WRITE_SECONDS = 30.0
 
 
@@ -27,10 +27,10 @@ class Bundles:
     patience: Patience = field(default_factory=Patience)
 
     async def save(self, name: str, files: Mapping[str, str], at: float = 0.0) -> Path:
-        """Write a bundle; its path. Raises HostError.
+        """Write a bundle and return its path. Raises HostError.
 
-        files  text by file name
-        at     seconds since the epoch: the age that they get
+        files: text by file name
+        at: modification time of the files, in seconds since the epoch
         """
         try:
             return await self.patience.wait_for(
@@ -45,7 +45,7 @@ class Bundles:
         if disk.f_bavail * disk.f_frsize < MOST_BYTES:
             raise OSError(28, f"less than {MOST_BYTES} bytes are free")
         path, unfinished = self.folder / f"{name}.tar.gz", self.folder / f".{name}.new"
-        import tarfile  # with it comes every compression; a bundle is made once in a while
+        import tarfile  # loads every compression; bundles are rare
 
         with tarfile.open(unfinished, "w:gz") as bundle:
             for file, text in files.items():

@@ -1,6 +1,6 @@
-"""The parts of a bundle, by the names of the API: commands whose output is one file.
+"""Parts of a bundle, by their names in the API: commands, each part's output in one file.
 
-Commands and no reading of files of our own: `cat` of a file on a dead disk can be left alone.
+The agent reads no files itself: a `cat` that hangs on a dead disk can be abandoned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ PARTS: Mapping[str, Sequence[Command]] = {
         *(f"/proc/pressure/{what}" for what in ("cpu", "memory", "io")),
         *("/proc/loadavg", "/proc/meminfo", "/proc/sys/fs/file-nr", "/proc/vmstat"),
     ),
-    # Names of programs, never their arguments: those hold secrets that no pattern can tell.
+    # Program names only, no arguments: those contain secrets that no pattern can recognise.
     "processes": (
         ("ps", "-eo", "stat,pid,ppid,user,etimes,rss,pcpu,wchan:24,comm", "--sort=-rss"),
     ),

@@ -1,9 +1,10 @@
-"""Hides what looks like a secret in a text of a host. Best effort: a secret that looks like an
-ordinary word, without a name beside it, stays.
+"""Redacts likely secrets in a text of a host.
 
-The work is linear in the length of the text, whatever a tenant writes into it: patterns are RE2's,
-each line is looked at by itself and cut at LINE_BYTES, and the rest of a line is hidden after
-MOST_VALUES secrets. Where the end of a value is not certain, the value is the rest of the line.
+This is best effort: a secret that looks like an ordinary word, without a name beside it, stays.
+
+The work is linear in the length of the text, whatever a tenant writes into it. The patterns are
+RE2's, each line is processed separately and cut at LINE_BYTES, and the rest of a line is hidden
+after MOST_VALUES secrets. If the end of a value is uncertain, the value is the rest of the line.
 """
 
 import re
@@ -16,13 +17,13 @@ from agent.patience import beside
 
 HIDDEN = "[hidden]"
 LINE_BYTES = 4096
-"""Of one line that are kept; kubelet quotes whole outputs of pods in one."""
+"""Maximum bytes kept of a line; kubelet quotes whole outputs of pods in one line."""
 MOST_VALUES = 16
-"""Secrets of one line that are hidden one by one."""
+"""Maximum secrets of a line that are hidden individually."""
 PIECE_BYTES = 64 * 1024
-"""Looked at in one go, while the event loop waits at most for a piece."""
+"""Bytes processed at a time; the event loop waits for at most one piece."""
 BLOCK_LINES = 400
-"""The most lines that one BEGIN, or one key with its value below it, hides."""
+"""Maximum lines hidden after one BEGIN, or after one key with its value below it."""
 PATTERN_BYTES = 8 * 1024 * 1024
 
 _HIDDEN = HIDDEN.encode()
@@ -48,7 +49,7 @@ _PLAIN = re.compile(
     r"(?:file|path|dir|folder|names?|ttl|seconds|audiences?|expiration|timeout|webhook|refs?)$",
     re.IGNORECASE,
 )
-"""Ends names of values that are no secrets, as in `tokenFile` and `secretName`."""
+"""Endings of names whose values are not secrets, as in `tokenFile` and `secretName`."""
 _SHAPES = (
     r"gh[opsur]_\w{8,}|github_pat_\w{8,}|glpat-[\w-]{8,}|xox[a-z]-[\w-]{4,}|xapp-[\w-]{8,}"
     r"|hv[bsr]\.[\w-]{6,}|\bs\.[A-Za-z0-9]{24}\b|AIza[\w-]{16,}|ya29\.[\w-]{8,}"
@@ -60,16 +61,16 @@ _SHAPES = (
 )
 _AUTHORITY = r"://([^/\s:@]*:[^/\s@]+|[^/\s:@]{16,})@"
 _SCHEME = r"(?i:\b(?:basic|bearer|negotiate|apikey))\s+([^\s\"',;]{6,})"
-"""Of HTTP's authentication, also where no header is named."""
+"""Schemes of HTTP authentication, also without a header's name."""
 _LONG = r"[A-Za-z0-9+/_=-]{24,}"
 _BEGIN = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
 _END = r"-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
 _MATERIAL = (
     r"^[\s|>#+*-]*(?:[A-Za-z0-9+/=]{4,}[\"',\\]*|(?:Proc-Type|DEK-Info|Version|Comment): .*)?\s*$"
 )
-"""A line of a key between BEGIN and END, without what a log writes before it."""
+"""A line of a key between BEGIN and END, without a log's prefix."""
 _PREFIX = r"^\S+ \S+ [^\s:]+: "
-"""What journalctl writes before a message."""
+"""Prefix that journalctl writes before a message."""
 _KEY_OF_BLOCK = rf"(?:(?P<name>{_WORD})|\bauth)[\"']*\s*:\s*(?:[|>][-+0-9]*)?\s*$"
 _NAME_OF_ENV = rf"\bname[\"']*\s*[:=]\s*[\"']*(?P<name>{_WORD})[\"',]*\s*$"
 _VALUE = r"\bvalue[\"']*\s*[:=]"
@@ -92,17 +93,19 @@ _SUSPECT = (_NAMED, _SHAPES, _AUTHORITY, _SCHEME, _BEGIN, _KEY_OF_BLOCK, _NAME_O
 _suspect = _compiled(
     "|".join(re.sub(r"\?P<\w+>", "?:", fragment) for fragment in _SUSPECT), any_case=True
 )
-"""Finds something in each line that one of the patterns but `_long` has to do with."""
+"""Matches each line that one of the patterns except `_long` may match."""
 
 
 def redacted(text: str) -> str:
-    """The text without its secrets; for short texts, as it takes all of them at once."""
+    """Redact a short text; all of it is processed in one call."""
     redactor = Redactor()
     return "\n".join(redactor.line(line) for line in text.split("\n"))
 
 
 async def redacted_beside(text: str) -> str:
-    """As `redacted`, a piece at a time in a thread, so that the event loop goes on."""
+    """Redact a text as `redacted` does, piece by piece in a thread, so that the event loop
+    continues.
+    """
     redactor, done = Redactor(), []
     for piece in _pieces(text):
         done.append(await beside(lambda: [redactor.line(item) for item in piece], "redaction"))  # noqa: B023
@@ -124,7 +127,7 @@ def _pieces(text: str) -> Iterator[list[str]]:
 class Redactor:
     """Redacts the lines of one text, in order.
 
-    search  finds a pattern in a line from a position on; an argument so that its work is counted
+    search: finds a pattern in a line from a position on; replaceable, to count the work
     """
 
     def __init__(self, search: Callable[[Any, bytes, int], Any] | None = None) -> None:
@@ -134,7 +137,7 @@ class Redactor:
         self._env_value = False
 
     def line(self, text: str) -> str:
-        """The line without its secrets, and without what is beyond LINE_BYTES."""
+        """Return the line without its secrets, cut at LINE_BYTES."""
         line = text[:LINE_BYTES].encode(errors="replace")[:LINE_BYTES]
         within = self._key_lines or self._block_lines or self._env_value
         if not within and self._search(_suspect, line, 0) is None:
@@ -147,7 +150,9 @@ class Redactor:
         return shown.decode(errors="replace") + (f" [{excess} more characters]" * (excess > 0))
 
     def _whole_line(self, line: bytes) -> bytes | None:
-        """The line in a key or a block that began above; None where it belongs to none."""
+        """Redact a line within a key or block that began above; None if the line belongs to
+        none.
+        """
         start = self._body(line)
         if self._key_lines:
             self._key_lines -= 1
@@ -175,12 +180,14 @@ class Redactor:
         return None
 
     def _body(self, line: bytes) -> int:
-        """Where the message begins, behind what the journal writes before it."""
+        """Return the position of the message after the journal's prefix."""
         match = self._search(_prefix, line[:256], 0)
         return int(match.end()) if match else 0
 
     def _key_begun(self, line: bytes) -> bytes:
-        """Hide a private key up to its end or that of the line, and look for its lines below."""
+        """Hide a private key until its END or the end of the line. In the latter case, the next
+        lines follow.
+        """
         if (begun := self._search(_begin, line, 0)) is None:
             return line
         if (end := self._search(_end, line, begun.end())) is not None:
@@ -192,7 +199,9 @@ class Redactor:
         return _HIDDEN if self._search(_begin, rest, 0) else rest
 
     def _named_values(self, line: bytes) -> bytes:
-        """Hide the value behind each name, such as `password=`, in quotes or to the line's end."""
+        """Hide the value after each name, such as `password=`: within quotes, or to the end of
+        the line.
+        """
         shown, at = b"", 0
         for _ in range(MOST_VALUES):
             match = self._search(_named, line, at)
@@ -242,7 +251,9 @@ def _is_secret(match: Any) -> bool:
 
 
 def _value_of(line: bytes, at: int) -> tuple[int, int]:
-    """Begin and end of the value at `at`: what its quotes enclose, else the rest of the line."""
+    """Return begin and end of the value at `at`: the text within quotes, otherwise the rest of
+    the line.
+    """
     begin = at
     while begin < len(line) and line[begin : begin + 1] in b" \t":
         begin += 1
@@ -261,12 +272,14 @@ def _value_of(line: bytes, at: int) -> tuple[int, int]:
 
 
 def _is_credential(word: bytes) -> bool:
-    """Whether it is no word of a sentence, as in "Basic authentication" and "bearer token"."""
+    """Whether it is not a word of a sentence, as in "Basic authentication" and "bearer token"."""
     return not word.rstrip(b".:").isalpha() or word[1:].lower() != word[1:]
 
 
 def _is_random(word: bytes) -> bool:
-    """Whether it is made of capitals, small letters and digits, as hashes and paths are not."""
+    """Whether it mixes capitals, lower-case letters and digits, unlike hashes and paths; or is
+    padded.
+    """
     counts = (
         sum(48 <= byte <= 57 for byte in word),
         sum(65 <= byte <= 90 for byte in word),

@@ -1,6 +1,6 @@
-"""`report.html` of a bundle: what stands out, then every part. Pure.
+"""The page `report.html` of a bundle: main findings, then every part. Pure function.
 
-One file without scripts or addresses of others: it is read on a laptop at night, offline.
+One file without scripts or external addresses, so that it can be read offline.
 """
 
 import re
@@ -10,7 +10,7 @@ from html import escape
 
 FULL_PERCENT = 90
 PRESSED_PERCENT = 10.0
-"""Share of the last 10 s in which some task waited; below it nobody would have noticed."""
+"""Share of the last 10 s in which some task waited, in percent. Lower values are not reported."""
 MOST_LINES = 8
 _BAD_LINES = re.compile(
     r"oops|panic|out of memory|oom-kill|i/o error|blocked for more than|soft lockup|hard lockup"
@@ -31,7 +31,7 @@ summary { cursor: pointer; padding: .3rem 0; } .well { color: #1a6b32; } li { ma
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Whose bundle it is; all text, as it is shown."""
+    """Header of the report; all fields are texts as displayed."""
 
     node: str
     agent: str
@@ -41,7 +41,10 @@ class About:
 
 
 def page(about: About, parts: Mapping[str, str]) -> str:
-    """The report; `parts` is the redacted text of each part by its name."""
+    """Render the report.
+
+    parts: redacted text by name of the part
+    """
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>{escape(about.node)}: diagnostics</title><style>{_STYLE}</style></head><body>\n"
@@ -80,7 +83,7 @@ def _findings(parts: Mapping[str, str]) -> str:
 
 
 def findings(parts: Mapping[str, str]) -> Iterator[str]:
-    """What a person would look at first, a sentence each; a part that is missing tells nothing."""
+    """Yield the main findings, one sentence or log line each. A missing part yields none."""
     yield from _failed_units(parts.get("units", ""))
     yield from _full_disks(parts.get("disks", ""))
     yield from _pressed(parts.get("pressure", ""))

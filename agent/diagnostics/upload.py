@@ -1,4 +1,4 @@
-"""Hands a bundle to the operator, who keeps it where the cluster's people can read it."""
+"""Uploads a bundle to the operator, which stores it for the cluster's administrators."""
 
 import asyncio
 from pathlib import Path
@@ -16,12 +16,17 @@ _HEADERS = {"Content-Type": "application/gzip"}
 
 class BundleUploader(Protocol):
     async def put(self, path: Path) -> str:
-        """Where it is kept, for people. Raises HostError: then it stays on the host alone."""
+        """Upload the bundle; return its location, for people.
+
+        Raises HostError if it fails; the bundle then exists on the host only.
+        """
         ...
 
 
 class OperatorStore:
-    """`PUT /v1/hosts/AGENT/bundles/NAME` at the remedy operator, under the agent's certificate."""
+    """Upload by `PUT /v1/hosts/AGENT/bundles/NAME` to the remedy operator, under the agent's
+    certificate.
+    """
 
     def __init__(self, operator: Transport, agent: str) -> None:
         self._operator, self._agent = operator, agent

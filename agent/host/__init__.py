@@ -1,6 +1,7 @@
-"""The host behind a port: what repairs need of it, whoever provides it.
+"""Port to the host: what repairs need of it, independent of the implementation.
 
-`agent.host.systemd` is a real one; the demo simulates hundreds. Nothing here knows of Kubernetes.
+`agent.host.systemd` implements it for a real host; the demo simulates hundreds of hosts. Nothing
+here depends on Kubernetes.
 """
 
 from dataclasses import dataclass
@@ -8,27 +9,27 @@ from enum import StrEnum
 from typing import Protocol
 
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
-"""A UUID that the kernel draws at each boot; what kubelet reports as nodeInfo.bootID."""
+"""UUID that the kernel generates at each boot; kubelet reports it as `nodeInfo.bootID`."""
 
 
 class HostError(Exception):
-    """The host did not do what was asked; the text says what was tried and what it answered."""
+    """The host did not do what was asked. The text holds the attempt and the answer."""
 
 
 class NoSuchUnit(HostError):
-    """systemd knows no unit of this name, or it is masked."""
+    """systemd has no unit of this name, or the unit is masked."""
 
 
 class Contraindicated(HostError):
-    """The host is such that the act must not be done; the text says what speaks against it."""
+    """The action must not be done in the present state of the host. The text holds the reason."""
 
 
 class HostUnreachable(HostError):
-    """No answer from the host's service manager: the act may or may not have happened."""
+    """No answer from the host's service manager. The action may or may not have been done."""
 
 
 class UnitVerb(StrEnum):
-    """The jobs that can be asked of a unit; values are those of systemd's D-Bus methods."""
+    """Jobs of a unit. Values are the names of systemd's D-Bus methods."""
 
     RESTART = "RestartUnit"
     START = "StartUnit"
@@ -38,14 +39,16 @@ class UnitVerb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit as the service manager sees it.
+    """State of a unit, as the service manager reports it.
 
-    active       active, reloading, inactive, failed, activating or deactivating
-    sub          the unit type's own word: running, dead, exited, auto-restart ...
-    result       success, or why it failed: exit-code, signal, start-limit-hit ...
-    exit_status  of the main process, 0 also if it never ended
-    invocation   drawn anew whenever the unit starts; "" if it never did, or it was forgotten
-    oneshot      a service that does its work and ends; inactive is how it looks afterwards
+    active: `active`, `reloading`, `inactive`, `failed`, `activating` or `deactivating`
+    sub: state specific to the unit type, such as `running`, `dead`, `exited`, `auto-restart`
+    result: `success`, or the reason of the failure: `exit-code`, `signal`, `start-limit-hit` and
+        others
+    exit_status: of the main process; 0 also if it has never ended
+    invocation: ID that changes at each start of the unit; "" if it never started or its state was
+        dropped
+    oneshot: a service that does its work and ends; `inactive` is its usual state afterwards
     """
 
     name: str
@@ -58,7 +61,7 @@ class Unit:
 
     @property
     def settled(self) -> bool:
-        """Whether it stays as it is unless something happens."""
+        """Whether the state is stable until something happens."""
         return self.active not in ("activating", "deactivating", "reloading")
 
     def __str__(self) -> str:
@@ -74,31 +77,34 @@ class Host(Protocol):
         ...
 
     async def unit(self, name: str) -> Unit:
-        """Raises NoSuchUnit, HostUnreachable."""
+        """Return the unit. Raises NoSuchUnit, HostUnreachable."""
         ...
 
     async def reset_failed(self, name: str) -> None:
-        """Forget failures and the count of starts, which the start limit would hold against us."""
+        """Reset the failed state and the counter of starts, which counts for the start limit."""
         ...
 
     async def unit_job(self, verb: UnitVerb, name: str, timeout: float) -> None:  # noqa: ASYNC109
-        """Ask for `verb` and wait until the service manager has done it.
+        """Request the job `verb` and wait until the service manager has done it.
 
-        Raises NoSuchUnit, HostUnreachable, or HostError when it failed or outlasted `timeout`
-        seconds.
+        timeout: seconds
+
+        Raises NoSuchUnit, HostUnreachable; HostError if the job failed or took longer than
+        `timeout`.
         """
         ...
 
     async def reboot(self) -> None:
-        """Order an ordinary reboot: services are stopped first. Returns when it is under way.
+        """Order an ordinary reboot, which stops services first. Returns when the reboot is under
+        way.
 
-        Raises HostUnreachable or HostError when it was not ordered.
+        Raises HostUnreachable or HostError if the reboot was not ordered.
         """
         ...
 
 
 def read_boot_id(path: str = BOOT_ID_FILE) -> str:
-    """The boot ID, or "" if it cannot be read."""
+    """Return the boot ID, or "" if it cannot be read."""
     try:
         with open(path, encoding="ascii") as file:
             return file.read().strip()

@@ -1,7 +1,7 @@
-"""The port to a host's container runtime: images, containers and sandboxes that may go.
+"""Port to the host's container runtime: images, containers and sandboxes that can be removed.
 
-As all ports (agent.host.ports): looked at before it is asked to act, each act one call, and
-HostError when the host does not do or tell what is asked.
+As with all ports (`agent.host.ports`), the state is read before an action is requested, each action
+is one call, and a method raises HostError if the host does not do or report what is asked.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Sandbox:
 
 class Containers(Protocol):
     async def folder(self) -> str:
-        """Where the runtime keeps images and containers."""
+        """Folder where the runtime stores images and containers."""
         ...
 
     async def unused_images(self) -> list[Image]: ...
@@ -46,5 +46,5 @@ class Containers(Protocol):
     async def sandboxes(self) -> list[Sandbox]: ...
 
     async def remove_sandbox(self, sandbox: str) -> None:
-        """Never one that is ready: the runtime refuses it too."""
+        """Remove a sandbox that is not ready. The runtime refuses to remove one that is ready."""
         ...

@@ -1,8 +1,8 @@
-"""What repairs need of a host besides its service manager, one small port for each subject.
+"""Ports of the host besides its service manager, one small port for each subject.
 
-`agent.host.real` has those of the machine we run on, `simulation.hosts.host` a host in memory for
-the demo and for tests. All of them look before they are asked to act, and each act is one call.
-Every method raises HostError when the host does not do or tell what is asked.
+`agent.host.real` implements them for this machine, `simulation.hosts.host` in memory for the demo
+and for tests. With all of them, the state is read before an action is requested, and each action is
+one call. Every method raises HostError if the host does not do or report what is asked.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from agent.host.storage import Disks, Filesystems
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process. PID and start time together name one for the length of a boot.
+    """A process. PID and start time together identify it during one boot.
 
-    start_time  clock ticks after the boot, field 22 of /proc/PID/stat
-    exe         full path, "" for threads of the kernel
-    unit        the unit of systemd it belongs to, "" for none
-    state       one letter: R S D Z T
+    start_time: clock ticks after the boot, field 22 of /proc/PID/stat
+    exe: full path; "" for kernel threads
+    unit: systemd unit of the process; "" for none
+    state: one letter, such as R, S, D, Z, T
     """
 
     pid: int
@@ -33,28 +33,30 @@ class Process:
 
 class Processes(Protocol):
     async def find(self, pid: int) -> Process | None:
-        """None: there is none of this PID."""
+        """Return the process of this PID; None if there is none."""
         ...
 
     async def signal(self, process: Process, name: str) -> bool:
-        """Send TERM or KILL to exactly this process; False if it has ended before."""
+        """Send TERM or KILL to exactly this process. False if it has already ended."""
         ...
 
     async def runs(self, program: str) -> bool:
-        """Whether a process with this short name runs, in whatever container."""
+        """Whether a process with this short name runs, in any container."""
         ...
 
 
 CHRONY = ("chrony.service", "chronyd.service")
-"""Units of chrony, which slews the clock by itself; all others let the kernel do it."""
+"""Units of chrony, which slews the clock itself. All other services let the kernel slew it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeState:
-    """offset        seconds that the clock is off, None while nobody knows
-    synchronised  whether a source has been agreed on
-    reachable     sources that answer
-    service       the unit that keeps the time
+    """State of the host's time service.
+
+    offset: seconds that the clock is off; None if unknown
+    synchronised: whether a time source has been selected
+    reachable: number of sources that answer
+    service: unit that keeps the time
     """
 
     service: str
@@ -67,11 +69,11 @@ class TimeService(Protocol):
     async def state(self) -> TimeState: ...
 
     async def moved_since_boot(self) -> float:
-        """Seconds by which the clock was set forward (below 0: back) since systemd started."""
+        """Seconds by which the clock was set forward since systemd started; below 0: backward."""
         ...
 
     async def measure(self) -> None:
-        """Ask the sources at once instead of at their next turn."""
+        """Query the sources now instead of at their next poll."""
         ...
 
     async def step(self) -> None:
@@ -81,8 +83,10 @@ class TimeService(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """users    how often it is used, by devices and other modules
-    holders  the modules that stand on it
+    """A loaded or built-in kernel module.
+
+    users: number of uses, by devices and other modules
+    holders: modules that depend on it
     """
 
     name: str
@@ -92,7 +96,7 @@ class Module:
 
 class Kernel(Protocol):
     async def memory(self) -> int:
-        """Bytes of the whole host."""
+        """Memory of the whole host in bytes."""
         ...
 
     async def sysctl(self, name: str) -> str: ...
@@ -100,7 +104,7 @@ class Kernel(Protocol):
     async def set_sysctl(self, name: str, value: str) -> None: ...
 
     async def module(self, name: str) -> Module | None:
-        """None: it is not loaded. One that is built in has no users."""
+        """Return the module; None if it is not loaded. One that is built in counts as in use."""
         ...
 
     async def load(self, name: str) -> None: ...
@@ -110,7 +114,10 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NetworkResult:
-    """How a restart of the network ended; reachable: the API server, seen from this host."""
+    """Result of a restart of the network.
+
+    reachable: whether this host reaches the API server
+    """
 
     reachable: bool
     rolled_back: bool
@@ -119,35 +126,40 @@ class NetworkResult:
 
 class Network(Protocol):
     async def manager(self) -> str:
-        """The unit that configures the network here, "" if none of those that are known runs."""
+        """Unit that configures the network of this host; "" if no known one runs."""
         ...
 
     async def degraded(self) -> str:
-        """What speaks against touching the network, "" for nothing."""
+        """Reason not to change the network; "" for none."""
         ...
 
     async def begin(self, name: str, manager: str, within: float) -> None:
-        """Restart `manager` from outside the agent, and undo it from there.
+        """Restart `manager` outside the agent, with a rollback outside the agent.
 
-        Links, addresses and routes are saved first. When the API server is not reached within
-        `within` seconds they are put back, whatever becomes of the agent. `name` is the request's.
+        Links, addresses and routes are saved first. If the API server is not reached in time, they
+        are restored, whatever happens to the agent.
+
+        name: name of the request
+        within: seconds until the API server must be reached
         """
         ...
 
     async def result(self, name: str) -> NetworkResult | None:
-        """None while it is under way; raises HostError if nothing of that name is known."""
+        """Return the result; None while it is under way. Raises HostError for an unknown name."""
         ...
 
     async def forget(self, name: str) -> None:
-        """Take away what it needed; the result stays until the next restart begins."""
+        """Remove the resources of the restart. The result stays until the next restart begins."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """users     processes that use it
-    divided   in MIG mode
-    answers   not fallen off the bus
+    """A GPU of the host.
+
+    users: number of processes that use it
+    divided: whether it is in MIG mode
+    answers: False for one that has fallen off the bus
     """
 
     uuid: str
@@ -171,23 +183,26 @@ class Certificate:
 
 class KubeletCertificateStore(Protocol):
     async def read(self) -> Certificate | None:
-        """The client certificate that the kubelet uses now; None: it has none of its own."""
+        """Return kubelet's current client certificate; None if kubelet has none of its own."""
         ...
 
     async def can_bootstrap(self) -> bool:
-        """Whether the kubelet has what it needs to ask for a first certificate again."""
+        """Whether kubelet has what it needs to request a first certificate again."""
         ...
 
     async def set_aside(self) -> None: ...
 
     async def put_back(self) -> None:
-        """Undo `set_aside`, unless there is a new one."""
+        """Undo `set_aside`, unless there is a new certificate."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """code is negative when it was ended by that signal."""
+    """Result of a command.
+
+    code: exit status; the negative signal number if a signal ended it
+    """
 
     code: int
     output: str
@@ -197,16 +212,19 @@ class Scripts(Protocol):
     async def begin(
         self, name: str, program: bytes, args: Sequence[str], limit: float
     ) -> CommandResult:
-        """Run exactly these bytes as a unit of its own, that the agent's end does not end.
+        """Run exactly these bytes as a transient unit that survives a restart of the agent.
 
-        Raises TimeoutError when it was ended after `limit` seconds.
+        limit: seconds, after which the script is ended
+
+        Raises TimeoutError if the script was ended at `limit`.
         """
         ...
 
     async def ended(self, name: str) -> CommandResult | None:
-        """After an interruption: how it ended, until the next begins. None: it still runs.
+        """Return the result after an interruption, until the next script begins; None while it
+        runs.
 
-        Raises HostError when nobody knows of it any more.
+        Raises HostError if the script is no longer known.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""Ports to a host's file systems: how full they are, what may go, and how they are mounted.
+"""Ports to the host's file systems: space, files that can be removed, and mounts.
 
-As all ports (agent.host.ports): looked at before they are asked to act, each act one call, and
-HostError when the host does not do or tell what is asked.
+As with all ports (`agent.host.ports`), the state is read before an action is requested, each action
+is one call, and a method raises HostError if the host does not do or report what is asked.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """Of a file system: bytes, and files that it can hold (0: as many as there is room for).
+    """Space of a file system in bytes, and its number of files.
 
-    free  what services may use
+    free: bytes available to services
+    files: number of files that it can hold; 0: limited by the space alone
     """
 
     total: int
@@ -23,7 +24,7 @@ class DiskSpace:
 
     @property
     def free_percent(self) -> float:
-        """Of what is shorter: bytes or files."""
+        """Free share in percent, of bytes or of files, whichever is lower."""
         of_bytes = 100 * self.free / self.total if self.total else 0.0
         return min(of_bytes, 100 * self.files_free / self.files) if self.files else of_bytes
 
@@ -40,26 +41,31 @@ class Disks(Protocol):
     async def space(self, path: str) -> DiskSpace: ...
 
     async def removable(self, target: str) -> list[OldFile]:
-        """Files that may go: rotated logs, crash dumps or containerLogs, oldest first.
+        """List the files that can be removed, oldest first.
 
-        Only of a fixed list of folders, no links, nothing across mount points, nothing open.
+        Only files in a fixed list of folders count: no links, no files across mount points, no open
+        files.
+
+        target: `logs` (rotated logs), `crashDumps` or `containerLogs`
         """
         ...
 
     async def remove(self, file: OldFile) -> bool:
-        """False if it is not the same file any more, is open, or lies elsewhere by now."""
+        """Remove the file. False if it has been replaced or moved, or is open."""
         ...
 
     async def vacuum_journal(self, keep: int) -> None:
-        """Drop archived journal files until `keep` bytes are left."""
+        """Remove archived journal files until `keep` bytes are left."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HostMount:
-    """source     device
-    read_only  now
-    meant_so   read-only by the host's own configuration
+    """A mount of the host.
+
+    source: device
+    read_only: whether it is read-only now
+    meant_so: whether the host's own configuration makes it read-only
     """
 
     point: str
@@ -71,11 +77,11 @@ class HostMount:
 
 class Filesystems(Protocol):
     async def mount(self, point: str) -> HostMount | None:
-        """The mount at exactly this place, None if nothing is mounted there."""
+        """Return the mount at exactly this path; None if nothing is mounted there."""
         ...
 
     async def damage(self, mount: HostMount) -> str:
-        """What speaks against writing to it, "" if it is clean and its device answers."""
+        """Reason not to write to the mount; "" if it is clean and its device answers."""
         ...
 
     async def remount_writable(self, mount: HostMount) -> None: ...
@@ -83,5 +89,5 @@ class Filesystems(Protocol):
     async def remount_read_only(self, mount: HostMount) -> None: ...
 
     async def try_write(self, mount: HostMount) -> None:
-        """Write a small file, flush it to the disk, and take it away."""
+        """Write a small file, flush it to the disk, and remove it."""
         ...

@@ -1,9 +1,9 @@
-"""A Host over systemd's D-Bus interface.
+"""Implementation of Host over systemd's D-Bus interface.
 
-Each act takes a connection of its own: acts are rare, connecting costs a millisecond, and a
-dbus-daemon that was restarted in between (perhaps by us) needs no special case. Messages are
-written by hand instead of through introspected proxies, which would first load a description of
-systemd of 100 KB. Source: org.freedesktop.systemd1(5).
+Each action uses its own connection: actions are rare, connecting takes a millisecond, and a
+dbus-daemon that was restarted in between (perhaps by the agent) needs no special case. Messages are
+built by hand instead of with introspected proxies, which would first load a description of systemd
+of 100 KB. Source: org.freedesktop.systemd1(5).
 """
 
 import asyncio
@@ -29,13 +29,13 @@ SYSTEMD = "org.freedesktop.systemd1"
 MANAGER = f"{SYSTEMD}.Manager"
 ROOT = "/org/freedesktop/systemd1"
 CALL_TIMEOUT = 25.0
-"""Seconds for one call, D-Bus' own default. Waiting for a unit has its own time."""
+"""Seconds for one call; D-Bus' own default. Waiting for a unit has a separate limit."""
 LOGIN, LOGIN_ROOT = "org.freedesktop.login1", "/org/freedesktop/login1"
 _BY_PATH = {"/org/freedesktop/DBus": "org.freedesktop.DBus", LOGIN_ROOT: LOGIN}
 
 
 class _NoSuchService(HostError):
-    """Nobody has that name on the bus."""
+    """No service owns that name on the bus."""
 
 
 _ERRORS: Mapping[str, type[HostError]] = {
@@ -48,10 +48,10 @@ _ERRORS: Mapping[str, type[HostError]] = {
 
 
 class SystemdHost:
-    """Implements agent.host.Host for the machine we run on.
+    """Implements agent.host.Host for this machine.
 
-    bus_address   D-Bus address of the system bus, None for the usual one
-    boot_id_file  where the kernel tells the boot ID
+    bus_address: D-Bus address of the system bus; None for the default
+    boot_id_file: file of the kernel with the boot ID
     """
 
     def __init__(self, bus_address: str | None = None, boot_id_file: str = BOOT_ID_FILE) -> None:
@@ -70,7 +70,7 @@ class SystemdHost:
             try:
                 await bus.manager("ResetFailedUnit", "s", name)
             except NoSuchUnit:
-                return  # not loaded, so it holds no failure against us
+                return  # not loaded, so it has no failed state
 
     async def unit_job(self, verb: UnitVerb, name: str, timeout: float) -> None:  # noqa: ASYNC109
         async with self.connect() as bus:
@@ -82,7 +82,7 @@ class SystemdHost:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator["Bus"]:
-        """A connection for one act. Raises HostUnreachable."""
+        """Open a connection for one action. Raises HostUnreachable."""
         bus = MessageBus(self._bus_address, bus_type=BusType.SYSTEM, negotiate_unix_fd=True)
         try:
             async with asyncio.timeout(CALL_TIMEOUT):
@@ -96,11 +96,11 @@ class SystemdHost:
 
 
 class Bus:
-    """One connection, with what we say over it."""
+    """One connection, with the calls made over it."""
 
     def __init__(self, bus: MessageBus) -> None:
         self._bus = bus
-        self._results: dict[str, str] = {}  # object path of a systemd job: how it ended
+        self._results: dict[str, str] = {}  # object path of a systemd job: its result
         self._news = asyncio.Event()
 
     async def call(
@@ -172,7 +172,9 @@ class Bus:
             raise HostError(f"{verb} {name}: systemd's job ended with {result!r}")
 
     async def listen(self) -> None:
-        """Before a job is asked for: a quick one may end before the call returns."""
+        """Subscribe to job results. Call before requesting a job: a quick one may end before the
+        call returns.
+        """
         self._bus.add_message_handler(self._receive)
         await self.manager("Subscribe", "")
         rule = f"type='signal',sender='{SYSTEMD}',interface='{MANAGER}',member='JobRemoved'"
@@ -180,7 +182,10 @@ class Bus:
         await self.call("/org/freedesktop/DBus", daemon, "AddMatch", "s", rule)
 
     async def end_of(self, job: str, limit: float, tried: str) -> str:
-        """How a job of systemd ended. Raises HostError when it was withdrawn after `limit` s."""
+        """Return the result of a systemd job. Raises HostError if it was cancelled after `limit` s.
+
+        tried: the attempt, for the text of the error
+        """
         try:
             async with asyncio.timeout(limit):
                 return await self._ended(job)
@@ -191,8 +196,10 @@ class Bus:
             ) from error
 
     async def reboot(self) -> None:
-        """As `systemctl reboot` does: logind tells who delays shutdowns, such as the kubelet; where
-        there is none, systemd itself.
+        """Reboot as `systemctl reboot` does.
+
+        logind honours inhibitors that delay shutdowns, such as kubelet's. Without logind, systemd
+        is asked.
         """
         try:
             await self.call(LOGIN_ROOT, f"{LOGIN}.Manager", "Reboot", "b", False)
@@ -206,7 +213,7 @@ class Bus:
             self._news.set()
 
     async def _ended(self, job: str) -> str:
-        """How the job ended. Raises HostUnreachable if the bus goes away first."""
+        """Return the job's result. Raises HostUnreachable if the bus goes away first."""
         async with asyncio.TaskGroup() as tasks:
             lost = tasks.create_task(_gone(self._bus))
             while job not in self._results:
@@ -222,15 +229,15 @@ class Bus:
         return self._results[job]
 
     async def _withdraw(self, job: str) -> None:
-        """A job that is late must not come true when nobody expects it any more."""
+        """Cancel a late job, so that it cannot take effect when nobody expects it any more."""
         try:
             await self.call(job, f"{SYSTEMD}.Job", "Cancel", "")
         except HostError:
-            return  # it ended after all, or systemd is gone
+            return  # the job has ended after all, or systemd is gone
 
 
 async def _gone(bus: MessageBus) -> None:
-    """Return when the connection has ended, for whatever reason."""
+    """Return when the connection has ended, for any reason."""
     ended: Awaitable[None] = bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
     try:
         await asyncio.shield(ended)  # a cancel would reach the bus' own future

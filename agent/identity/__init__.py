@@ -1,9 +1,9 @@
-"""Who the agent is: a key made on this host, and a certificate for it that is renewed in time.
+"""Identity of the agent: a key made on this host, and a certificate that is renewed in time.
 
-    no certificate yet   a bootstrap token asks for the first one
-    two thirds over      the agent asks for the next one with the one it has
-    expired while off    a bootstrap token asks once more, if a person gave a new one
+    no certificate yet   a bootstrap token requests the first one
+    two thirds over      the agent requests the next one with the current one
+    expired while off    a bootstrap token requests one again, if a person provided a new token
 
-What was asked for is on disk before it is asked, so a kill at any point goes on where it was. A new
-certificate is used once the API server has taken it; until then the old one is.
+Each request is on disk before it is sent, so the agent resumes after a kill at any point. A new
+certificate is used after the API server has accepted it, and the old one until then.
 """

@@ -1,7 +1,7 @@
-"""From when and until when a certificate holds, read from its DER alone. Pure.
+"""Validity of a certificate, parsed from its DER. Pure functions.
 
-`cryptography` costs 9 MB of memory for as long as the agent lives; two dates are not worth that.
-Source: RFC 5280, section 4.1, and X.690 for the lengths.
+`cryptography` would use 9 MB of memory for the agent's whole life, too much for two dates. Source:
+RFC 5280, section 4.1, and X.690 for the lengths.
 """
 
 import re
@@ -15,7 +15,9 @@ FORM = "%Y%m%d%H%M%SZ"
 
 
 def dates(pem: bytes) -> tuple[datetime, datetime]:
-    """Begin and end of the first certificate in `pem`. Raises ValueError if there is none."""
+    """Return begin and end of the first certificate in `pem`. Raises ValueError if there is
+    none.
+    """
     match = _PEM.search(pem)
     if match is None:
         raise ValueError("no PEM certificate")
@@ -47,7 +49,7 @@ def _time(der: bytes) -> tuple[datetime, bytes]:
 
 
 def _take(der: bytes, tag: int) -> tuple[bytes, bytes]:
-    """The content of the first element, and what follows it."""
+    """Return the content of the first element, and the rest. Raises ValueError, IndexError."""
     if der[0] != tag:
         raise ValueError(f"tag {der[0]:#x} where {tag:#x} should be")
     length, begin = der[1], 2

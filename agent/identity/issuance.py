@@ -1,4 +1,4 @@
-"""Asks the API server for a certificate and waits for it; may be told no, with a reason."""
+"""Requests a certificate from the API server and waits for it. A denial has a reason."""
 
 import hashlib
 from base64 import b64encode
@@ -16,18 +16,18 @@ BASE, PLURAL = "/apis/certificates.k8s.io/v1", "certificatesigningrequests"
 SIGNER = "kubernetes.io/kube-apiserver-client"
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.3, 5.0
-"""Seconds between two looks, growing."""
+"""Seconds between two polls; the interval grows."""
 PATIENCE = 600.0
-"""Seconds for one answer; then it is asked anew, which finds the same request."""
+"""Seconds to wait for a certificate; a later attempt finds the same request."""
 LONGEST_NAME = 200
 
 
 class CertificateDenied(Exception):
-    """Somebody said no, and why."""
+    """The request was denied or failed. The text holds the reason."""
 
 
 class CertificateUnanswered(Exception):
-    """Nobody approved or signed the request in time."""
+    """The request was not approved and signed in time."""
 
 
 class _SigningCondition(msgspec.Struct):
@@ -62,7 +62,11 @@ _decode_review = msgspec.json.Decoder(_SelfReview).decode
 
 
 def request_name(agent: str, fingerprint: str, asker: str) -> str:
-    """The same for the same key and the same kind of asker, so that a restart finds its request."""
+    """Return the request's name: the same for one key and kind of requester, to be found after a
+    restart.
+
+    asker: mark of the credentials that are used
+    """
     cut = agent[:LONGEST_NAME].rstrip(".-")
     return f"kubenode-agent-{cut}-{asker}-{fingerprint}"
 
@@ -70,9 +74,14 @@ def request_name(agent: str, fingerprint: str, asker: str) -> str:
 async def certificate(
     kube: Kube, clock: Clock, name: str, request: bytes, seconds: int, patience: float = PATIENCE
 ) -> bytes:
-    """The signed certificate, PEM.
+    """Request the certificate and return it as PEM.
 
-    Raises Denied, Unanswered, KubeError.
+    name: of the request
+    request: certificate signing request, PEM
+    seconds: requested lifetime
+    patience: seconds to wait
+
+    Raises CertificateDenied, CertificateUnanswered, KubeError.
     """
     deadline, wait = clock.monotonic() + patience, FIRST_POLL_SECONDS
     await _ask(kube, name, request, seconds)
@@ -92,13 +101,13 @@ async def certificate(
 
 
 async def works_as(kube: Kube) -> str:
-    """The user that the API server takes us for. Raises KubeError."""
+    """Return the user name that the API server recognises. Raises KubeError."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     return (await kube.create(WHO_AM_I, body, _decode_review)).status.user_info.username
 
 
 def token_mark(token: bytes) -> str:
-    """Stands for a token in the name of a request, and gives nothing of it away."""
+    """Return a mark of the token for a request's name. It does not reveal the token."""
     return f"t{hashlib.sha256(token).hexdigest()[:8]}"
 
 
@@ -117,11 +126,11 @@ async def _ask(kube: Kube, name: str, request: bytes, seconds: int) -> None:
     try:
         await kube.create(resource(BASE, PLURAL), body)
     except AlreadyExists:
-        return  # asked before a restart, or the answer was lost
+        return  # requested before a restart, or the answer was lost
 
 
 def _answer(signing_request: _SigningRequest) -> bytes:
-    """b"" while there is none. Raises Denied."""
+    """Return the certificate; b"" while there is none. Raises CertificateDenied."""
     status = signing_request.status or _SigningStatus()
     for condition in status.conditions or ():
         if condition.type in ("Denied", "Failed"):

@@ -1,4 +1,4 @@
-"""Keeps the agent's certificate live: gets the first one, renews it, and says what is wrong."""
+"""Manages the agent's certificate: requests the first one, renews it, and reports problems."""
 
 import asyncio
 import logging
@@ -31,18 +31,19 @@ log = logging.getLogger(__name__)
 
 RETRY_LOW, RETRY_HIGH = 5.0, 300.0
 CHECK_SECONDS = 300.0
-"""The wall clock may be set, and the authority's file replaced, at any time: they are read again
-this often."""
+"""Seconds after which the wall clock and the authority's file are read again; both may change at
+any time.
+"""
 OWN = "c"
-"""In the name of a request: asked for with the certificate that it follows."""
+"""Mark in the name of a request that uses the certificate to be renewed."""
 UNREADABLE = "Credentials"
-"""Reason of an Unauthorized that came of our files, not of the server."""
+"""Reason of an Unauthorized error caused by local files, not by the server."""
 LEAST_APART = 60.0
-"""Seconds between two renewals at least, whatever the wall clock says."""
+"""Minimum seconds between two renewals, whatever the wall clock says."""
 
 
 class NoIdentity(Exception):
-    """Neither a certificate that works nor a token that does: says what a person can do."""
+    """Neither a working certificate nor a working token. The text says what a person can do."""
 
 
 TROUBLE = (
@@ -55,16 +56,18 @@ TROUBLE = (
     KubeError,
     OSError,
 )
-"""What is told and tried again; OSError: no child can be started."""
+"""Errors that are reported and retried. OSError: no child can be started."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityTarget:
-    """agent       name in the certificate
-    server      https://HOST:PORT of the API server
-    ca_file     PEM of its authority, "" for the system's
-    token_file  holds a bootstrap token, "" for none; read anew each time it is needed
-    seconds     how long a certificate shall live
+    """Target of an identity.
+
+    agent: name in the certificate
+    server: https://HOST:PORT of the API server
+    ca_file: PEM of its certificate authority; "": the system's
+    token_file: file of a bootstrap token, read anew for each use; "" for none
+    seconds: requested lifetime of a certificate
     """
 
     agent: str
@@ -75,10 +78,11 @@ class IdentityTarget:
 
 
 class IdentityKeeper:
-    """A Part. `there` is set once there is a certificate, be it expired.
+    """Part: manages the certificate. `there` is set as soon as a certificate exists, even an
+    expired one.
 
-    kube    the agent's own, which shows `store.current`
-    others  ways to other servers under the same certificate
+    kube: the agent's client, which uses `store.current`
+    others: connections to other servers under the same certificate
     """
 
     name = "identity"
@@ -111,7 +115,9 @@ class IdentityKeeper:
             await self._clock.sleep(await self.renew_if_due())
 
     async def renew_if_due(self) -> float:
-        """Get or renew the certificate if it is time; seconds until the next look."""
+        """Request or renew the certificate if it is due; return the seconds until the next
+        check.
+        """
         await self._follow_authority()
         try:
             known = self._known()
@@ -129,7 +135,10 @@ class IdentityKeeper:
         return LEAST_APART
 
     async def _follow_authority(self) -> None:
-        """A server whose certificate another authority signs answers no 401 that would tell."""
+        """Reload the credentials if the authority's file has changed.
+
+        A server certificate of another authority causes no 401 that would trigger a reload.
+        """
         if (now := self._read_authority()) and now != self._authority:
             self._authority = now
             await self._reload()
@@ -137,10 +146,12 @@ class IdentityKeeper:
     def _read_authority(self) -> bytes:
         return _read(self._wanted.ca_file)
 
-    # -- what there is ----------------------------------------------------------------------------
+    # -- current state ----------------------------------------------------------------------------
 
     def _known(self) -> Validity | None:
-        """Of the current certificate, which was looked at when it came; None: there is none."""
+        """Return the validity of the current certificate, which was checked on arrival; None if
+        there is none.
+        """
         pair = self._store.read_current()
         if not pair:
             return None
@@ -154,19 +165,21 @@ class IdentityKeeper:
         return pem.spread_of(self._store.read_current())
 
     def _seconds_until_renewal(self, known: Validity) -> float:
-        """Seconds until it is to be renewed, 0 or less: now."""
+        """Return the seconds until the renewal; 0 or less: now."""
         remaining = (known.due_at(self._spread()) - self._clock.now()).total_seconds()
         return max(remaining, self._rests_until - self._clock.monotonic())
 
     def _rest(self) -> None:
-        """A new certificate that is due at once says that our wall clock is ahead: its age is
-        counted from now, or it would be renewed again and again.
+        """Delay the next renewal if the new certificate is already due.
+
+        In that case the local wall clock is ahead. The certificate's age then counts from now;
+        otherwise it would be renewed repeatedly.
         """
         known = self._known()
         if known is not None and self._seconds_until_renewal(known) <= 0:
             self._rests_until = self._clock.monotonic() + known.life.total_seconds() / 3
 
-    # -- getting one ------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------
 
     async def _obtain(self, known: Validity | None) -> None:
         if await self._resumed():
@@ -193,7 +206,7 @@ class IdentityKeeper:
             ) from error
 
     async def _resumed(self) -> bool:
-        """Whether a pair that was written before a restart works."""
+        """Whether a pair that was written before a restart works; it is then in use."""
         pair = self._store.read_next()
         if not pair:
             return False
@@ -208,28 +221,28 @@ class IdentityKeeper:
     async def _request_certificate(self, kube: Kube, asker: str) -> None:
         agent = self._wanted.agent
         stored_key = self._store.read_key()
-        # Never again the key of the current certificate: a kill left it after its use.
+        # Never reuse the key of the current certificate; a kill after `adopt` can leave it stored.
         known = stored_key if stored_key not in self._store.read_current() else b""
         key, request, fingerprint = await keys.request(agent, known)
         if key != stored_key:
-            self._store.keep_key(key)  # before it is used
+            self._store.keep_key(key)  # before its first use
         name = request_name(agent, fingerprint, asker)
         try:
             got = await certificate(kube, self._clock, name, request, self._wanted.seconds)
         except CertificateDenied:
-            self._store.drop()  # the next request is another one, by another key
+            self._store.drop()  # the next request must differ, with another key
             raise
         pair = key + got
         try:
             await keys.check(agent, pair)
         except BadPem:
-            self._store.drop()  # somebody else's request of our name
+            self._store.drop()  # a request of the same name by somebody else
             raise
         self._store.keep_next(pair)
         await self._adopt()
 
     async def _adopt(self) -> None:
-        """Use the next pair, once the API server has taken it for ours."""
+        """Use the next pair after the API server has accepted it as this agent's."""
         path, agent = str(self._store.next), self._wanted.agent
         async with self._under(cert_file=path, key_file=path) as kube:
             try:
@@ -252,7 +265,7 @@ class IdentityKeeper:
             except CredentialsError as error:
                 log.warning("new credentials are not used yet", extra={"why": str(error)})
 
-    # -- ways to the server -----------------------------------------------------------------------
+    # -- connections ------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _bootstrapping(self) -> AsyncIterator[Kube]:
@@ -263,7 +276,7 @@ class IdentityKeeper:
     async def _under(
         self, cert_file: str = "", key_file: str = "", token_file: str = ""
     ) -> AsyncIterator[Kube]:
-        """A client of its own, closed afterwards: its credentials are nobody else's."""
+        """Create a separate client, closed afterwards; no other client uses its credentials."""
         transport = PlainTransport(
             self._wanted.server,
             self._wanted.ca_file or None,
@@ -281,13 +294,13 @@ class IdentityKeeper:
     def _token(self) -> bytes:
         return _read(self._wanted.token_file).strip()
 
-    # -- what a person is told --------------------------------------------------------------------
+    # -- messages ---------------------------------------------------------------------------------
 
     def _lost(self, known: Validity) -> str:
         return messages.lost(self._wanted.agent, self._wanted.token_file, known)
 
     def _tell(self, error: Exception) -> None:
-        """Once per change of text."""
+        """Log the error, once per change of its text."""
         if (text := f"{error}") != self.trouble:
             self.trouble = text
             log.error("the agent gets no certificate", extra={"why": text})
@@ -297,7 +310,7 @@ class IdentityKeeper:
 
 
 def _read(path: str) -> bytes:
-    """b"" for what is not named or cannot be read."""
+    """Read the file; b"" for no path, or a file that cannot be read."""
     try:
         return Path(path).read_bytes() if path else b""
     except OSError:

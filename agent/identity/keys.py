@@ -1,8 +1,8 @@
 """Keys, requests and new certificates, handled in a short-lived child process.
 
-`cryptography` stays 9 MB in the memory of whoever loaded it; a certificate is asked for every few
-weeks. The child gets what it needs on standard input and answers on standard output: a key is in
-no argument, no variable and no file but its own.
+`cryptography` would keep 9 MB of memory in the agent's process, and a certificate is requested only
+every few weeks. The child reads its input from standard input and answers on standard output: a key
+is in no argument, no variable, and no file except its own.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from agent.identity import pem
 from agent.identity.pem import BadPem
 
 SECONDS = 60.0
-"""For one answer, also on a host that is short of everything."""
+"""Seconds for one answer, also on an overloaded host."""
 CHILD = (
     "import json, sys; given = json.load(sys.stdin); sys.path[:] = given.pop('path');"
     " from agent.identity import making; print(json.dumps(making.made(given)))"
@@ -22,17 +22,17 @@ CHILD = (
 
 
 class ChildFailed(Exception):
-    """No answer: what the child said last."""
+    """No answer from the child. The text is its last line of errors."""
 
 
 async def request(agent: str, key: bytes = b"") -> tuple[bytes, bytes, str]:
-    """Key, request and fingerprint; `key` is used if it is one. Raises ChildFailed."""
+    """Return key, request and fingerprint. `key` is used if it is valid. Raises ChildFailed."""
     answer = await _ask({"do": "request", "agent": agent, "key": key.decode(errors="replace")})
     return answer["key"].encode(), answer["request"].encode(), answer["fingerprint"]
 
 
 async def check(agent: str, pair: bytes) -> None:
-    """Raises BadPem for a pair that is not whole and this agent's, ChildFailed."""
+    """Check the pair. Raises BadPem if it is incomplete or not this agent's; ChildFailed."""
     answer = await _ask({"do": "check", "agent": agent, "pair": pair.decode(errors="replace")})
     if answer["bad"]:
         raise BadPem(answer["bad"])
@@ -62,7 +62,7 @@ async def _ask(what: Mapping[str, object]) -> dict[str, str]:
 
 
 def made(given: Mapping[str, str]) -> dict[str, str]:
-    """What the child answers."""
+    """Return the child's answer."""
     if given["do"] == "check":
         try:
             pem.validity(given["pair"].encode(), given["agent"])

@@ -1,4 +1,4 @@
-"""What a person is told who can help an agent to its certificate. Pure."""
+"""Messages to the person who can help an agent to its certificate. Pure functions."""
 
 from agent.identity.pem import Validity, utc
 

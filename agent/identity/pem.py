@@ -1,6 +1,6 @@
 """Keys, requests and certificates as PEM.
 
-What needs `cryptography` loads it; the agent asks for it in a child (agent.identity.keys).
+Functions that need `cryptography` import it; the agent calls them in a child (agent.identity.keys).
 """
 
 import hashlib
@@ -17,7 +17,7 @@ USAGES = ("client auth", "digital signature")
 
 
 class BadPem(ValueError):
-    """Not the key or certificate that it should be; the text never holds any of it."""
+    """Not a valid key or certificate. The text never contains any of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Validity:
     ends: datetime
 
     def due_at(self, spread: float) -> datetime:
-        """When to renew: at two thirds of its life, a twentieth earlier or later.
+        """Return the time of renewal: at two thirds of the lifetime, a twentieth earlier or later.
 
-        spread  from 0 to 1; thousands of hosts that were joined together must not renew together
+        spread: from 0 to 1; keeps thousands of hosts that joined together from renewing together
         """
         return self.begins + (self.ends - self.begins) * (2 / 3 + (spread - 0.5) / 10)
 
@@ -49,14 +49,14 @@ def new_key() -> bytes:
 
 
 def new_request(key: bytes, agent: str) -> bytes:
-    """A certificate request of this agent's name, signed by `key`. Raises BadPem."""
+    """Create a certificate request for this agent's name, signed by `key`. Raises BadPem."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import NameOID
 
     with warnings.catch_warnings():
-        # Of a name above 64 characters, X.520's limit: the API server has none.
+        # Warns of a name above 64 characters, X.520's limit; the API server has none.
         warnings.simplefilter("ignore", UserWarning)
         names = [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENT_GROUP),
@@ -69,14 +69,14 @@ def new_request(key: bytes, agent: str) -> bytes:
 
 
 def fingerprint(key: bytes) -> str:
-    """Twenty hex digits that stand for the public half of `key`. Raises BadPem."""
+    """Return twenty hex digits that identify the public half of `key`. Raises BadPem."""
     return hashlib.sha256(_public(_load_key(key))).hexdigest()[:20]
 
 
 def validity(pair: bytes, agent: str) -> Validity:
-    """Of the certificate in `pair`, which holds its key too and is this agent's.
+    """Return the validity of the certificate in `pair`, after a check of its key and its name.
 
-    Raises BadPem for anything else.
+    Raises BadPem if the pair is incomplete, or not this agent's.
     """
     from cryptography import x509
     from cryptography.x509.oid import NameOID
@@ -97,7 +97,7 @@ def validity(pair: bytes, agent: str) -> Validity:
 
 
 def read_validity(pair: bytes) -> Validity:
-    """Of the certificate in `pair`, whatever else is wrong with it. Raises BadPem."""
+    """Return the validity of the certificate in `pair`, without other checks. Raises BadPem."""
     try:
         return Validity(*dates(pair))
     except ValueError as error:
@@ -105,7 +105,7 @@ def read_validity(pair: bytes) -> Validity:
 
 
 def key_of(pair: bytes) -> bytes:
-    """Raises BadPem."""
+    """Return the private key in the pair. Raises BadPem."""
     match = KEY_BLOCK.search(pair)
     if match is None:
         raise BadPem("no PEM private key")
@@ -113,7 +113,7 @@ def key_of(pair: bytes) -> bytes:
 
 
 def spread_of(pair: bytes) -> float:
-    """A number from 0 to 1 that is always the same for one certificate."""
+    """Return a number from 0 to 1 that is constant for one certificate."""
     return int.from_bytes(hashlib.sha256(pair).digest()[:4]) / 2**32
 
 

@@ -1,7 +1,7 @@
-"""Starts the agent once it has its first certificate, or without one if that takes long.
+"""Starts the agent after its first certificate has arrived, or without one after a timeout.
 
-A host that joins is there within a second or two; one that waits for a person must all the same
-look at itself, and tell systemd that it runs.
+A host usually joins within a second or two. One that waits for a person must still observe itself,
+and report to systemd that it runs.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ JOIN_SECONDS = 10.0
 
 
 class Joined:
-    """A Part around another: `there` is set once there is a certificate."""
+    """Part: delays the start of another part until `there` is set, or for at most `seconds`."""
 
     def __init__(
         self, part: Part, there: asyncio.Event, clock: Clock, seconds: float = JOIN_SECONDS

@@ -1,10 +1,10 @@
-"""The agent's key and certificate on disk, readable by root alone.
+"""The agent's key and certificate on disk, readable by root only.
 
-    current.pem  key and certificate in use, one file, so that they change together
-    next.pem     a new pair that the API server has not taken yet
-    next.key     the key that a certificate is being asked for
+    current.pem  key and certificate in use, in one file, so that they change together
+    next.pem     a new pair that the API server has not accepted yet
+    next.key     the key of the pending request
 
-A pair that was kept survives a power cut.
+A stored pair survives a power cut.
 """
 
 from pathlib import Path
@@ -15,11 +15,14 @@ CURRENT, NEXT, NEXT_KEY = "current.pem", "next.pem", "next.key"
 
 
 class StoreError(Exception):
-    """Names the file and what the system said."""
+    """A file that cannot be used. The text holds the file and the system's message."""
 
 
 class IdentityStore:
-    """Raises StoreError when the folder cannot be used. Reads give b"" for what is not there."""
+    """Storage of the identity. Methods raise StoreError if the folder cannot be used.
+
+    Reads return b"" for a missing file.
+    """
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self._folder = folder
@@ -57,7 +60,7 @@ class IdentityStore:
         self._write(NEXT, pair)
 
     def adopt(self) -> None:
-        """The next pair is the current one from now on."""
+        """Make the next pair the current one."""
         try:
             self._disk.rename(self.next, self.current)
             self._disk.flush(self._folder)
@@ -66,7 +69,7 @@ class IdentityStore:
         self.drop()
 
     def drop(self) -> None:
-        """Forget what is being asked for."""
+        """Drop the next pair and the key of the pending request."""
         try:
             for name in (NEXT, NEXT_KEY):
                 self._disk.remove(self._folder / name)

@@ -1,7 +1,7 @@
-"""Looks at the units of [local.units] and starts what may be started.
+"""Watches the units of [local.units] and restarts failed ones within their limits.
 
-It holds the agent's hands while it acts: a job that comes meanwhile waits, and a job that is there
-goes first. What it did is told as an Event, later if nobody can be told now.
+It holds the agent's hands while it acts. A job that arrives meanwhile waits, and an open job has
+precedence. Each restart is reported as an Event, later if the API server is unreachable.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ RESTARTED, FAILED, LIMITED = "LocalRestart", "LocalRestartFailed", "LocalRestart
 
 
 class LocalHealer:
-    """A Part.
+    """Part: restarts failed units.
 
-    hands     held by whoever acts on the host
-    busy      why the agent must not act by itself now, "" if it may
-    patience  with the disk of `limit`
+    hands: mutex that is held by whatever acts on the host
+    busy: returns the reason why the agent must not act by itself now; "" if it may
+    patience: runs disk work of `limit` with a timeout
     """
 
     name = "local"
@@ -57,12 +57,12 @@ class LocalHealer:
             await self._clock.sleep(EVERY_SECONDS)
 
     async def check_units(self) -> None:
-        """Look at each unit once, and act on it if it may be."""
+        """Check each unit once, and restart it if it may be."""
         for name, rule in self._limit.units.items():
             try:
                 unit = await self._host.unit(name)
             except HostError as error:
-                self._failed_since.pop(name, None)  # unknown is not failed
+                self._failed_since.pop(name, None)  # unknown does not count as failed
                 log.debug("a unit cannot be seen", extra={"unit": name, "error": str(error)})
                 continue
             if why := why_not(rule, self._observe(unit), self._why_busy()):
@@ -106,7 +106,7 @@ class LocalHealer:
         self._tell(reason, f"{unit}; it was started and now {now}", severity)
 
     async def _take(self, unit: str) -> str:
-        """Why it must not be started; "" if a start of it is written down."""
+        """Record a start; return "" if it may happen, else why not."""
         now = self._clock.now()
         try:
             return await self._patience.wait_for(

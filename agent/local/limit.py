@@ -1,7 +1,7 @@
-"""The starts that count against a limit, on disk: a start is written down before it happens.
+"""Limits of local restarts on disk. A start is recorded before it happens.
 
-What cannot be read counts as a limit that was used up just now, and what cannot be written is not
-done.
+An unreadable record counts as a limit that was used up now. A start that cannot be recorded does
+not happen.
 """
 
 import logging
@@ -24,7 +24,7 @@ class _Starts(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RestartLimit:
-    """Raises OSError when the folder cannot be made; what it holds is read when it is asked."""
+    """Limits starts. Raises OSError if the folder cannot be created."""
 
     def __init__(
         self, folder: Path, units: Mapping[str, LocalUnit], disk: Disk | None = None
@@ -35,7 +35,7 @@ class RestartLimit:
         self._disk.make_folder(folder)
 
     def take(self, unit: str, now: datetime) -> str:
-        """Write one start of `unit` down; "" if it is, else why it must not happen."""
+        """Record one start of `unit`; return "" if it may happen, else why not."""
         rule = self.units[unit]
         try:
             starts = self._read(now)

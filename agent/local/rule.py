@@ -1,4 +1,4 @@
-"""When a failed unit may be started again without asking. Pure."""
+"""Decides when a failed unit may be restarted locally. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ MOST_UNITS = 8
 class LocalUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One entry of [local.units].
 
-    failed_for  how long it must have been failed, as we saw it
-    most        starts within `within`, over restarts of the agent and of the host
+    failed_for: how long the agent must have observed the failure
+    most: restarts within `within`, over restarts of the agent and of the host
     """
 
     failed_for: str = "2m"
@@ -25,7 +25,7 @@ class LocalUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     within: str = "1h"
 
     def complaints(self, name: str) -> list[str]:
-        """What is wrong with it, a sentence each."""
+        """Describe each error of the entry in a sentence."""
         complaints = []
         for field in ("failed_for", "within"):
             given = getattr(self, field)
@@ -58,7 +58,7 @@ class LocalRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 @dataclass(frozen=True, slots=True)
 class UnitObservation:
-    """failed_since on the clock that never goes back; None while it is not failed."""
+    """State of a unit. failed_since: monotonic time; None while the unit is not failed."""
 
     unit: Unit
     failed_since: float | None
@@ -66,7 +66,9 @@ class UnitObservation:
 
 
 def why_not(rule: LocalUnit, observation: UnitObservation, busy: str) -> str:
-    """Why it is left alone, "" if it may be started. busy: what the agent is at, "" for nothing."""
+    """Describe why the unit is left alone; "" if it may be restarted. busy: "" if the agent is
+    idle.
+    """
     if observation.unit.active != "failed" or observation.failed_since is None:
         return f"{observation.unit.name} is {observation.unit.active}"
     remaining = observation.failed_since + seconds(rule.failed_for) - observation.now
@@ -76,7 +78,7 @@ def why_not(rule: LocalUnit, observation: UnitObservation, busy: str) -> str:
 
 
 def spent(rule: LocalUnit, starts: Sequence[datetime], now: datetime) -> bool:
-    """Whether the limit is used up. A start in the future (the clock was set back) counts."""
+    """Return whether the limit is used up. A start in the future (clock set back) counts."""
     since = now - timedelta(seconds=seconds(rule.within))
     return sum(at > since for at in starts) >= rule.most
 
@@ -84,7 +86,7 @@ def spent(rule: LocalUnit, starts: Sequence[datetime], now: datetime) -> bool:
 def list_recent_starts(
     starts: Mapping[str, Sequence[datetime]], units: Mapping[str, LocalUnit], now: datetime
 ) -> dict[str, list[datetime]]:
-    """What still counts against a limit."""
+    """Return the starts that still count against a limit."""
     return {
         name: [
             at for at in starts.get(name, ()) if at > now - timedelta(seconds=seconds(rule.within))

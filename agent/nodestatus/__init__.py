@@ -1,10 +1,10 @@
-"""Tells the API server what the detectors saw: conditions and Events of the agent's own Node.
+"""Publishes conditions and Events of the detectors for the agent's own Node.
 
-The form is node-problem-detector's, so that whoever reads its conditions reads ours. What differs
-on purpose: `lastTransitionTime` moves with the status alone, so that a fault with a new reason is
-not taken for a younger one, and nothing is said to be well that nobody has looked at.
+The format is node-problem-detector's, so that its readers can read the agent's. Two differences are
+intended. `lastTransitionTime` changes only with the status, so that a fault with a new reason does
+not look younger. A condition that was never checked is not reported as healthy.
 
-    detectors ──► Publisher.report ──► Board  (newest state of each condition)  ──► nodes/status
-                                  └──► Tally  (Events, counted, bounded)        ──► events
+    detectors ──► Publisher.report ──► ConditionBoard (newest state of each)  ──► nodes/status
+                                  └──► EventTally     (Events, counted, bounded) ──► events
                                           both on disk: agent.outbox
 """

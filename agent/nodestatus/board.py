@@ -1,7 +1,7 @@
-"""The newest state of every condition that the agent owns, and which of it is untold.
+"""Newest state of every condition that the agent owns, and which of them are unpublished. Pure.
 
-Pure. A condition belongs to one detector. While that detector does not run its conditions are not
-renewed: readers see them grow stale (failure mode F03) instead of trusting a last word.
+A condition belongs to one detector. While the detector does not run, its conditions are not
+renewed: readers see them become stale (failure mode F03) instead of trusting an old report.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,20 +15,20 @@ from agent.detectors import NOT_LOOKED_AT, ConditionReport, ReportedStatus
 FOREIGN = frozenset(
     {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
 )
-"""Kubelet's and the node controller's; the API server refuses ours."""
+"""Conditions of the kubelet and the node controller; the API server refuses the agent's."""
 MOST = 90
 MESSAGE_BYTES = 1024
 REASON_BYTES = 128
 """The agents' admission policies accept as many characters of a message and of a reason."""
 MESSAGES_BYTES = 32 * 1024
-"""Of all messages together: half of what the policy accepts, the rest is for other writers."""
+"""All messages together: half of what the policy accepts; the rest is for other writers."""
 NOBODY = "NotWatched"
 
 
 class KnownCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """One condition.
+    """State of one condition.
 
-    since  when the status became what it is, as the host had it
+    since: when its status changed, by the host's clock
     """
 
     type: str
@@ -40,18 +40,22 @@ class KnownCondition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportNews(Enum):
-    """What a report means to the API server."""
+    """What a report changes for the API server."""
 
     NONE = auto()
     MESSAGE = auto()
-    """Another message: told with the next patch."""
+    """The message changed: published with the next patch."""
     UNSEEN = auto()
-    """Nobody has looked yet; a detector that starts looks soon."""
+    """Not checked yet: a detector that starts checks soon."""
     STATE = auto()
 
 
 class ConditionBoard:
-    """owners: condition type to detector; known: what an earlier process on this boot knew."""
+    """Holds the conditions.
+
+    owners: condition type to detector
+    known: conditions that an earlier process stored on this boot
+    """
 
     def __init__(self, owners: Mapping[str, str], known: Iterable[KnownCondition] = ()) -> None:
         self._owners = dict(owners)
@@ -64,8 +68,8 @@ class ConditionBoard:
                 self._known[condition.type] = condition
 
     def begin(self, now: datetime) -> None:
-        """Every condition as far as it is known: what nobody looked at on this boot is UNKNOWN, and
-        so is what no detector watches any more.
+        """Set conditions to UNKNOWN that were not checked on this boot or that no detector
+        watches.
         """
         for type_, detector in self._owners.items():
             known = self._known.get(type_)
@@ -81,14 +85,16 @@ class ConditionBoard:
         self._running.discard(detector)
 
     def put(self, detector: str, report: ConditionReport, now: datetime) -> ReportNews:
-        """Raises ValueError for what is not the detector's to say."""
+        """Take a report; return what it changes. Raises ValueError if the detector does not own
+        it.
+        """
         if self._owners.get(report.type) != detector:
             raise ValueError(f"{detector} does not own condition {report.type}")
         known = self._known.get(report.type)
         if known is not None and report.reason == NOT_LOOKED_AT:
-            return ReportNews.NONE  # a start finds out nothing
+            return ReportNews.NONE  # a detector's start is no observation
         since = report.at
-        if known is not None:  # in the order of reports, whatever clocks did between them
+        if known is not None:  # reports are in order, whatever the clock did
             same = known.status == report.status
             since = known.since if same else max(report.at, known.since)
         new = KnownCondition(
@@ -120,7 +126,7 @@ class ConditionBoard:
         return [self._known[type_] for type_ in sorted(self._untold)]
 
     def renewable(self) -> list[KnownCondition]:
-        """What may be said again as of now: the untold, and what running detectors stand for."""
+        """Return what may be renewed: unpublished conditions, and those of running detectors."""
         return [
             known
             for type_, known in sorted(self._known.items())
@@ -128,7 +134,7 @@ class ConditionBoard:
         ]
 
     def mark_published(self, conditions: Iterable[KnownCondition]) -> None:
-        """The API server has these; what changed meanwhile stays untold."""
+        """Mark conditions as published; those that changed meanwhile stay unpublished."""
         for condition in conditions:
             known = self._known.get(condition.type)
             if known is not None and _same(known, condition) and known.since == condition.since:
@@ -137,7 +143,7 @@ class ConditionBoard:
                     del self._known[condition.type]
 
     def forget_published(self) -> None:
-        """The Node is a new object: it has none of them."""
+        """Mark all conditions as unpublished, because the Node is a new object."""
         self._untold = set(self._known)
 
 
@@ -163,7 +169,7 @@ def _unseen(
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` bytes of UTF-8, printable as the API server wants it."""
+    """Shorten to `limit` bytes of UTF-8 without NUL characters, as the API server requires."""
     raw = text.encode(errors="replace").replace(b"\0", b" ")
     if len(raw) <= limit:
         return raw.decode()

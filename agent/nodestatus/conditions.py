@@ -1,7 +1,7 @@
-"""Writes the Board to the Node's status: at once, then coalesced, and renewed while it holds.
+"""Publishes the conditions in the Node's status: changes at once, and periodic renewals.
 
-One strategic merge patch takes all that is due. Its answer is the Node: it tells the UID, which
-the agent has no right to read otherwise, and a Node that was made anew is told everything.
+One strategic merge patch contains all that is due. Its response is the Node with its UID, which the
+agent may not read otherwise. After the Node was created again, all conditions are published again.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from kubenode.runtime.rate import Backoff, Spread, TokenBucket
 log = logging.getLogger(__name__)
 
 RENEW_SECONDS = 300.0
-"""As node-problem-detector. Rules trust a condition for 15 min: two renewals may be missed."""
+"""As node-problem-detector. Rules trust a condition for 15 min, so two renewals may be missed."""
 JITTER = 0.1
 RATE, BURST = 0.5, 10.0
 START_SECONDS = 2.0
-"""From the start to the first renewal: detectors get to look before they are said not to have."""
+"""Delay of the first renewal, so that detectors can check before UNKNOWN is published."""
 RETRY_LOW, RETRY_HIGH = 0.5, 30.0
 
 
@@ -43,7 +43,7 @@ _decode = msgspec.json.Decoder(_OwnNode).decode
 
 
 class NodeStatusWriter:
-    """The status of our own Node, write-only. `uid` is "" until the first answer."""
+    """Writes the status of the agent's own Node. uid: "" until the first response."""
 
     def __init__(self, kube: Kube, node: str) -> None:
         self._kube, self._path = kube, node_path(node, "status")
@@ -51,7 +51,7 @@ class NodeStatusWriter:
         self.uid = ""
 
     async def patch(self, body: dict[str, object]) -> bool:
-        """Whether the Node is a new object since the last time. Raises KubeError."""
+        """Patch the status; return whether the Node is a new object. Raises KubeError."""
         answer = await self._kube.patch(self._path, body, STRATEGIC_PATCH, _decode)
         new = self.uid != "" and self.uid != answer.metadata.uid
         self.uid = answer.metadata.uid
@@ -59,7 +59,9 @@ class NodeStatusWriter:
 
 
 class ConditionTeller:
-    """A Part. `notify` after every change of the board; `save` before it is told."""
+    """Part: publishes conditions. Call `notify` after each change; it calls `save` before
+    publishing.
+    """
 
     name = "conditions"
 
@@ -105,7 +107,7 @@ class ConditionTeller:
                 await self._clock.sleep(self._backoff.next())
 
     async def tell(self) -> bool:
-        """Tell what is due; whether the API server has it. It says why not in the log, once."""
+        """Publish what is due; return whether it succeeded. An error is logged once."""
         now = self._clock.monotonic()
         whole = now >= self._renew_at
         conditions = self._board.renewable() if whole else self._board.untold()

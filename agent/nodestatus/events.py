@@ -1,4 +1,4 @@
-"""Writes the Tally as Events: each at once, then as a count, within a bound on all of them."""
+"""Publishes the tally as Events: each at once, then its count, within a rate limit for all."""
 
 import asyncio
 import logging
@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 
 RATE, BURST = 1 / 20, 25.0
 COUNT_SECONDS = 5.0
-"""Between two writes of one Event's count."""
+"""Least time between two writes of one Event's count."""
 SELF = "kubenode-agent"
 
 
 class EventTeller:
-    """A Part. `notify` after every change of the tally."""
+    """Part: publishes Events. Call `notify` after each change of the tally."""
 
     name = "events"
 
@@ -61,7 +61,7 @@ class EventTeller:
                 await self._clock.sleep(self._backoff.next())
 
     def _next(self) -> tuple[EventEntry | None, float | None]:
-        """The entry that may be told now, or the seconds until one may be."""
+        """Return the entry to publish now, or the seconds until one is due (None: none waits)."""
         now, soonest = self._clock.monotonic(), None
         self._published_at = {
             k: at for k, at in self._published_at.items() if now - at < COUNT_SECONDS
@@ -74,7 +74,7 @@ class EventTeller:
         return None, soonest
 
     async def tell(self, entry: EventEntry) -> bool:
-        """Whether the API server has it, or never will."""
+        """Publish an entry; return True if it succeeded or can never succeed."""
         count = entry.count
         try:
             if not self._status.uid:
@@ -100,10 +100,10 @@ class EventTeller:
                 await self._kube.create(paths.events(form.NAMESPACE), body)
                 return
             except AlreadyExists:
-                pass  # made by an earlier request whose answer was lost
+                pass  # created by an earlier request whose response was lost
         try:
             await self._kube.patch(known, form.counted(entry))
-        except NotFound:  # an hour old: the server forgets Events
+        except NotFound:  # the API server drops Events after an hour
             await self._kube.create(paths.events(form.NAMESPACE), body)
 
     def _note(self, trouble: str) -> None:

@@ -8,11 +8,11 @@ from agent.nodestatus.board import KnownCondition
 from agent.nodestatus.tally import EventEntry
 
 NAMESPACE = "default"
-"""Of Events about what has no namespace; core/v1 validation wants it."""
+"""Namespace of Events about cluster-scoped objects, as core/v1 validation requires."""
 
 
 def conditions(known: Iterable[KnownCondition], now: datetime) -> dict[str, object]:
-    """The strategic merge patch of the Node's status: lists merge by `type`."""
+    """Return the strategic merge patch of the Node's status, in which lists merge by `type`."""
     listed = [
         {
             "type": condition.type,
@@ -28,7 +28,7 @@ def conditions(known: Iterable[KnownCondition], now: datetime) -> dict[str, obje
 
 
 def changed(report: ConditionReport) -> EventReport:
-    """A condition that changes is an Event as well."""
+    """Return the Event for a changed condition."""
     message = (
         f"Node condition {report.type} is now: {report.status}, reason: {report.reason}, "
         f'message: "{report.message}"'
@@ -39,8 +39,10 @@ def changed(report: ConditionReport) -> EventReport:
 
 
 def event(entry: EventEntry, node: str, agent: str, node_uid: str) -> dict[str, object]:
-    """An agent that is called otherwise than its Node writes about its Machine: the API server
-    cannot tell from an Event which Node is whose.
+    """Return the body of an Event.
+
+    If the agent is not named like its Node, the Event is about its Machine, because the API server
+    cannot tell from an Event which Node belongs to the agent.
     """
     about = {"kind": "Node", "apiVersion": "v1", "name": node, "uid": node_uid}
     related: dict[str, object] = {}
@@ -66,7 +68,7 @@ def event(entry: EventEntry, node: str, agent: str, node_uid: str) -> dict[str, 
 
 
 def counted(entry: EventEntry) -> dict[str, object]:
-    """The merge patch of an Event that happened again."""
+    """Return the merge patch of an Event that occurred again."""
     return {
         "count": entry.count,
         "lastTimestamp": whole_second(entry.last),
@@ -79,5 +81,5 @@ def event_name(entry: EventEntry, agent: str) -> str:
 
 
 def whole_second(at: datetime) -> str:
-    """metav1.Time."""
+    """Format a metav1.Time."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,9 +1,9 @@
-"""The one Sink of all detectors.
+"""The sink of all detectors.
 
     report ──► board or tally (memory, at once) ──► outbox (disk) ──► API server
 
-A condition is on disk before it is told, so that a process killed in between does not come back
-with an older truth; a disk that hangs delays the telling by no more than `outbox.PATIENCE`.
+A condition is on disk before it is published, so that a process that is killed in between does not
+restart with an older state. A disk that hangs delays the publishing by `outbox.PATIENCE` at most.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from kubenode.runtime.rate import Spread
 log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 1.0
-"""Between two writes of the outbox; the first is at once."""
+"""Least time between two writes of the outbox; the first is immediate."""
 
 
 def owners(detectors: Iterable[Detector]) -> dict[str, str]:
-    """Condition type to the detector that owns it. Raises CannotStart."""
+    """Return the owning detector of each condition type. Raises CannotStart."""
     by_type: dict[str, str] = {}
     for detector in detectors:
         for type_ in detector.conditions:
@@ -60,10 +60,11 @@ class SinkOf:
 
 
 class Publisher:
-    """A Part, and the Sink. Not for threads: `report` belongs to the event loop.
+    """Part: publishes reports. `report` must be called in the event loop.
 
-    node, agent  the Node's name and the agent's; boot_id of the host, "" if it is unknown
-    refused      reports that were not a detector's to make
+    node, agent: names of the Node and of the agent
+    boot_id: of the host; "" if unknown
+    refused: number of reports that a detector was not allowed to make
     """
 
     name = "publisher"
@@ -105,8 +106,10 @@ class Publisher:
         self.hear(report.detector, report)
 
     def sink(self, detector: str) -> "SinkOf":
-        """The sink of one detector. What it reports may name parts of it (one of the monitors that
-        it runs): readers see these, and whose condition it is goes by the detector.
+        """Return the sink of one detector.
+
+        A report may name a part of the detector, such as one of its monitors. Readers see that
+        name, but the ownership of a condition is checked by detector.
         """
         return SinkOf(self, detector)
 
@@ -133,16 +136,16 @@ class Publisher:
             self.events.notify()
 
     def _is_first_observation(self, report: ConditionReport, before: str | None) -> bool:
-        """Nothing happened: it was looked at, and found well."""
+        """Return whether it is no change: a first observation that found the condition healthy."""
         unseen = before is None or before == "Unknown"
         return report.reason == NOT_LOOKED_AT or (unseen and report.status == "False")
 
     def started(self, detector: str) -> None:
-        """Its conditions are renewed from now on."""
+        """Renew the detector's conditions from now on."""
         self.board.started(detector)
 
     def failed(self, detector: str) -> None:
-        """Its conditions are not renewed any more and grow stale."""
+        """Stop renewing the detector's conditions, so that they become stale."""
         self.board.failed(detector)
 
     async def save(self) -> None:

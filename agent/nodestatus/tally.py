@@ -1,8 +1,8 @@
-"""Events that happened, counted: one entry for what is said again and again.
+"""Counts Events: one entry for an Event that occurs repeatedly. Pure.
 
-Pure. Bounds: MOST_WAITING entries wait to be told and MOST_TOLD are remembered to be counted on;
-what does not fit is left out, counted, and told once there is room. More than SIMILAR messages of
-one reason within a while become one entry that carries the newest message.
+At most MOST_WAITING entries wait to be published, and MOST_PUBLISHED entries are kept to count on.
+Dropped entries are counted, and the count is published once there is room. More than SIMILAR
+messages of one reason within SIMILAR_FOR become one entry with the newest message.
 """
 
 import hashlib
@@ -20,17 +20,17 @@ MOST_PUBLISHED = 256
 SIMILAR = 10
 SIMILAR_FOR = timedelta(minutes=10)
 COUNTED_FOR = timedelta(minutes=50)
-"""The API server forgets an Event after an hour; what comes later is a new one."""
+"""The API server drops an Event after an hour, so a later occurrence is a new Event."""
 COMBINED = "(combined from similar events): "
 EVENTS_DROPPED = "EventsLeftOut"
 
 
 class EventEntry(msgspec.Struct, kw_only=True):
-    """One Event at the API server, told or to be told.
+    """An Event that is published or waits to be.
 
-    name         of the object: drawn from what it says and when it was said first
-    first, last  when the host had it, the first and the newest time
-    told         of `count`, how many the API server has
+    name: of the object, a hash of its content and first time
+    first, last: first and last occurrence, by the host's clock
+    told: published part of `count`
     """
 
     name: str
@@ -50,7 +50,7 @@ class EventEntry(msgspec.Struct, kw_only=True):
 
 
 class DroppedEvents(msgspec.Struct, kw_only=True):
-    """What was not told, and cannot be any more."""
+    """Number and times of Events that were dropped unpublished."""
 
     count: int = 0
     first: datetime | None = None
@@ -63,7 +63,7 @@ class DroppedEvents(msgspec.Struct, kw_only=True):
 
 
 class EventTally:
-    """waiting, left_out: what an earlier process could not tell."""
+    """Holds the entries. waiting, dropped: entries that an earlier process did not publish."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class EventTally:
         )
 
     def _many(self, kind: tuple[str, ...], at: datetime) -> bool:
-        """Whether one more message of this kind is one too many."""
+        """Return whether this kind already has SIMILAR messages within SIMILAR_FOR."""
         times = [t for t in self._kinds.pop(kind, []) if at - t < SIMILAR_FOR]
         many = len(times) >= SIMILAR
         self._kinds[kind] = times if many else [*times, at]
@@ -133,11 +133,11 @@ class EventTally:
             self.dropped.add(dropped.count - dropped.told, dropped.first, dropped.last)
 
     def waiting(self) -> list[EventEntry]:
-        """Oldest first."""
+        """Return the waiting entries, oldest first."""
         return list(self._waiting.values())
 
     def mark_published(self, entry: EventEntry, count: int) -> None:
-        """The API server has `count` of it."""
+        """Mark `count` occurrences of the entry as published."""
         entry.told = count
         if entry.told >= entry.count and self._waiting.pop(entry.content, None) is not None:
             self._published[entry.content] = entry
@@ -145,7 +145,7 @@ class EventTally:
                 self._published.popitem(last=False)
 
     def own_up(self, detector: str) -> None:
-        """What was left out becomes the next to be told, unless that waits already."""
+        """Queue a report of the dropped Events as the next entry, unless one waits already."""
         dropped = self.dropped
         if not dropped.count or dropped.first is None or dropped.last is None:
             return

@@ -1,8 +1,8 @@
-"""What the agent still has to tell, on disk: a restart loses none of it and makes nothing younger.
+"""Keeps unpublished conditions and Events on disk, so that a restart neither loses nor ages them.
 
-One file. It holds every condition as it is known, with the boot that it is known of, and the
-Events that wait. It is written beside the loop: a disk that hangs is a fault to be told, and must
-not keep the agent from telling it. What cannot be read, or is of another boot, is not known.
+One file holds every known condition, with its boot ID, and the waiting Events. It is written
+outside the event loop, so that a disk that hangs does not prevent its own report. An unreadable
+file counts as empty, and conditions of another boot are dropped.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 FILE = "untold.json"
 PATIENCE = 0.25
-"""Seconds that the telling waits for the disk."""
+"""Seconds that publishing waits for the disk."""
 Write = Callable[[], bytes]
 Beside = Callable[[Write], "asyncio.Future[bytes]"]
 
@@ -30,10 +30,10 @@ def in_a_thread(write: Write) -> "asyncio.Future[bytes]":
 
 
 class Outbox:
-    """`folder` is made if it is missing. A disk that does not work is logged, once per kind.
+    """Stores unpublished reports in `folder`, which is created. Disk errors are logged once each.
 
-    beside  has a write done while the loop goes on
-    behind  whether what was last to be saved is not on disk: it did not work, or takes long
+    beside: runs a write outside the event loop
+    behind: whether the last contents are not on disk, because the write failed or takes long
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Outbox:
         self.behind = False
 
     def load(self, boot_id: str) -> OutboxContents:
-        """What an earlier process left; conditions only of the boot that runs."""
+        """Return what an earlier process stored; conditions only if they are of this boot."""
         try:
             self._disk.make_folder(self._folder)
             contents = _decode(self._disk.read(self._folder / FILE))
@@ -63,7 +63,7 @@ class Outbox:
         return contents
 
     async def save(self, contents: OutboxContents) -> None:
-        """Returns when it is on disk, cannot be, or after PATIENCE."""
+        """Write the contents. Returns when they are on disk, on failure, or after PATIENCE."""
         content = _encode(contents)
         if self._writing is not None:
             await self._settle(self._writing)

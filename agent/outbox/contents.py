@@ -1,4 +1,4 @@
-"""What the outbox keeps, as it stands on disk."""
+"""Contents of the outbox file."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from agent.nodestatus.tally import DroppedEvents, EventEntry
 
 
 class OutboxContents(msgspec.Struct, kw_only=True):
-    """boot_id  of the boot that `conditions` are known of"""
+    """Unpublished reports. boot_id: of the boot that `conditions` were observed in."""
 
     boot_id: str = ""
     conditions: list[KnownCondition] = msgspec.field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Questions to this host: what is true here now. Reading only, so asking twice does no harm.
+"""Probes of this host: its present state. Probes only read, so that repeating one is harmless.
 
 Names and units of the fields are those of the API's reference of probes. A field that cannot be
-found out is left out of the answer: unknown, never guessed.
+determined is omitted: unknown, never guessed.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,19 @@ from typing import Protocol
 
 Value = bool | int | float | str
 Answer = Mapping[str, Value]
-"""By field, such as `used_pct`."""
+"""Values by field, such as `used_pct`."""
 
 
 class CannotAnswer(Exception):
-    """The host cannot be asked, or did not answer in time; the text says what was tried."""
+    """The host cannot be asked, or did not answer in time. The text holds the attempt."""
 
 
 class Probes(Protocol):
-    """Who answers; the demo simulates hundreds of hosts behind it."""
+    """Answers probes. The demo simulates hundreds of hosts behind it."""
 
     async def answer(self, name: str, args: Mapping[str, str]) -> Answer:
-        """`name` is a probe, such as `disk`. Raises CannotAnswer."""
+        """Answer a probe, such as `disk`. Raises CannotAnswer.
+
+        name: of the probe
+        """
         ...

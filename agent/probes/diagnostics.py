@@ -1,6 +1,6 @@
-"""The question `diagnostics`: a person wants a bundle now, whatever else goes on on the node.
+"""The probe `diagnostics`: a person requests a bundle now, whatever else runs on the node.
 
-Nothing on the host changes but the folder of bundles, so asking twice does no harm.
+It changes nothing on the host except the folder of bundles, so that repeating it is harmless.
 """
 
 import re
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,100}")
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """Answers for one host."""
+    """Answers the probe for one host."""
 
     collector: DiagnosticsCollector
     host: Host
@@ -31,7 +31,10 @@ class Diagnostics:
     agent: str
 
     async def answer(self, args: Mapping[str, str]) -> Answer:
-        """`args`: bundle (parts, with commas; default all), name, by. Raises CannotAnswer."""
+        """Make a bundle. Raises CannotAnswer.
+
+        args: `bundle` (parts, separated by commas; default: all), `name`, `by`
+        """
         parts = parts_of(args.get("bundle", ""), list(PARTS))
         if why := unknown_parts(parts):
             raise CannotAnswer(why)

@@ -1,4 +1,4 @@
-"""Answers questions about a real host. A question that only a provider can answer is refused.
+"""Answers probes about a real host. A probe that only a provider can answer is refused.
 
 PRODUCED declares every field that these answers may have.
 """
@@ -22,9 +22,9 @@ READ_SECONDS = 10.0
 DAEMON_SECONDS = 8.0
 MOUNT_SECONDS = 2.0
 MOST_MOUNTS = 4
-"""Network mounts that are asked at once: those that hang block a thread each."""
+"""Maximum network mounts that are probed at once; each one that hangs blocks a thread."""
 JUMP_SECONDS = 600.0
-"""Since the boot the clock is corrected by less unless it started wrong."""
+"""Seconds. A clock that was right at boot is corrected by less since then."""
 
 PRODUCED: Mapping[str, tuple[str, ...]] = {
     "host.agent": ("alive",),
@@ -49,7 +49,7 @@ PRODUCED: Mapping[str, tuple[str, ...]] = {
     "clock.boot_clock_wrong": (),
     "mount.answers": (),
 }
-"""Every field that an agent answers, with the words of a text field that has a closed set."""
+"""Every field that an agent answers, with the values of a text field that has a closed set."""
 
 NO_ARGS: Mapping[str, str] = {}
 
@@ -57,11 +57,11 @@ NO_ARGS: Mapping[str, str] = {}
 class HostProbes:
     """Implements Probes.
 
-    state_dir    a folder of ours on the disk that is asked about; also where writing is tried
-    root         where the host's files are seen
-    diagnostics  who makes bundles for people; None: nobody
-    time         who keeps the clock; None: only the kernel is asked
-    containers   the container runtime; None: unused images are unknown
+    state_dir: the agent's folder, used for the write test
+    root: where the host's files are mounted
+    diagnostics: makes bundles for people; None: the probe is refused
+    time: the time service; None: only the kernel is asked
+    containers: the container runtime; None: unused images are unknown
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class HostProbes:
         return answer
 
     async def _mount(self) -> Answer:
-        """False if one network mount does not answer; empty on a host that has none."""
+        """Whether all network mounts answer; an empty answer on a host without any."""
         points = await self._patience.wait_for(
             lambda: readings.network_mounts(self._root), READ_SECONDS, "mounts"
         )
@@ -142,9 +142,11 @@ class HostProbes:
         return {"boot_clock_wrong": abs(moved) > JUMP_SECONDS}
 
     async def _offset(self) -> Answer:
-        """chrony slews the clock itself: the kernel's offset stays 0 then, and its flag may stay
-        unsynchronised, so chrony is asked. ntpd and systemd-timesyncd let the kernel slew. Where
-        nobody tells who keeps the clock, an offset of exactly 0 is unknown.
+        """Probe the offset of the clock.
+
+        chrony slews the clock itself. The kernel's offset then stays 0, and its flag may stay
+        unsynchronised, so chrony is asked. ntpd and systemd-timesyncd let the kernel slew. If the
+        time service is unknown, an offset of exactly 0 is unknown.
         """
         if self._time is None:
             return await self._read(readings.clock, "clock")

@@ -1,9 +1,10 @@
-"""Does another node answer, seen from here? One witness of several; nobody acts on its word alone.
+"""The probe `peers`: whether another node answers, as seen from this host.
 
-Asked for is a kubelet that speaks: a system that hangs still completes TCP handshakes in its
-kernel, so a TLS handshake has to be answered too. A refused connection is an answer: the host's
-system says that nobody listens. The witness looks at a second node that is known to be well, so
-that one who reaches nobody is not believed.
+It is one witness of several; no decision depends on one witness alone. The target is a responsive
+kubelet: a system that hangs still completes TCP handshakes in its kernel, so a TLS handshake must
+be answered too. A refused connection is an answer: the host's system reports that nothing listens.
+The witness also probes a second node that is known to be healthy, so that a witness that reaches no
+node is not believed.
 """
 
 import asyncio
@@ -16,13 +17,15 @@ from collections.abc import Mapping
 from agent.probes import Answer, CannotAnswer
 
 CONNECT_SECONDS = 3.0
-"""For connecting and being answered."""
+"""Seconds for the connection and its TLS handshake."""
 _SILENT = frozenset({errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.EHOSTDOWN})
-"""What the way to the other host says; every other error is our own trouble."""
+"""Errors of the path to the other host. Every other error is a local problem."""
 
 
 async def peers(args: Mapping[str, str]) -> Answer:
-    """`reached` and `control`: whether each of the two answered. Raises CannotAnswer."""
+    """Return `reached` and `control`: whether each of the two nodes answered. Raises
+    CannotAnswer.
+    """
     target = _address(args, "address", "port")
     control = _address(args, "controlAddress", "controlPort")
     reached, controlled = await asyncio.gather(answers(*target), answers(*control))
@@ -30,14 +33,14 @@ async def peers(args: Mapping[str, str]) -> Answer:
 
 
 async def answers(host: str, port: int, seconds: float = CONNECT_SECONDS) -> bool:
-    """Raises CannotAnswer when this host cannot even try."""
+    """Whether the host answers. Raises CannotAnswer if this host cannot even try."""
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(seconds):
             _, writer = await asyncio.open_connection(host, port, ssl=_anybody())
         return True
     except (ConnectionError, ssl.SSLError, EOFError):
-        return True  # refused, hung up, or no TLS: somebody is there to say so
+        return True  # refused, closed, or no TLS: a system is there to answer
     except TimeoutError:
         return False
     except OSError as error:
@@ -52,7 +55,7 @@ async def answers(host: str, port: int, seconds: float = CONNECT_SECONDS) -> boo
 
 
 def _anybody() -> ssl.SSLContext:
-    """Who answers does not matter, and nothing is said to them."""
+    """Return a context without verification: the identity does not matter, and no data is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -60,7 +63,7 @@ def _anybody() -> ssl.SSLContext:
 
 
 def _address(args: Mapping[str, str], host: str, port: str) -> tuple[str, int]:
-    """Only the address of a host: never a name to look up, never ourselves."""
+    """Return the address of another host. Raises CannotAnswer for a name, or a local address."""
     given, number = args.get(host, ""), args.get(port, "")
     try:
         address = ipaddress.ip_address(given)

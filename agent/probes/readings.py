@@ -1,6 +1,6 @@
-"""What the kernel of this host says of itself. Blocking; each raises OSError.
+"""Readings from the kernel of this host. The functions block, and raise OSError.
 
-`root` is prefixed to every path, for hosts that are looked at from outside and for tests.
+`root` is a prefix of every path, for hosts that are observed from outside, and for tests.
 """
 
 import ctypes
@@ -14,26 +14,26 @@ from agent.detectors.checks.host.mounts import ON_DISKS, TABLE, Mount, parse
 from agent.probes import Answer, Value
 
 IMAGE_FOLDERS = ("var/lib/containerd", "var/lib/containers", "var/lib/docker", "")
-"""Where images lie; the first that exists is looked at, else the root."""
+"""Folders of images; the first existing one is used, otherwise the root."""
 USED_LIMIT_PCT, INODES_LIMIT_PCT = 85.0, 95.0
-"""The kubelet's own eviction defaults: imagefs.available<15%, nodefs.inodesFree<5%."""
+"""Kubelet's default eviction thresholds: imagefs.available<15%, nodefs.inodesFree<5%."""
 UNINTERRUPTIBLE_SECONDS = 1.0
-"""A task that is in state D at both ends of this time does not merely read a file."""
+"""Seconds between two readings. A task in state D at both does more than read a file."""
 MANY_NAMESPACES = 1024
-"""Network namespaces: kubelets run 110 pods by default, and few sites go above 500."""
+"""Threshold of network namespaces: kubelets run 110 pods by default, and few sites exceed 500."""
 
 NETWORK_KINDS = frozenset({"nfs", "nfs4", "cifs", "smb3", "ceph"})
 SYSTEM_POINTS = frozenset(
     {"/", "/boot", "/boot/efi", "/home", "/opt", "/srv", "/tmp", "/usr", "/var", "/var/log"}
     | {"/var/lib", "/var/lib/kubelet", *(f"/{folder}" for folder in IMAGE_FOLDERS if folder)}
 )
-"""Mount points of the operating system, the kubelet and the container runtime."""
+"""Mount points of the operating system, kubelet and the container runtime."""
 
 _TIME_ERROR, _UNSYNCHRONISED, _NANOSECONDS = 5, 0x0040, 0x2000
 
 
 class _Timex(ctypes.Structure):
-    """struct timex of adjtimex(2), up to the fields that are read, and room for the rest."""
+    """`struct timex` of adjtimex(2) up to the fields that are read, and space for the rest."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -47,7 +47,7 @@ class _Timex(ctypes.Structure):
 
 
 def clock() -> Answer:
-    """Whether somebody disciplines the clock, and how far off it is; unknown if nobody does."""
+    """Whether the clock is synchronised, and its offset; the offset is unknown otherwise."""
     state = _Timex()
     libc = ctypes.CDLL(None, use_errno=True)
     result = libc.adjtimex(ctypes.byref(state))
@@ -62,7 +62,7 @@ def clock() -> Answer:
 
 
 def disk(root: str = "/") -> Answer:
-    """How full the filesystem of the images is, as df(1) counts: of what users may use."""
+    """Usage of the file system of the images, of the space that users may use, as df(1) counts."""
     folder = next(p for f in IMAGE_FOLDERS if (p := Path(root, f)).is_dir())
     have = os.statvfs(folder)
     usable = have.f_blocks - have.f_bfree + have.f_bavail
@@ -77,7 +77,7 @@ def disk(root: str = "/") -> Answer:
 
 
 def has_data_volumes(root: str = "/") -> bool:
-    """Whether a file system on a disk is mounted that carries neither the system nor images."""
+    """Whether a file system on a disk is mounted that holds neither the system nor images."""
     mounts = [mount for mount in _mounts(root) if mount.kind in ON_DISKS]
     system = {mount.device for mount in mounts if mount.point in SYSTEM_POINTS}
     return any(mount.device not in system for mount in mounts)
@@ -93,7 +93,7 @@ def _mounts(root: str) -> list[Mount]:
 
 
 def write(folder: str) -> Answer:
-    """Whether a small file can be written and synchronised; `folder` must be ours to write."""
+    """Whether a small file can be written and synchronised. The agent must own `folder`."""
     try:
         with tempfile.TemporaryFile(dir=folder, prefix=".kubenode-write-test-") as file:
             file.write(b"kubenode")
@@ -107,7 +107,7 @@ def write(folder: str) -> Answer:
 
 
 def kernel(root: str = "/") -> Answer:
-    """Limits and counts of the kernel; what this kernel does not tell is left out."""
+    """Limits and counts of the kernel. Values that this kernel does not report are omitted."""
     answer: dict[str, Value] = {"platform": _platform(root)}
     for name, path in (
         ("pid_max", "proc/sys/kernel/pid_max"),
@@ -134,12 +134,12 @@ def hangs_in_kernel(root: str = "/", seconds: float = UNINTERRUPTIBLE_SECONDS) -
 
 
 def _in_state_d(root: str) -> frozenset[tuple[str, str]]:
-    """(pid, start time) of the tasks in state D."""
+    """Return (pid, start time) of the tasks in state D."""
     tasks = set()
     for entry in os.listdir(Path(root, "proc")):
         if not entry.isdecimal():
             continue
-        # The name stands in brackets and may hold anything, brackets and blanks too.
+        # The name is in brackets and may contain anything, including brackets and blanks.
         fields = _read(root, f"proc/{entry}/stat").rpartition(")")[2].split()
         if len(fields) > 19 and fields[0] == "D":
             tasks.add((entry, fields[19]))
@@ -164,7 +164,9 @@ def _cgroups(root: str) -> int | None:
 
 
 def _read(root: str, path: str) -> str:
-    """ "" for what cannot be read: a process that ended, a file that this kernel has not."""
+    """Read a file; "" if it cannot be read: the process has ended, or this kernel lacks the
+    file.
+    """
     try:
         return Path(root, path).read_text(encoding="utf-8", errors="replace")
     except OSError:

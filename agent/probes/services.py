@@ -1,4 +1,4 @@
-"""Whether the services that make a host a node do their work: asked of systemd, and of them."""
+"""States of the services that make a host a node, from systemd and from the services themselves."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from agent.probes import CannotAnswer
 
 KUBELET = "kubelet.service"
 KUBELET_HEALTH = ("127.0.0.1", 10248)
-"""The kubelet's healthzPort, on the loopback by default."""
+"""Address of kubelet's health endpoint (`healthzPort`), on the loopback by default."""
 RUNTIMES = (
     ("containerd.service", "/run/containerd/containerd.sock"),
     ("crio.service", "/run/crio/crio.sock"),
@@ -26,12 +26,13 @@ RUNTIME_STATES = ("ok", "hung", "error")
 TIME_STATES = ("active", "inactive", "failed")
 ANSWER_SECONDS = 3.0
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""A client's first words with an empty SETTINGS frame (RFC 9113, 3.4); a server answers with its
-own."""
+"""First bytes of an HTTP/2 client with an empty SETTINGS frame (RFC 9113, 3.4). A server answers
+with its own SETTINGS frame.
+"""
 
 
 async def kubelet(host: Host) -> str | None:
-    """running, stopped or hung; None where there is no kubelet service."""
+    """Return `running`, `stopped` or `hung`; None without a kubelet service."""
     unit = await _unit(host, KUBELET)
     if unit is None:
         return None
@@ -47,8 +48,9 @@ async def kubelet(host: Host) -> str | None:
 
 
 async def runtime(host: Host) -> str | None:
-    """ok, hung or error; None where no runtime is known. `ok` says that its API answers, not that
-    it can start a container.
+    """Return `ok`, `hung` or `error`; None without a known runtime.
+
+    `ok` means that its API answers, not that it can start a container.
     """
     for name, socket in RUNTIMES:
         unit = await _unit(host, name)
@@ -65,7 +67,9 @@ async def runtime(host: Host) -> str | None:
 
 
 async def time_daemon(host: Host) -> str | None:
-    """active, inactive or failed: the best state of those installed; None without any."""
+    """Return `active`, `inactive` or `failed`: the best state of the installed units; None
+    without any.
+    """
     states = [unit.active for name in TIME_UNITS if (unit := await _unit(host, name)) is not None]
     known = [state if state in ("active", "failed") else "inactive" for state in states]
     return min(known, key=("active", "failed", "inactive").index, default=None)
@@ -83,13 +87,13 @@ async def _unit(host: Host, name: str) -> Unit | None:
 async def _talk(
     streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], request: bytes
 ) -> bytes:
-    """The beginning of what is answered; b"" when the other side hangs up without a word."""
+    """Return the first bytes of the answer; b"" if the peer closes without one."""
     reader, writer = streams
     try:
         writer.write(request)
         await writer.drain()
         return await reader.read(64)
     finally:
-        writer.transport.abort()  # whoever hangs would let a polite end hang too
+        writer.transport.abort()  # a graceful close could hang, too
         with contextlib.suppress(OSError):
             await writer.wait_closed()

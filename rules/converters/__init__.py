@@ -1,4 +1,4 @@
-"""Rules written in other systems' terms, as ours."""
+"""Imports rules of other systems as NodeRemediers."""
 
 from rules.converters.fields import CannotImport
 from rules.converters.health_checks import Imported, imported

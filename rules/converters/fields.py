@@ -1,4 +1,4 @@
-"""Fields of objects that others defined, read with care. Pure."""
+"""Reads and checks fields of other systems' objects. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,10 @@ SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h"
 
 
 class CannotImport(Exception):
-    """`path` is the field of the given object, "" the object; the message says what to do."""
+    """The object cannot be imported. path: field of the object, "" for the object itself.
+
+    The message says what to do.
+    """
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path or 'object'}: {message}")
@@ -20,7 +23,7 @@ class CannotImport(Exception):
 
 
 def read_duration(condition: Data, at: str) -> timedelta:
-    """`duration` of NodeHealthCheck, `timeout` of v1beta1, `timeoutSeconds` of v1beta2."""
+    """Read `duration` of NodeHealthCheck, `timeout` of v1beta1 or `timeoutSeconds` of v1beta2."""
     if (seconds := condition.get("timeoutSeconds")) is not None:
         return duration(f"{seconds}s", f"{at}.timeoutSeconds".removeprefix("spec."))
     name = "duration" if "duration" in condition else "timeout"
@@ -30,7 +33,9 @@ def read_duration(condition: Data, at: str) -> timedelta:
 
 
 def duration(given: object, path: str) -> timedelta:
-    """Of Go's time.ParseDuration, in whole milliseconds, none shorter than one."""
+    """Parse a duration of Go's time.ParseDuration, in whole milliseconds, at least one unless
+    zero.
+    """
     text = str(given)
     parts = GO.findall(text)
     if not parts or "".join(n + unit for n, unit in parts) != text:

@@ -1,7 +1,7 @@
-"""Rules written in other systems' terms, as ours: NodeHealthCheck and MachineHealthCheck. Pure.
+"""Imports a NodeHealthCheck or a MachineHealthCheck as a rule. Pure.
 
-What has no equivalent is never dropped in silence: it becomes a note beside the rule. A rule is
-imported in mode DryRun; a person enables it.
+A field without an equivalent becomes a note beside the rule. An imported rule has mode DryRun; a
+person enables it.
 
 Sources: medik8s/node-healthcheck-operator api/v1alpha1 (Apache-2.0), kubernetes-sigs/cluster-api
 api/v1beta1 and api/core/v1beta2 (Apache-2.0), OpenShift machine.openshift.io/v1beta1.
@@ -22,13 +22,13 @@ Object = dict[str, Any]
 
 READY = ({"type": "Ready", "status": "False"}, {"type": "Ready", "status": "Unknown"})
 DEFAULT_SECONDS = 300
-"""Of both systems, for conditions that are not given."""
+"""Default of both systems for conditions that are not given."""
 PAUSED = "cluster.x-k8s.io/paused"
 
 
 @dataclass(slots=True)
 class Imported:
-    """A NodeRemedier as data, a DefenderPolicy where limits were given, and what is left."""
+    """A NodeRemedier as data, a DefenderPolicy if limits were given, and notes about the rest."""
 
     rule: Object
     policy: Object | None = None
@@ -36,7 +36,7 @@ class Imported:
 
 
 def imported(data: object) -> Imported:
-    """Raises CannotImport for what is neither, or has nothing that a rule could be made of."""
+    """Import the object. Raises CannotImport for another kind, or if no rule can be made of it."""
     if not isinstance(data, Mapping):
         raise CannotImport("", "no object: give a NodeHealthCheck or a MachineHealthCheck")
     group = str(data.get("apiVersion", "")).partition("/")[0]
@@ -56,7 +56,7 @@ def imported(data: object) -> Imported:
 
 
 class _Import:
-    """One object on its way. `_used` are the fields of the spec that were read."""
+    """Import of one object. `_used`: fields of the spec that were read."""
 
     def __init__(self, data: Data) -> None:
         self._spec = as_map(data.get("spec"), "spec")
@@ -181,7 +181,11 @@ class _Import:
     # -- limits
 
     def _limit(self, path: str, given: object, *, healthy: bool) -> int | str | None:
-        """minHealthy of a policy; of a count of unhealthy nodes a guard, as there is no total."""
+        """Return minHealthy for a policy; turn a count of unhealthy nodes into a guard and return
+        None.
+
+        A count has no equivalent in the policy, because the total number of nodes is unknown.
+        """
         if given is None:
             return None
         text = str(given)

@@ -1,4 +1,4 @@
-"""Remediation templates of other systems as rungs of a ladder. Pure."""
+"""Converts remediation templates of other systems to rungs of a ladder. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,19 +21,21 @@ KNOWN: Mapping[str, tuple[str, Sequence[dict[str, Any]]]] = {
         ({"cordon": {}}, {"replace": {"via": ["ClusterAPI"]}}),
     ),
 }
-"""Kind of template to the rung that does the same; others stay with their own operator."""
+"""Kind of template to the equivalent rung. Other kinds stay with their own operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportNote:
-    """What a person should know of a field of the given object."""
+    """A note to people about a field of the imported object."""
 
     path: str
     text: str
 
 
 def map_template(template: Mapping[str, Any], number: int, notes: list[ImportNote]) -> Rung:
-    """The rung for a template; of a kind that is not known one that creates its object."""
+    """Return the rung for a template. For an unknown kind the rung creates the template's
+    object.
+    """
     kind, name = str(template.get("kind", "")), str(template.get("name", ""))
     path = "remediationTemplate" if not number else f"escalatingRemediations[{number - 1}]"
     if kind in KNOWN:
@@ -54,7 +56,7 @@ def map_template(template: Mapping[str, Any], number: int, notes: list[ImportNot
 
 
 def escalating(given: Sequence[Any], notes: list[ImportNote]) -> list[Rung]:
-    """A rung for each, by `order`; the timeout of each is how long its proof may take."""
+    """Return a rung for each remediation, by `order`; its timeout becomes verify.timeout."""
     path = "spec.escalatingRemediations"
     each = [as_map(entry, f"{path}[{number}]") for number, entry in enumerate(given)]
     ordered = sorted(enumerate(each), key=lambda entry: (_order(entry[1]), entry[0]))
@@ -78,7 +80,7 @@ def _order(entry: Mapping[str, Any]) -> int:
 
 
 def owner_remediated(strategy: str, group: str, notes: list[ImportNote]) -> Rung:
-    """Without a template the owner of the Machine replaces it; OpenShift knows a power-cycle."""
+    """Return the rung for an object without a template: replace the Machine, or power-cycle it."""
     if strategy == "external-baremetal":
         notes.append(ImportNote("metadata.annotations", "external-baremetal: a power-cycle"))
         return {"name": "power-cycle", "steps": [{"cordon": {}}, {"powerCycle": {}}]}
@@ -96,7 +98,7 @@ def _steps(steps: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _rung_name(kind: str) -> str:
-    """`MyOwnRemediationTemplate` as `my-own`."""
+    """Return the name of a rung: `my-own` for `MyOwnRemediationTemplate`."""
     stem = kind.removesuffix("Template").removesuffix("Remediation") or "remediate"
     text = "".join(f"-{char.lower()}" if char.isupper() else char for char in stem).strip("-")
     cleaned = "".join(char if char.isascii() and char.isalnum() else "-" for char in text)

@@ -1,1 +1,1 @@
-"""Two rule engines behind one port, and the check of one against the other."""
+"""Two rule engines behind one port, and the comparison of their answers."""

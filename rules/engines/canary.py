@@ -1,9 +1,9 @@
-"""Questions that show whether a loaded program is the one that was meant.
+"""Questions that show whether an engine loaded a program correctly.
 
-For each root: a vector that satisfies a disjunct and nothing more, the same with each literal left
-unknown or turned round; for each ruleset all true, all false, and some at random from a fixed seed.
-An engine that lost a term, or took one for another, answers one of them wrongly. A question is
-about one ruleset, so that a program of twice the size takes twice the time.
+For each root there is a vector that satisfies one disjunct and nothing more, and the same with each
+literal unknown or inverted. For each ruleset there are vectors that are all true, all false, or
+random with a fixed seed. An engine that lost or confused a term answers one of them wrongly. A
+question is about one ruleset, so that the time grows linearly with the program.
 """
 
 import random
@@ -20,9 +20,9 @@ Case = tuple[EngineQuestion, Outputs]
 
 
 def canaries(program: RuleProgram, packed: Packed) -> Iterator[Case]:
-    """Each with what the reference says, as far as the engine is asked.
+    """Return questions with the reference's answers, for outputs that the engine knows.
 
-    They cover every term of every rule, however many that makes.
+    They cover every term of every rule.
     """
     for stratum, rules in enumerate(program.strata):
         done: set[frozenset[int]] = set()

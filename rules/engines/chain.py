@@ -1,8 +1,7 @@
-"""One node on its way through the strata, from what was said of it before to what is said now.
+"""Evaluates one node through the strata, starting from its previous answers.
 
-Only rules that read something that changed are looked at again. Chaining goes on with the
-reference's answers, never with the intersection of both engines: dropping a disputed fact would
-make `not fact` true.
+Only rules that read a changed slot are evaluated again. Derived facts follow the reference's
+answers, not the intersection of both engines: dropping a disputed fact would make `not fact` true.
 """
 
 from typing import NamedTuple
@@ -14,12 +13,12 @@ from rules.match import Agreement, Match
 
 
 class EngineAnswers(NamedTuple):
-    """What the engines say of all rules that select a node.
+    """Answers of the engines about all rules that select a node.
 
-    vector     with the derived facts
-    matches    by number of the rule; None: it does not select the node
-    acting     rules that match and on which something rests
-    unchecked  rules about which the second engine gave no answer, though there is one
+    vector: truths of atoms and derived facts
+    matches: by number of the rule; None: the rule does not select the node
+    acting: matching rules on which an act depends
+    unchecked: rules without an answer of the second engine, though there is one
     """
 
     vector: Vector
@@ -29,10 +28,11 @@ class EngineAnswers(NamedTuple):
 
 
 class EngineCase(NamedTuple):
-    """
-    atoms     truths of the atoms, one byte each as in a vector
-    selected  numbers of the rules that select the node; of others derived facts are false
-    before    what was said of the same selection; None: nothing
+    """A node to evaluate.
+
+    atoms: truths of the atoms, one byte each as in a vector
+    selected: numbers of the rules that select the node; derived facts of others are false
+    before: previous answers for the same selection; None: there are none
     """
 
     atoms: Vector
@@ -76,7 +76,7 @@ class Chain:
             self._touched |= self._readers(changed)
 
     def _infer(self, slot: int) -> bool:
-        """Whether the derived fact is another now: true when some rule infers it."""
+        """Set the derived fact, which is true if a rule infers it; return whether it changed."""
         numbers = [n for n in self._plan.inferring[slot] if n in self._case.selected]
         value = max((self._verdict(number).evidence for number in numbers), default=FALSE)
         if self.vector[slot] == value:
@@ -91,8 +91,10 @@ class Chain:
         return known if known is not None else self._verdicts.of(number, self.vector)
 
     def questions(self, quarantined: frozenset[int]) -> list[EngineQuestion]:
-        """What the second engine has to be asked: rules that match and that something rests on,
-        with those that they rest on, and what it was not asked before.
+        """Return the questions for the second engine.
+
+        They cover matching rules on which an act depends, with the rules they depend on, and
+        answers that were not checked before.
         """
         plan, before = self._plan, self._case.before
         acting = self.acting - quarantined
@@ -111,9 +113,10 @@ class Chain:
     def answers(
         self, quarantined: frozenset[int], *, second: bool, answered: bool
     ) -> EngineAnswers:
-        """
-        second    there is a second engine
-        answered  it said the same of all questions but of quarantined rules
+        """Return the answers with their labels.
+
+        second: there is a second engine
+        answered: it answered like the reference, except about quarantined rules
         """
         if answered:
             for number in self._questioned - quarantined:
@@ -131,7 +134,9 @@ class Chain:
         return self._labelled(quarantined, second, answered)
 
     def _labelled(self, quarantined: frozenset[int], second: bool, answered: bool) -> EngineAnswers:
-        """All rules, stratum by stratum: a label may come from what a rule reads."""
+        """Label all rules, stratum by stratum, because a label may follow from an inferring
+        rule.
+        """
         matches: list[Match | None] = [None] * len(self._plan.rules)
         tainted: set[int] = set()
         unsure: set[int] = set()
@@ -157,12 +162,12 @@ class Chain:
         return EngineAnswers(self.vector, tuple(matches), self.acting - quarantined, unanswered)
 
     def _silent(self, number: int, verdict: EngineVerdict, answered: bool) -> bool:
-        """Whether the second engine did not speak of the rule, now or before."""
+        """Return whether the second engine has not answered about the rule, now or before."""
         return not verdict.agreed or (number in self._questioned and not answered)
 
 
 def _differing(first: Vector, other: Vector) -> list[int]:
-    """`other` may be longer."""
+    """Return the slots that differ. `other` may be longer."""
     if other.startswith(first):
         return []
     return [slot for slot, (a, b) in enumerate(zip(first, other, strict=False)) if a != b]

@@ -1,10 +1,10 @@
 """The child process that runs durable_rules: `python -m rules.engines.child FD`.
 
-Length-prefixed JSON over a private socket pair. It uses the library's raw interface: no host, no
-threads, no actions, one fact in memory at a time. Any status that is not 0 (matched) or 1 (nothing
-matched) ends the process: what the library holds in memory after an error cannot be trusted. It
-dumps no core, and ends when its parent does: by end of file, or, where it hangs in C or is stopped
-and reads nothing, by an alarm for each request and by the kernel.
+It exchanges length-prefixed JSON over a private socket pair. It uses the library's raw interface
+without host, threads and actions, and holds one fact in memory at a time. A status other than 0
+(matched) or 1 (nothing matched) ends the process, because the library's memory cannot be trusted
+after an error. It dumps no core. It ends with its parent: at the end of the stream, or, if it hangs
+in C or is stopped, by an alarm for each request or by the kernel.
 """
 
 import ctypes
@@ -24,10 +24,12 @@ from rules.engines.ruleset import PROBE, alike, refusal
 HEAD = struct.Struct("!I")
 MOST_BYTES = 64 * 1024 * 1024
 MOST_MEMORY = 2 * 1024**3
-"""Bytes of address space: a leak ends this process, not others of the machine. The parent replaces
-it far earlier, by the memory that it holds."""
+"""Bytes of address space, so that a leak ends this process only.
+
+The parent replaces the child far earlier, by its resident memory.
+"""
 REQUEST_SECONDS = 30
-"""Longer than any parent waits: then nobody is there to end a child that hangs."""
+"""Seconds, longer than any parent waits: ends a child that hangs after its parent is gone."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -47,7 +49,7 @@ class LoadedRuleset:
             raise ProgramRefused(f"{name}: the self-test did not fire")
 
     def outputs(self, letters: str) -> list[str]:
-        """`letters` has one of t, f, u for each slot of the ruleset."""
+        """Return what fires. letters: one of t, f, u for each slot of the ruleset."""
         known = "".join([texts[letter] for texts, letter in zip(self._texts, letters, strict=True)])
         fired = self._fired(f'{{"k":"eval"{known},"id":"e"}}')
         return sorted({name.partition("#")[0] for name in fired}) if fired else fired
@@ -69,7 +71,7 @@ class LoadedRuleset:
 
 
 def _texts(slot: int) -> dict[str, str]:
-    """The JSON of both properties of a slot, by its letter in a vector."""
+    """Return the JSON of both properties of a slot, by its letter in a vector."""
     return {
         letter: f',"t{slot}":{true},"f{slot}":{false}'
         for letter, true, false in (
@@ -81,7 +83,7 @@ def _texts(slot: int) -> dict[str, str]:
 
 
 class EngineService:
-    """Rulesets have numbers in the order in which they were loaded."""
+    """Answers requests. Rulesets are numbered in the order in which they were loaded."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -119,7 +121,7 @@ class EngineService:
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds; 0 where the system does not say."""
+    """Return the resident memory of this process in bytes; 0 if the system does not tell."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
@@ -142,7 +144,7 @@ def serve(connection: socket.socket, service: EngineService) -> None:
 
 
 def _exactly(connection: socket.socket, length: int) -> bytes | None:
-    """None at the end of the stream."""
+    """Receive exactly `length` bytes; return None at the end of the stream."""
     parts = bytearray()
     while len(parts) < length:
         part = connection.recv(min(length - len(parts), 1 << 20))
@@ -153,18 +155,19 @@ def _exactly(connection: socket.socket, length: int) -> bytes | None:
 
 
 def _end_with(parent: int) -> None:
-    """Have the kernel kill this process when `parent` ends; Linux only, elsewhere end of file.
+    """Have the kernel kill this process when `parent` ends. Linux only; elsewhere the stream ends.
 
-    Strictly it is the thread that started us: who lets that thread end starts another child.
+    Precisely, it is killed when the thread that started it ends. A parent that ends that thread
+    starts another child.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        if os.getppid() != parent:  # it ended before we asked
+        if os.getppid() != parent:  # the parent ended before the call
             raise SystemExit("the parent is gone")
 
 
 def _bound_memory() -> None:
-    """Where the system can; a limit that is stricter already stays."""
+    """Limit the address space where the system can; a stricter limit stays."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if sys.platform == "linux" and (hard == resource.RLIM_INFINITY or hard > MOST_MEMORY):
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
@@ -174,8 +177,8 @@ def main(arguments: Sequence[str]) -> None:
     _end_with(os.getppid())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _bound_memory()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: we end when it does
-    with suppress(ConnectionError):  # the parent is gone: nobody is there to be told
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
+    with suppress(ConnectionError):  # the parent is gone
         _work(socket.socket(fileno=int(arguments[0])))
 
 

@@ -1,8 +1,8 @@
-"""Asks both engines the same questions, and labels what each rule got (rules.match.Agreement).
+"""Evaluates with both engines, and labels each rule's answer (rules.match.Agreement).
 
-The reference chains through the strata (rules.engines.chain); then the second engine is asked, all
-strata at once, about the vectors that came of it. A rule once disputed stays quarantined until its
-version changes or a person releases it.
+The reference evaluates the strata in order (rules.engines.chain). Then the second engine answers
+questions about the resulting vectors of all strata at once. A disputed rule stays quarantined until
+its version changes or a person releases it.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,12 +19,12 @@ from rules.engines.verdicts import Verdicts
 from rules.program import RuleProgram
 
 SEVERAL = 3
-"""So many rules disputed by one answer are no defect of a rule: the engine counts as down."""
+"""If this many rules are disputed at once, the second engine counts as down, not the rules."""
 
 
 @dataclass(slots=True)
 class CrosscheckStats:
-    """Counters since the start, for metrics. `unchecked` counts evaluations of a node."""
+    """Counters since the start, for metrics. `unchecked` counts evaluations of nodes."""
 
     disagreements: int = 0
     unchecked: int = 0
@@ -32,27 +32,29 @@ class CrosscheckStats:
 
 
 class CrossCheck:
-    """durable  None: there is no second engine, and everything is unchecked"""
+    """Compares both engines. durable: None: there is no second engine, and all is unchecked."""
 
     def __init__(self, durable: DurableEngine | None) -> None:
         self.reference = ReferenceEngine()
         self.durable = durable
         self.stats = CrosscheckStats()
         self.quarantined: dict[str, str] = {}
-        """Rule id to why its matches may not act."""
+        """Rule id to the reason why its matches may not act."""
         self.disputes: dict[str, DisputeRecord] = {}
-        """Rule id to what the engines last disagreed about."""
+        """Rule id to the last dispute about it."""
         self.trouble = "" if durable is not None else "there is no second engine"
         """Why the second engine gives no answers; "" while it does."""
         self._down = False
-        """It is in trouble for want of a child."""
+        """Whether the trouble is that the second engine has no child."""
         self.plan = EvaluationPlan(RuleProgram())
         self._verdicts = Verdicts(self.plan, self.reference)
 
     # -- programs
 
     def load(self, program: RuleProgram) -> None:
-        """Raises EngineError when the second engine refuses the program; the old one stays."""
+        """Load a program. Raises EngineError if the second engine refuses it: then the old one
+        stays.
+        """
         if self.durable is not None:
             try:
                 self.durable.load(program)
@@ -64,7 +66,7 @@ class CrossCheck:
         self._take(program)
 
     def load_unchecked(self, program: RuleProgram, why: str) -> None:
-        """Take a program that the second engine could not be made to take; it is tried later."""
+        """Take a program that the second engine could not load; it is loaded there later."""
         if self.durable is not None:
             self.durable.adopt(program, why)
         self._down, self.trouble = self.durable is not None, why
@@ -79,14 +81,17 @@ class CrossCheck:
         self.disputes = {id_: record for id_, record in self.disputes.items() if id_ in ids}
 
     def release(self, rule_id: str) -> bool:
-        """A person vouches for the rule: whether it was quarantined. It is compared again."""
+        """Release a rule after a person's decision; return whether it was quarantined.
+
+        Its answers are compared again.
+        """
         self.disputes.pop(rule_id, None)
         return self.quarantined.pop(rule_id, None) is not None
 
     # -- questions
 
     def tend(self) -> None:
-        """Between questions: a second engine that was down is started again when it is time."""
+        """Restart a second engine that is down, once it is due. Called between evaluations."""
         if self._down and self._second().revived():
             self._down, self.trouble = False, ""
 
@@ -112,11 +117,14 @@ class CrossCheck:
         )
 
     def _quarantined_numbers(self) -> frozenset[int]:
-        """Numbers of the quarantined rules."""
+        """Return the numbers of the quarantined rules."""
         return self.plan.of(self.quarantined) if self.quarantined else frozenset()
 
     def _agree(self, questions: Sequence[EngineQuestion], now: datetime) -> bool:
-        """False: the second engine counts as down. What it disputes is in `quarantined` then."""
+        """Compare the engines; return False if the second one counts as down.
+
+        Rules that it disputes are in `quarantined` afterwards.
+        """
         reference = self.reference.matches(questions)
         try:
             second = self._second().matches(questions)
@@ -137,7 +145,7 @@ class CrossCheck:
     def _settle(
         self, questions: Sequence[EngineQuestion], reference: Sequence[Outputs], now: datetime
     ) -> bool:
-        """Ask a new child: if that one agrees, the old one's memory was corrupt."""
+        """Ask a new child. If it agrees, the memory of the old one was corrupt."""
         self._second().replace("disagreement")
         again = self._second().matches(questions)
         disputed: dict[int, DisputeRecord] = {}

@@ -1,4 +1,4 @@
-"""What the engines disagreed about, for those who look into it."""
+"""Records of disagreements between the engines, for people who investigate them."""
 
 import hashlib
 from collections.abc import Iterator
@@ -12,11 +12,12 @@ from rules.program import CompiledRule, RuleProgram
 
 @dataclass(frozen=True, slots=True)
 class DisputeRecord:
-    """
-    fact_hash  of what was asked: the same hash is the same question to the same rule
-    fact       each leaf that the rule reads with what was known of it, such as
-               `condition KernelDeadlock=True: true`
-    reference  outputs that fired in the reference engine; `second` in the other one
+    """A disagreement about one rule.
+
+    fact_hash: hash of the question: equal hashes mean the same question to the same rule
+    fact: each leaf that the rule reads with its truth, such as `condition KernelDeadlock=True:
+        true`
+    reference, second: outputs that fired in the reference engine and in the second one
     """
 
     rule_id: str
@@ -28,7 +29,7 @@ class DisputeRecord:
 
     @property
     def summary(self) -> str:
-        """One sentence for a status or an Event; the fact is named by its hash."""
+        """Return a sentence for a status or an Event. It names the fact by its hash."""
         return f"the engines disagree about it on fact {self.fact_hash}: observed only"
 
 
@@ -47,7 +48,7 @@ def dispute(
 
 
 def names_of(rule: CompiledRule, fired: Outputs) -> Outputs:
-    """What fired of the outputs that both engines were given."""
+    """Return the fired outputs that both engines know."""
     return frozenset(name for name in rule.given if name in fired)
 
 

@@ -1,15 +1,16 @@
-"""The parent's side of durable_rules: a child process that may die, hang, swell or lie.
+"""Parent's side of durable_rules: a child process that may die, hang, leak or answer wrongly.
 
-A new program is loaded into a new child, which takes over after its canary: vectors whose answers
-the reference has given before, chosen so that an altered or missing term shows. The old child stays
-live until then. Asking is bounded in time; a child that does not answer is ended, another one gets
-the same program (which has passed its canary: the child's own self-test is enough), and the
-question is asked once more. A child that was too slow leaves its successor twice the time, within
-a bound: on a throttled processor the next child is no faster. Restarts back off. A child that is
-old or holds much memory is replaced before it hurts, in the way of a new program: its successor
-takes over after the canary.
+A new program is loaded into a new child, which takes over after its canary: vectors with known
+answers of the reference, which reveal an altered or missing term. The old child answers until then.
+Each question has a timeout. A child that does not answer is killed. Another one loads the same
+program, which has passed its canary, so that the child's self-test is enough, and the question is
+repeated once.
 
-Process and socket come from outside (`Spawn`), so does the time of the backoff.
+After a timeout the next child gets twice the time, within a bound, because it is no faster on a
+throttled processor. Restarts back off. A child that is old or uses much memory is replaced early,
+by a new child with a canary.
+
+The caller provides the process and its socket (`Spawn`), and the clock for the backoff.
 """
 
 import time
@@ -23,16 +24,16 @@ from rules.engines.talk import MOST_FRAME_QUERIES, Child, EngineQuery, ask, eval
 from rules.program import RuleProgram
 
 EVALUATE_SECONDS, EVALUATE_MOST = 1.0, 8.0
-"""For one frame: at first, and at most after children that were too slow."""
+"""Seconds for one frame: at first, and at most after timeouts."""
 LOAD_SECONDS, LOAD_MOST = 5.0, 20.0
-"""For a start, a load, and each frame of a canary; the most is for a program that has passed it."""
+"""Seconds for a start, a load or a frame of a canary. The larger bound is for proven programs."""
 BACKOFF_LOW, BACKOFF_HIGH = 0.2, 30.0
 MOST_AGE = 6 * 3600.0
 """Seconds after which a child is replaced."""
 MOST_GROWTH = 128 * 1024**2
 """Bytes of memory by which a child may grow before it is replaced."""
 REFUSALS = frozenset({"refused", "canary", "fatal"})
-"""Reasons that lie in the program, not in the child."""
+"""Reasons of an EngineError that lie in the program, not in the child."""
 _NO_ANSWER = frozenset({"died", "timeout", "protocol"})
 HOW_TO_GET_IT = (
     "durable_rules cannot be imported ({why}): it needs CPython 3.11 or 3.12 and the package"
@@ -43,31 +44,33 @@ Spawn = Callable[[], Child]
 
 
 class DurableEngine:
-    """monotonic  seconds, for the backoff of restarts"""
+    """Second engine, in a child process. monotonic: clock in seconds, for the backoff of
+    restarts.
+    """
 
     def __init__(self, spawn: Spawn, monotonic: Callable[[], float]) -> None:
         self._spawn, self._monotonic = spawn, monotonic
         self._program: RuleProgram | None = None
         self._packed = Packed(RuleProgram())
         self._proven = False
-        """The program has passed its canary."""
+        """Whether the program has passed its canary."""
         self._child: Child | None = None
         self._born = 0.0
         self._renew_not_before = float("-inf")
         self._first_memory_bytes = 0
         self.memory_bytes = 0
-        """Bytes of memory that the child said it holds."""
+        """Memory in bytes that the child reported last."""
         self._evaluating = TimeLimit(EVALUATE_SECONDS, EVALUATE_MOST)
         self._loading = TimeLimit(LOAD_SECONDS, LOAD_MOST)
         self._failures = 0
         self._not_before = float("-inf")
         self._last = ""
         self.restarts: dict[str, int] = {}
-        """How often a child was replaced, by reason."""
+        """Number of replaced children, by reason."""
 
     @property
     def parts(self) -> tuple[Spawn, Callable[[], float]]:
-        """What another engine of the same kind is made of."""
+        """Return the arguments for another engine of the same kind."""
         return self._spawn, self._monotonic
 
     @property
@@ -75,10 +78,11 @@ class DurableEngine:
         return self._child is not None
 
     def load(self, program: RuleProgram) -> None:
-        """A child that does not start is tried again later, with the new program.
+        """Load a program. If no child starts, the new program is loaded later.
 
-        Raises EngineError. With a reason of REFUSALS it is the program's fault (`fatal`: the child
-        dies of it or hangs, while another one takes an empty program), and the old one stays.
+        Raises EngineError. With a reason in REFUSALS the program is at fault, and the old one
+        stays. `fatal` means that the child dies or hangs with it, while another one loads an empty
+        program.
         """
         packed = Packed(program)
         try:
@@ -95,13 +99,13 @@ class DurableEngine:
         self._failures = 0
 
     def adopt(self, program: RuleProgram, why: str) -> None:
-        """Take `program` without a child: one is started later, and `why` is said until then."""
+        """Take `program` without a child. One starts later; until then errors say `why`."""
         self.close()
         self._program, self._packed = program, Packed(program)
         self._proven, self._last = False, why
 
     def matches(self, questions: Sequence[EngineQuestion]) -> list[Outputs]:
-        """A fact that answers several of the questions is asked once."""
+        """Answer the questions. A fact that several questions share is evaluated once."""
         if self._program is None:
             raise EngineError("empty", "no program is loaded")
         self._renew()
@@ -116,7 +120,7 @@ class DurableEngine:
         ]
 
     def revived(self) -> bool:
-        """Whether there is a child now: one that is gone is started again when it is time."""
+        """Return whether a child runs. Start a missing one once it is due."""
         if self._child is None and self._program is not None:
             try:
                 self._revive()
@@ -125,7 +129,7 @@ class DurableEngine:
         return self._child is not None
 
     def replace(self, reason: str) -> None:
-        """End the child and start another with the same program. Raises EngineError."""
+        """Kill the child and start another with the same program. Raises EngineError."""
         self.close()
         self.restarts[reason] = self.restarts.get(reason, 0) + 1
         self._revive()
@@ -138,13 +142,13 @@ class DurableEngine:
     # -- one child
 
     def _take(self, child: Child) -> None:
-        """Let `child` answer from now on, and end the one before."""
+        """Let `child` answer from now on, and kill the previous one."""
         self.close()
         self._child, self._born = child, self._monotonic()
         self._first_memory_bytes = self.memory_bytes = 0
 
     def _renew(self) -> None:
-        """Replace a child that is old or large; one that is still needed stays if that fails."""
+        """Replace a child that is old or large. It stays if that fails."""
         now = self._monotonic()
         if self._child is None or self._program is None or now < self._renew_not_before:
             return
@@ -161,7 +165,7 @@ class DurableEngine:
         self._take(child)
 
     def _started(self, program: RuleProgram, packed: Packed, *, canary: bool) -> Child:
-        """A new child that has the program and, if asked to, passed its canary."""
+        """Start a child and load the program; with `canary`, also run the canary."""
         seconds = LOAD_SECONDS if canary else self._loading.seconds
         child = self._spawned(seconds)
         try:
@@ -191,7 +195,7 @@ class DurableEngine:
         return child
 
     def _takes_nothing(self) -> bool:
-        """Whether a child starts and takes an empty program: then it is able to load."""
+        """Return whether a child can start and load an empty program."""
         try:
             self._started(RuleProgram(), Packed(RuleProgram()), canary=False).kill()
         except EngineError:
@@ -243,7 +247,7 @@ class DurableEngine:
 
 
 def _check(child: Child, packed: Packed, cases: Iterable[Case]) -> None:
-    """The canary. Raises EngineError naming the first rule that answers wrongly."""
+    """Run the canary. Raises EngineError naming the first wrong output."""
     some: list[tuple[EngineQuestion, Outputs, list[EngineQuery]]] = []
     facts = 0
     for question, expected in cases:
@@ -258,7 +262,9 @@ def _check(child: Child, packed: Packed, cases: Iterable[Case]) -> None:
 def _compare(
     child: Child, packed: Packed, cases: Sequence[tuple[EngineQuestion, Outputs, list[EngineQuery]]]
 ) -> None:
-    """Few at a time, so that a large program's canary needs no memory for all of its vectors."""
+    """Compare the answers to some cases; a large program's canary does not fit in memory at
+    once.
+    """
     queries = list(dict.fromkeys(fact for _, _, facts in cases for fact in facts))
     fired: dict[EngineQuery, Outputs] = {}
     for frame in frames(queries):

@@ -1,4 +1,4 @@
-"""What is looked up of a program at every evaluation, made once when it is loaded."""
+"""Index of a program for its evaluations, built once at load."""
 
 from collections.abc import Callable, Iterable
 from operator import itemgetter
@@ -8,12 +8,14 @@ from rules.program import CompiledRule, RuleProgram, slots_of
 
 
 class EvaluationPlan:
-    """
-    readers    slot to the numbers of the rules that ask it
-    strata     numbers of the rules of each stratum
-    acting     rules on which a decision may rest: with a ladder, or with a fact stored outside
-    upstream   number of a rule to those that infer, directly or not, what it reads
-    project    number of a rule to what it picks of a vector: all that its outputs depend on
+    """Index of a program.
+
+    readers: slot to the numbers of the rules that read it
+    inferring: slot to the numbers of the rules that infer it
+    strata: numbers of the rules of each stratum
+    acting: rules on which an act may depend: with a ladder, or with a stored fact
+    upstream: number of a rule to the rules that infer, directly or not, what it reads
+    project: number of a rule to a function that picks all slots of a vector that its outputs need
     """
 
     def __init__(self, program: RuleProgram) -> None:

@@ -1,7 +1,7 @@
-"""The port of a rule engine: a program in, the outputs that fire for each question out.
+"""Port of a rule engine: loads a program, and returns the outputs that fire for each question.
 
-An engine performs nothing and knows no time. A vector says of each slot of the program what is
-known; an output is the name that CompiledRule.output gives: a root known true, or known false.
+An engine does no I/O of its own and knows no time. A vector has the truth of each slot of the
+program. An output is a name that CompiledRule.output returns: a root known true, or known false.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,11 +11,11 @@ from rules.program import RuleProgram
 from rules.truth import Truth
 
 Vector = bytes
-"""One byte per slot: 0 known false, 1 unknown, 2 known true."""
+"""One byte for each slot: 0 known false, 1 unknown, 2 known true."""
 Outputs = frozenset[str]
 FALSE, UNKNOWN, TRUE = 0, 1, 2
 TRUTHS = (Truth.FALSE, Truth.UNKNOWN, Truth.TRUE)
-"""By the byte of a vector."""
+"""Truth by the byte of a vector."""
 
 
 def byte_of(truth: Truth) -> int:
@@ -27,10 +27,10 @@ def vector_of(truths: Iterable[Truth]) -> Vector:
 
 
 class EngineQuestion(NamedTuple):
-    """What fires of some rules of one stratum.
+    """Asks which outputs of some rules of one stratum fire.
 
-    vector  the derived facts of lower strata are finished in it; of others any value will do
-    rules   their numbers within the program; None: all of the stratum
+    vector: derived facts of lower strata are final in it; those of others may have any value
+    rules: numbers of the rules in the program; None: all of the stratum
     """
 
     stratum: int
@@ -39,7 +39,7 @@ class EngineQuestion(NamedTuple):
 
 
 class EngineError(Exception):
-    """An engine gave no answer; `reason` is one word for metrics."""
+    """An engine gave no answer. reason: one word for metrics."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -48,11 +48,11 @@ class EngineError(Exception):
 
 class RuleEngine(Protocol):
     def load(self, program: RuleProgram) -> None:
-        """Replace the program, all or nothing. Raises EngineError; the old one then stays."""
+        """Replace the whole program. Raises EngineError: then the old one stays."""
         ...
 
     def matches(self, questions: Sequence[EngineQuestion]) -> list[Outputs]:
-        """What fires for each question, of the rules asked about only. Raises EngineError."""
+        """Return the outputs that fire for each question, of its rules only. Raises EngineError."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""A program as the second engine has it: rulesets, and which of them answer a question."""
+"""A program as rulesets of the second engine, and which rulesets answer a question."""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
@@ -10,12 +10,15 @@ from rules.engines.talk import EngineQuery
 from rules.program import CompiledRule, RuleProgram
 
 _LETTERS = "fut"
-"""By the byte of a vector."""
+"""Letter by the byte of a vector."""
 _TEXT = bytes.maketrans(bytes(range(3)), _LETTERS.encode())
 
 
 class Packed:
-    """rulesets  to be loaded, in this order; a ruleset has rules of one stratum only"""
+    """A program as rulesets. Each ruleset has rules of one stratum only.
+
+    rulesets: to be loaded, in this order
+    """
 
     def __init__(self, program: RuleProgram) -> None:
         self.rulesets: list[dict[str, Any]] = []
@@ -33,20 +36,20 @@ class Packed:
         self._rules = _by_ruleset(self._sets, len(self.rulesets))
 
     def build_queries(self, question: EngineQuestion) -> list[EngineQuery]:
-        """What to ask of the child for `question`."""
+        """Return the child's queries for `question`."""
         text = question.vector.translate(_TEXT).decode("ascii")
         sets = {number for rule in self._numbers(question) for number in self._sets[rule]}
         return [(number, self._project[number](text)) for number in sets]
 
     def outputs(self, question: EngineQuestion, fired: Iterable[Outputs]) -> Outputs:
-        """Of what `fired` in the rulesets asked: the outputs of the rules in question."""
+        """Return the outputs of the question's rules, of those that `fired`."""
         names = frozenset().union(*fired)
         if not names:
             return names
         return names & frozenset().union(*(self._names[n] for n in self._numbers(question)))
 
     def neighbours(self, rule: CompiledRule) -> frozenset[int]:
-        """Numbers of the rules that share a ruleset with this one, and its own."""
+        """Return the numbers of the rules that share a ruleset with this one, including its own."""
         return frozenset().union(*(self._rules[number] for number in self._sets[rule.number]))
 
     def _numbers(self, question: EngineQuestion) -> frozenset[int]:
@@ -70,7 +73,7 @@ def _by_ruleset(sets: dict[int, tuple[int, ...]], count: int) -> list[frozenset[
 
 
 def _projection(slots: Sequence[int]) -> Callable[[str], str]:
-    """The letters of these slots, in order."""
+    """Return a function that picks the letters of these slots, in order."""
     if len(slots) == 1:
         (only,) = slots
         return lambda text: text[only]

@@ -1,4 +1,4 @@
-"""The specification: evaluates the rules' own trees, three-valued, in plain Python."""
+"""The reference engine: evaluates the rules' trees in three-valued logic, in plain Python."""
 
 from collections.abc import Iterable, Sequence
 
@@ -36,7 +36,7 @@ def outputs(rules: Iterable[CompiledRule], vector: Vector) -> Outputs:
 
 
 def evaluate(root: Root, vector: Vector) -> int:
-    """A byte as in a vector: of several members the least holds for all, the greatest for any."""
+    """Return the truth as a byte of a vector: the least member for all, the greatest for any."""
     if isinstance(root, VectorSlot):
         return vector[root.index]
     members = [evaluate(member, vector) for member in root.members]

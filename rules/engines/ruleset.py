@@ -1,15 +1,15 @@
-"""The compiled form for durable_rules: flat patterns over booleans, and the only shape it may have.
+"""The compiled form for durable_rules: flat patterns over booleans, and no other shape.
 
-Pattern P-A of the engine's design: one fact, a flat `$and` of equalities, stateless. Each disjunct
-of a root becomes one durable rule. Names are generated and carry no user text. `refusal` is the
-child's last look before it hands a ruleset to C code with known hazards (rules#312, rules#381 of
-jruizgit/rules: too many terms, or other operators, crash it or answer wrongly).
+A rule matches one fact with a flat `$and` of equalities and keeps no state. Each disjunct of a root
+becomes one durable rule. Names are generated and contain no user text. `refusal` is the child's
+last check before it passes a ruleset to C code with known defects: too many terms, or other
+operators, crash it or give wrong answers (rules#312 and rules#381 of jruizgit/rules).
 
-Rulesets are small: a question about some rules asserts one short fact for each ruleset that has
-one of them, and a long ruleset costs no less than several short ones (measured: 60 terms 20
-microseconds, five times 12 terms the same). Smaller ones still would take more memory.
+Rulesets are small. A question about some rules asserts one short fact for each of their rulesets,
+and one long ruleset is no faster than several short ones (measured: 60 terms take 20 microseconds,
+as do five times 12 terms). Smaller ones would take more memory.
 
-This module is imported by the child: it needs nothing but the standard library.
+The child imports this module, so it uses the standard library only.
 """
 
 import re
@@ -18,9 +18,9 @@ from functools import lru_cache
 from typing import Any
 
 MOST_TERMS = 60
-"""Of a ruleset; with 65 that match one fact durable_rules answers nothing."""
+"""Terms of a ruleset. With 65 terms that match one fact, durable_rules returns nothing."""
 FEW_TERMS = 32
-"""A ruleset with so many takes no further rule."""
+"""A ruleset with this many terms takes no further rule."""
 MOST_PROPERTIES = 240
 _RULE_NAME = re.compile(r"r[0-9]{1,6}[eg][pn]#[0-9]{1,3}")
 _PROPERTY = re.compile(r"[tf][0-9]{1,6}")
@@ -29,7 +29,7 @@ _FIXED = ("k", "id", "sid", "probe")
 """Names in every ruleset besides those of its rules and slots."""
 
 Term = tuple[str, Sequence[tuple[int, bool]]]
-"""Name of the durable rule, and its literals."""
+"""Name of a durable rule, and its literals."""
 
 
 class _OpenRuleset:
@@ -41,7 +41,9 @@ class _OpenRuleset:
         self._hashes = {fnv(name) for name in _FIXED}
 
     def add(self, terms: Sequence[Term], most: int) -> bool:
-        """Whether all of `terms` fit in; else nothing is changed."""
+        """Add all `terms` and return True, or change nothing and return False if they do not
+        fit.
+        """
         slots = self.slots | {slot for _, literals in terms for slot, _ in literals}
         if len(self.rules) + len(terms) > most or 2 * len(slots) > MOST_PROPERTIES:
             return False
@@ -58,10 +60,11 @@ class _OpenRuleset:
 
 
 def rulesets(groups: Iterable[Sequence[Term]]) -> tuple[list[dict[str, Any]], list[list[int]]]:
-    """The terms in rulesets `{"rules": {name: definition}, "slots": [numbers]}`, those of a group
-    in one if they fit; and for each group the numbers of the rulesets that have its terms.
+    """Distribute terms over rulesets `{"rules": {name: definition}, "slots": [numbers]}`.
 
-    A term with more literals than a ruleset may have properties cannot be given; ValueError.
+    Return the rulesets and, for each group, the numbers of the rulesets with its terms. A group
+    stays in one ruleset if it fits. Raises ValueError for a term with more literals than a ruleset
+    may have properties.
     """
     made: list[_OpenRuleset] = []
     places: list[list[int]] = []
@@ -77,7 +80,7 @@ def rulesets(groups: Iterable[Sequence[Term]]) -> tuple[list[dict[str, Any]], li
 
 
 def _split(terms: Sequence[Term], made: list[_OpenRuleset]) -> Iterator[int]:
-    """A group that is too large for one ruleset, in rulesets of its own."""
+    """Distribute a group that is too large for one ruleset over rulesets of its own."""
     made.append(_OpenRuleset())
     yield len(made) - 1
     for name, literals in terms:
@@ -94,7 +97,7 @@ def _properties(slots: Iterable[int]) -> Iterator[str]:
 
 @lru_cache(maxsize=1 << 16)
 def fnv(name: str) -> int:
-    """FNV-1a of 32 bits: all that durable_rules knows of a name; two with one hash are one."""
+    """Return the 32-bit FNV-1a hash by which durable_rules identifies a name."""
     digest = 0x811C9DC5
     for byte in name.encode():
         digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
@@ -107,7 +110,7 @@ def _rule(literals: Sequence[tuple[int, bool]]) -> dict[str, Any]:
 
 
 def refusal(ruleset: object) -> str:
-    """Why `ruleset` may not be loaded; "" if it may."""
+    """Describe why `ruleset` must not be loaded; "" if it may be."""
     if not isinstance(ruleset, Mapping) or set(ruleset) != {"rules", "slots"}:
         return "a ruleset has rules and slots"
     rules, slots = ruleset["rules"], ruleset["slots"]
@@ -129,7 +132,7 @@ def refusal(ruleset: object) -> str:
 
 
 def alike(names: Iterable[str]) -> tuple[str, str] | None:
-    """The first two different names that durable_rules takes for one."""
+    """Return the first two different names with the same hash; None if there are none."""
     known: dict[int, str] = {}
     for name in names:
         other = known.setdefault(fnv(name), name)
@@ -149,7 +152,7 @@ def _flat(rule: object, properties: set[str]) -> bool:
 
 
 def _only(value: object, key: str) -> object:
-    """What stands under `key`, if it is the only key; else None."""
+    """Return the value of `key` if it is the only key; else None."""
     return value[key] if isinstance(value, Mapping) and list(value) == [key] else None
 
 

@@ -1,7 +1,7 @@
-"""How the parent asks the child: length-prefixed JSON, each question within one deadline.
+"""Parent's side of the protocol: length-prefixed JSON, with a deadline for each request.
 
-Much is asked in several frames, so that the time that a frame may take does not depend on how many
-nodes somebody asks about at once: a slow machine is not taken for a hung child.
+Many queries are sent in several frames. So the timeout of a frame does not depend on the number of
+nodes, and a slow machine is not mistaken for a hung child.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from rules.engines.port import EngineError
 
 MOST_FRAME_QUERIES = 1_000
-"""Facts in one frame; measured: some 10 ms of the child's processor, 20 ms of the longest."""
+"""Facts in one frame; measured: some 10 ms of the child's processor, at most 20 ms."""
 T = TypeVar("T")
 EngineQuery = tuple[int, str]
 """Number of a ruleset, and one of t, f, u for each of its slots."""
@@ -22,7 +22,9 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class Child(Protocol):
-    """A running `rules.engines.child`. Its calls raise OSError (TimeoutError) for no answer."""
+    """A running `rules.engines.child`. Its calls raise OSError (TimeoutError) if it does not
+    answer.
+    """
 
     def send(self, data: bytes, seconds: float) -> None: ...
     def receive(self, length: int, seconds: float) -> bytes: ...
@@ -37,7 +39,10 @@ def frames(queries: Sequence[T]) -> Iterator[Sequence[T]]:
 def evaluate(
     child: Child, queries: Sequence[EngineQuery], seconds: float
 ) -> tuple[list[frozenset[str]], int]:
-    """One frame: what fired for each, and how many bytes the child holds. Raises EngineError."""
+    """Send one frame; return what fired for each query, and the child's memory in bytes.
+
+    Raises EngineError.
+    """
     answer = ask(child, {"op": "eval", "asked": queries}, seconds)
     fired, memory_bytes = answer.get("fired"), answer.get("rss")
     if (
@@ -50,7 +55,7 @@ def evaluate(
 
 
 def ask(child: Child, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """`seconds` are for question and answer together."""
+    """Send a request and return its answer, within `seconds` together. Raises EngineError."""
     deadline = time.monotonic() + seconds
     data = json.dumps(request, separators=(",", ":")).encode()
     try:
@@ -61,7 +66,7 @@ def ask(child: Child, request: dict[str, Any], seconds: float) -> dict[str, Any]
 
 
 def hear(child: Child, deadline: float) -> dict[str, Any]:
-    """deadline  an instant of time.monotonic"""
+    """Receive one answer. deadline: an instant of time.monotonic. Raises EngineError."""
     try:
         (length,) = HEAD.unpack(child.receive(HEAD.size, _remaining_seconds(deadline)))
         answer = json.loads(child.receive(length, _remaining_seconds(deadline)))
@@ -75,7 +80,7 @@ def hear(child: Child, deadline: float) -> dict[str, Any]:
 
 
 def _remaining_seconds(deadline: float) -> float:
-    """Seconds until `deadline`. Raises TimeoutError when there are none."""
+    """Return the seconds until `deadline`. Raises TimeoutError if it has passed."""
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise TimeoutError

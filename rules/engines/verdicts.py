@@ -1,8 +1,8 @@
-"""What is known of a rule for given truths of the slots that it asks.
+"""Caches what is known of a rule for given truths of its slots.
 
-The engines are functions: for the same truths they say the same. So the reference's answer is kept,
-and that the second engine said the same; a match that something rests on is asked again all the
-same, every time.
+The engines are functions: the same truths give the same answer. So the reference's answer is
+cached, and that the second engine agreed. A match on which an act depends is checked again every
+time.
 """
 
 from typing import NamedTuple
@@ -15,13 +15,14 @@ from rules.match import Agreement, Match
 from rules.program import CompiledRule
 
 MOST_VERDICTS = 1 << 16
-"""Verdicts, some 400 bytes each; then all are forgotten."""
+"""Bound on verdicts, some 400 bytes each. Then all are dropped."""
 
 
 class EngineVerdict:
-    """
-    agreed   the second engine said the same at least once
-    matches  as they are told, by label
+    """Answer about one rule.
+
+    agreed: the second engine agreed at least once
+    matches: Match objects by label
     """
 
     __slots__ = ("agreed", "evidence", "guards", "matches", "true_leaves")
@@ -43,7 +44,7 @@ class Verdicts:
         self._known: dict[tuple[int, object], EngineVerdict] = {}
 
     def of(self, number: int, vector: Vector) -> EngineVerdict:
-        """`vector` has the derived facts that the rule reads."""
+        """Return the verdict on a rule. vector: has the derived facts that the rule reads."""
         key = number, self._plan.project[number](vector)
         verdict = self._known.get(key)
         if verdict is None:
@@ -53,7 +54,7 @@ class Verdicts:
         return verdict
 
     def match(self, number: int, verdict: EngineVerdict, label: Agreement, vector: Vector) -> Match:
-        """The same object each time: most nodes are told what others are."""
+        """Return the Match. Nodes with the same answer share one object."""
         match = verdict.matches.get(label)
         if match is None:
             rule = self._plan.rules[number]

@@ -1,1 +1,1 @@
-"""How each kind of leaf is read against a FactSet, one module for each. All pure."""
+"""Reads each kind of leaf against a FactSet, in one module for each. All pure."""

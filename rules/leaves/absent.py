@@ -1,15 +1,16 @@
-"""Absence: a leaf has been false for a time, while what would have told of it was known to live.
+"""Reads `absent`: a leaf has been false for a time in which its source was known to be alive.
 
-Absence is evidence, so silence must not pass for it. What tells that a source lives:
+Absence is evidence, so a silent source must not count as absence. The following shows that a source
+is alive.
 
-    condition      its own reports (`maxAge`), and time in which they could be heard
-    event          the node's conditions: the kubelet's, and a detector's where a detector would be
-                   the source; and that we have watched for as long as is asked about
-    hostEvent      FactSet.sources_alive_at
-    alert          FactSet.alerts_alive_at
-    keys, facts    the node itself, which is in a fresh cache
+- condition: its own reports (`maxAge`), and time in which reports could arrive
+- event: conditions of the kubelet, and of a detector if a detector would be the source; and that we
+  observed Events for the whole time
+- hostEvent: FactSet.sources_alive_at
+- alert: FactSet.alerts_alive_at
+- keys and facts: the Node itself, which is in a fresh cache
 
-Facts and probes are not remembered: of them the compiler takes no `for`.
+The history of facts and probes is not stored, so the compiler refuses `for` with them.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +38,7 @@ from rules.truth import Truth
 from rules.unheard import unobserved_time
 
 ALIVE = timedelta(minutes=15)
-"""A reporter that was heard from within this time lives; NPD and the kubelet report every 5 min."""
+"""A reporter is alive if it wrote within this time; NPD and the kubelet write every 5 min."""
 KUBELETS = frozenset(
     {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
 )
@@ -45,7 +46,7 @@ KUBELET = "kubelet"
 
 
 def absent(leaf: AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime) -> LeafReading:
-    """`reading` is of the leaf inside."""
+    """Read an absence. reading: of the leaf inside."""
     inner = leaf.leaf
     if reading.truth is not Truth.FALSE:
         return replace(reading, truth=~reading.truth)
@@ -101,7 +102,7 @@ def _nobody_knows(leaf: Leaf, facts: FactSet) -> datetime | None:
 
 
 _NOT_GONE = datetime.max.replace(tzinfo=UTC)
-"""In the place of an instant: it is there, only not so that the leaf would be true."""
+"""In place of an instant: the object is there, but the leaf is false of it."""
 _SINCE: Mapping[type, Callable[[Any, FactSet], datetime | None]] = {
     ConditionLeaf: _condition_gone,
     AlertLeaf: _alert_gone,
@@ -117,7 +118,7 @@ _SINCE: Mapping[type, Callable[[Any, FactSet], datetime | None]] = {
 def _no_event(
     leaf: EventLeaf, wanted: timedelta, reading: LeafReading, facts: FactSet, now: datetime
 ) -> LeafReading:
-    """False for `wanted` up to now: no window that ended in this time had enough occurrences."""
+    """Read an absence of Events: no window that ended within `wanted` had enough occurrences."""
     sure, perhaps = event.last_true(leaf, facts, now)
     if sure is not None and sure + wanted > now:
         return _lasted(reading, sure + wanted, wanted, now)
@@ -134,7 +135,9 @@ def _no_event(
 def _unheard(
     leaf: EventLeaf, wanted: timedelta, facts: FactSet, now: datetime
 ) -> tuple[str, datetime | None]:
-    """Why an occurrence might have gone unheard, and when that ends by itself; "" for heard."""
+    """Describe why an occurrence may have been missed, and when that ends by itself; "" if none
+    was.
+    """
     silent_at = _silent_at(leaf, facts)
     if silent_at is None or now >= silent_at:
         return "nothing tells that its source lives", None
@@ -145,7 +148,7 @@ def _unheard(
 
 
 def _silent_at(leaf: EventLeaf, facts: FactSet) -> datetime | None:
-    """Until when the source of such an Event counts as alive; None: nothing tells of it."""
+    """Return until when the source of such an Event counts as alive; None if nothing shows it."""
     known = {t: c for t, c in facts.conditions.items() if c.status in ("True", "False")}
     kubelet = max((c.received_at for t, c in known.items() if t in KUBELETS), default=None)
     detector = max((c.received_at for t, c in known.items() if t not in KUBELETS), default=None)
@@ -177,7 +180,7 @@ def _no_host_event(
     flips_at = earliest(reading.flips_at, silent_at)
     if last + wanted > now:
         return _lasted(replace(reading, flips_at=flips_at), last + wanted, wanted, now)
-    # An Expired one ended some time after it was last seen: when, nobody wrote down.
+    # The end of an Expired HostEvent is not recorded: it was after its last observation.
     if wanted and any(e.phase == "Expired" for e in closed):
         says = f"{reading.finding}, but since when one is expired is not known"
         return replace(reading, truth=Truth.UNKNOWN, finding=says)

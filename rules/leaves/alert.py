@@ -1,4 +1,4 @@
-"""Alerts that were resolved to the node."""
+"""Reads alerts that were matched to the node."""
 
 from datetime import datetime, timedelta
 
@@ -11,10 +11,11 @@ from rules.leaves.result import LeafReading
 from rules.truth import Truth
 
 SILENCE = timedelta(minutes=10)
-"""A source of alerts that was not heard from for this long may be dead.
+"""A source of alerts that was silent this long may be dead.
 
-Alertmanager repeats its Watchdog more often than that where it is set up as its docs advise; what
-has silently stopped would otherwise read as "no alert"."""
+With the setup in its docs, Alertmanager repeats its Watchdog more often. A source that has silently
+stopped would otherwise read as "no alert".
+"""
 
 
 def alert(leaf: AlertLeaf, facts: FactSet, now: datetime) -> LeafReading:
@@ -42,7 +43,7 @@ def alert(leaf: AlertLeaf, facts: FactSet, now: datetime) -> LeafReading:
 
 
 def fits(leaf: AlertLeaf, fact: AlertFact) -> bool:
-    """The name as a whole, and every label that the leaf names."""
+    """Return whether the whole name and every label that the leaf names match."""
     return whole(leaf.name, fact.name) and all(
         fact.labels.get(key) == value for key, value in leaf.labels.items()
     )

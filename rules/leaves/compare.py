@@ -1,4 +1,4 @@
-"""Facts and probes: values that are compared."""
+"""Reads facts and probes, whose values are compared."""
 
 from datetime import datetime, timedelta
 
@@ -12,14 +12,14 @@ from rules.leaves.window import inside
 from rules.truth import Truth
 
 PROBE = "probe"
-"""The source of what a probe answered."""
+"""Source of a probe's answer."""
 TICK = timedelta(microseconds=1)
 FAR = timedelta(days=3650).total_seconds()
-"""Seconds; what lies further ahead never comes."""
+"""Seconds; a flip that is further ahead counts as never."""
 
 
 def fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> LeafReading:
-    """A bare `<group>.sameFault` is unknown: it is counted for each rule, see `counted`."""
+    """Read a fact. A bare `<group>.sameFault` is unknown: `counted` reads it for each rule."""
     builtin = BUILTIN.get(leaf.name)
     if builtin is None:
         return _inferred(leaf, facts)
@@ -37,7 +37,7 @@ def fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> LeafReading:
 
 
 def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> LeafReading:
-    """`<group>.sameFault`, as it was counted for the rule with this id."""
+    """Read `<group>.sameFault` as it was counted for the rule with this id."""
     count = facts.same_fault.get(rule, {}).get(leaf.name.partition(".")[0])
     if count is None:
         return LeafReading(Truth.UNKNOWN, subject(leaf), "is not counted yet")
@@ -48,7 +48,7 @@ def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> LeafReading:
 
 
 def _inferred(leaf: FactLeaf, facts: FactSet) -> LeafReading:
-    """False stands for a fact that is known not to hold, whatever its value would be."""
+    """Read a stored derived fact. The value False means that the fact is known not to hold."""
     about, value = f"derived {subject(leaf)}", facts.inferred.get(leaf.name)
     if value is None:
         return LeafReading(Truth.UNKNOWN, about, "is not known")
@@ -76,7 +76,7 @@ def probe(leaf: ProbeLeaf, facts: FactSet, now: datetime) -> LeafReading:
 
 
 def compares(leaf: FactLeaf | ProbeLeaf, value: object) -> Truth:
-    """UNKNOWN when `value` is of a type that the comparison does not fit."""
+    """Compare the value; UNKNOWN if its type does not fit the comparison."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if leaf.below is not None or leaf.above is not None:
         if not number or not isinstance(value, int | float):
@@ -95,7 +95,7 @@ def compares(leaf: FactLeaf | ProbeLeaf, value: object) -> Truth:
 
 
 def _describe_value(leaf: FactLeaf | ProbeLeaf, value: object, truth: Truth) -> str:
-    """What was found: words as they are; of numbers, which tick, how they compare."""
+    """Describe the value. A number, which may tick, is described by the comparison."""
     if isinstance(value, bool | str):
         shown = str(value).lower() if isinstance(value, bool) else repr(value)
         return f"is {shown}{'' if truth is not Truth.UNKNOWN else ', which cannot be compared so'}"
@@ -111,13 +111,13 @@ def _describe_value(leaf: FactLeaf | ProbeLeaf, value: object, truth: Truth) -> 
     return f"{is_} {leaf.equals}"
 
 
-# -- what time alone does to a fact ---------------------------------------------------------------
+# -- effects of time alone on a fact --------------------------------------------------------------
 
 
 def _flips(
     leaf: FactLeaf, builtin: Builtin, value: object, facts: FactSet, now: datetime
 ) -> datetime | None:
-    """When the comparison changes if nothing but time goes on; None: never, or nobody can tell."""
+    """Return when time alone changes the comparison; None: never, or unknown."""
     if builtin.time == "grows" and isinstance(value, int | float):
         return None if _stands(leaf.name, value, facts) else _grown(leaf, value, now)
     if leaf.name == "maintenance.active" and value is True:
@@ -126,12 +126,12 @@ def _flips(
 
 
 def _stands(name: str, value: float, facts: FactSet) -> bool:
-    """Only a node that is not ready is not ready for longer and longer."""
+    """Return whether the fact does not grow: node.notReadyFor of a node that is Ready."""
     return name == "node.notReadyFor" and value == 0 and facts.values.get("node.ready") is True
 
 
 def _grown(leaf: FactLeaf, value: float, now: datetime) -> datetime | None:
-    """When a number that grows by one each second passes the bound."""
+    """Return when a number that grows by one each second passes the bound."""
     if leaf.above is not None and value <= leaf.above < value + FAR:
         return now + timedelta(seconds=leaf.above - value) + TICK
     if leaf.below is not None and value < leaf.below < value + FAR:

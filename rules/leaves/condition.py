@@ -1,4 +1,4 @@
-"""Node conditions."""
+"""Reads Node conditions."""
 
 from datetime import datetime
 
@@ -15,8 +15,10 @@ SOURCE = "Node condition"
 
 
 def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> LeafReading:
-    """A status that its reporter set when it started is no finding: unknown until it settles. Nor
-    is it known whether one lasted through a time in which nobody was heard.
+    """Read a condition.
+
+    A status that its reporter set at its start is unknown until it settles. It is also unknown
+    whether a status lasted through a time in which no report could arrive.
     """
     about, fact = subject(leaf), facts.conditions.get(leaf.type)
     if fact is None:
@@ -60,5 +62,5 @@ def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> LeafReading
 
 
 def says_so(leaf: ConditionLeaf, fact: ConditionFact) -> bool:
-    """Whether reason and message are those asked for."""
+    """Return whether reason and message match the leaf's patterns."""
     return finds_pattern(leaf.reason, fact.reason) and finds_pattern(leaf.message, fact.message)

@@ -1,4 +1,4 @@
-"""A leaf in a few words."""
+"""Describes a leaf in a few words."""
 
 from functools import lru_cache
 
@@ -25,7 +25,7 @@ def _joined(parts: tuple[str, ...]) -> str:
 
 
 def describe(leaf: Leaf | AbsentLeaf) -> str:
-    """Such as `condition KernelDeadlock=True for 30s`."""
+    """Describe a leaf, such as `condition KernelDeadlock=True for 30s`."""
     match leaf:
         case ConditionLeaf():
             duration = f"for {span(leaf.for_)}" if leaf.for_ else ""
@@ -56,7 +56,7 @@ def describe(leaf: Leaf | AbsentLeaf) -> str:
 
 
 def subject(leaf: Leaf | AbsentLeaf) -> str:
-    """What is looked at, without what is asked of it: `condition KernelDeadlock`."""
+    """Describe what a leaf reads, without the comparison, such as `condition KernelDeadlock`."""
     match leaf:
         case ConditionLeaf():
             return f"condition {leaf.type}"
@@ -107,11 +107,11 @@ def _comparison(leaf: FactLeaf | ProbeLeaf) -> str:
 
 
 def written(wanted: float) -> str:
-    """As people write it: 0.4, 3600, 42949672960."""
+    """Format a number as people write it: 0.4, 3600, 42949672960."""
     return f"{wanted:.15g}"
 
 
 def windowed(window: TimeWindow) -> str:
-    """Such as `Mon,Tue 01:00-05:00 Europe/Berlin`."""
+    """Format a window, such as `Mon,Tue 01:00-05:00 Europe/Berlin`."""
     days = ",".join(window.days) if len(window.days) < 7 else "daily"
     return f"{days} {window.from_}-{window.to} {window.time_zone}"

@@ -1,4 +1,4 @@
-"""Events of a node in a sliding window: Kubernetes Events, and HostEvents as they occur."""
+"""Reads Events of a node in a sliding window: Kubernetes Events, and HostEvents as they occur."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -27,8 +27,11 @@ _OFTEN = {
 
 
 def event(leaf: EventLeaf, facts: FactSet, now: datetime) -> LeafReading:
-    """Of an aggregated Event only the last occurrence has a time: of those that began before the
-    window some may lie in it. Between "at least" and "at most" the answer is unknown.
+    """Read an Event leaf.
+
+    Only the last occurrence of an aggregated Event has a time. If the first one was before the
+    window, the number within the window is between a least and a most, and the answer may be
+    unknown.
     """
     begin = now - leaf.within
     counted = [e for e in facts.events if begin < e.at <= now and fits(leaf, e)]
@@ -44,7 +47,7 @@ def event(leaf: EventLeaf, facts: FactSet, now: datetime) -> LeafReading:
 
 
 def _least(event: EventFact, begin: datetime) -> int:
-    """How many occurrences are certainly after `begin`; `event.at` is."""
+    """Return how many occurrences are certainly after `begin`; the one at `event.at` is."""
     if event.forgotten:
         return 0
     return event.count if event.first is None or event.first > begin else 1
@@ -57,7 +60,7 @@ def _reached(wanted: int, least: int, most: int) -> Truth:
 
 
 def _event_flips(counted: Sequence[EventFact], leaf: EventLeaf, begin: datetime) -> datetime | None:
-    """When enough has left the window for another answer."""
+    """Return when enough occurrences have left the window to change the answer."""
     changes: list[tuple[datetime, int, int]] = []
     for event in counted:
         certain = _least(event, begin)
@@ -90,9 +93,9 @@ def fits(leaf: EventLeaf, event: EventFact) -> bool:
 def last_true(
     leaf: EventLeaf, facts: FactSet, now: datetime
 ) -> tuple[datetime | None, datetime | None]:
-    """When the count was last reached no more: for certain, and perhaps. None: it never was.
+    """Return when the count last fell below the leaf's: for certain, and perhaps. None: never.
 
-    Of an aggregated Event only the last occurrence is certain; the others may be at any time since
+    Only the last occurrence of an aggregated Event is certain. The others may be at any time since
     its first.
     """
     sure: list[tuple[datetime, datetime, int]] = []
@@ -109,7 +112,7 @@ def last_true(
 
 
 def _last_end(spans: Iterable[tuple[datetime, datetime, int]], wanted: int) -> datetime | None:
-    """Each span counts from its begin until its end: when the sum last fell below `wanted`."""
+    """Return when the sum last fell below `wanted`. Each span counts from its begin to its end."""
     edges = [(begin, count) for begin, _, count in spans]
     edges += [(end, -count) for _, end, count in spans]
     edges.sort(key=itemgetter(0))

@@ -1,4 +1,4 @@
-"""HostEvents of the node that are open."""
+"""Reads open HostEvents of the node."""
 
 from datetime import datetime
 
@@ -13,7 +13,9 @@ ACTIVE = "Active"
 
 
 def host_event(leaf: HostEventLeaf, facts: FactSet, now: datetime) -> LeafReading:
-    """An event that has not started counts from `startsWithin` before its scheduled start on."""
+    """Read a HostEvent leaf. One that has not started counts from `startsWithin` before its
+    start.
+    """
     open_ = [e for e in facts.host_events if e.phase not in CLOSED and fits(leaf, e)]
     waiting = [at for e in open_ if (at := counts_at(leaf, e)) is not None and now < at]
     counted = [e for e in open_ if (at := counts_at(leaf, e)) is None or at <= now]
@@ -27,7 +29,7 @@ def host_event(leaf: HostEventLeaf, facts: FactSet, now: datetime) -> LeafReadin
 
 
 def counts_at(leaf: HostEventLeaf, event: HostEventFact) -> datetime | None:
-    """From when on an open event counts; None: at once."""
+    """Return from when an open HostEvent counts; None: it counts already."""
     if event.phase == ACTIVE or event.not_before is None:
         return None
     return event.not_before - leaf.starts_within

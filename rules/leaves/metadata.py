@@ -1,4 +1,4 @@
-"""Labels, annotations and taints of the Node."""
+"""Reads labels, annotations and taints of the Node."""
 
 from collections.abc import Mapping
 from datetime import datetime

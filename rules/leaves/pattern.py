@@ -1,4 +1,4 @@
-"""Regular expressions of rules: RE2, which takes time linear in the text, whatever the pattern."""
+"""Regular expressions of rules: RE2, whose time is linear in the text for every pattern."""
 
 from functools import lru_cache
 from typing import Any
@@ -17,10 +17,10 @@ def _compiled(pattern: str) -> Any:
 
 
 def finds_pattern(pattern: str | None, text: str) -> bool:
-    """Whether RE2 finds `pattern` in `text`; None asks nothing."""
+    """Return whether RE2 finds `pattern` in `text`; True if the pattern is None."""
     return pattern is None or _compiled(pattern).search(encodable(text)) is not None
 
 
 def whole(pattern: str, text: str) -> bool:
-    """Whether `pattern` matches all of `text`."""
+    """Return whether `pattern` matches all of `text`."""
     return _compiled(pattern).fullmatch(encodable(text)) is not None

@@ -1,4 +1,4 @@
-"""What a leaf was found to be."""
+"""Reading of a leaf."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,13 +8,13 @@ from rules.truth import Truth
 
 @dataclass(frozen=True, slots=True)
 class LeafReading:
-    """What a leaf was found to be.
+    """Reading of a leaf.
 
-    subject      what was looked at, such as `condition KernelDeadlock`
-    finding      what was found of it, without ticking values, such as `is True (DockerHung)`
-    source       who said so, such as `Node condition`; "" for nobody
-    observed_at  when that was reported; None for what has no time
-    flips_at     when the answer would change with nothing but time; None for never
+    subject: what was read, such as `condition KernelDeadlock`
+    finding: what was found, without ticking values, such as `is True (DockerHung)`
+    source: who reported it, such as `Node condition`; "" if nothing did
+    observed_at: when it was reported; None if it has no time
+    flips_at: when time alone changes the answer; None: never
     """
 
     truth: Truth
@@ -27,10 +27,10 @@ class LeafReading:
 
     @property
     def evidence(self) -> str:
-        """A sentence without ticking values: it may go into the status of an object."""
+        """Return a sentence without ticking values, which may go into an object's status."""
         return f"{self.subject} {self.finding}"
 
 
 def earliest(*instants: datetime | None) -> datetime | None:
-    """None stands for never."""
+    """Return the earliest instant; None stands for never."""
     return min((at for at in instants if at is not None), default=None)

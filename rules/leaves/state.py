@@ -1,7 +1,7 @@
-"""How things stand with a leaf, with ages, in words that go on after "it": for people only.
+"""Describes the state of a leaf with ages, for people only.
 
-They say nothing that the question says already. Ages tick, so these words are for a screen, never
-for an object's status.
+The text does not repeat what the leaf's description says. Ages tick, so the text is for a screen
+and never for an object's status.
 """
 
 import math
@@ -31,7 +31,7 @@ from rules.unheard import unobserved_time
 
 
 def state(leaf: Leaf | AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime) -> str:
-    """Such as `it is True since 12 s`; "" when the question itself says how things stand."""
+    """Describe the state, such as `it is True since 12 s`; "" if the leaf's description says it."""
     if not facts.fresh:
         return STALE
     if source := stale_source(leaf, facts):
@@ -44,7 +44,9 @@ STALE = "what is known of the node is stale"
 
 
 def _says_it(leaf: Leaf | AbsentLeaf, reading: LeafReading, text: str) -> bool:
-    """Whether the question of a leaf that is true says `text`: `fact node.ready is true`."""
+    """Return whether the description of a true leaf says `text`, as `fact node.ready is true`
+    does.
+    """
     question = describe(leaf)
     if question.endswith(text.removeprefix("it")):
         return True
@@ -74,7 +76,9 @@ def _describe_state(
 
 
 def ago(time: timedelta) -> str:
-    """Such as `12 s`, `5 min`, `3 h`, `4 d`: the largest unit of which there are two."""
+    """Format an age in the largest unit with a value of at least two: `12 s`, `5 min`, `3 h`, `4
+    d`.
+    """
     seconds = time.total_seconds()
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
@@ -128,4 +132,4 @@ def _value(leaf: FactLeaf | ProbeLeaf, value: object) -> str:
 
 
 _MINUTES = 120
-"""Seconds from which on a person would rather read minutes."""
+"""Seconds from which a duration is shown in minutes."""

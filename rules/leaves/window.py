@@ -1,4 +1,4 @@
-"""Whether an instant lies in a weekly window, by the clocks of its time zone."""
+"""Decides whether an instant is in a weekly window, in the window's time zone."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
@@ -7,17 +7,17 @@ from zoneinfo import ZoneInfo
 from kubenode.api.v1alpha1.window import TimeWindow, Weekday
 
 AHEAD = 9
-"""Days that are looked at beyond today: a weekly window has come again by then."""
+"""Days beyond today that are searched; a weekly window has come again by then."""
 _WEEK = tuple(Weekday)
 
 Span = tuple[datetime, datetime]
 
 
 def inside(window: TimeWindow, now: datetime) -> tuple[bool, datetime | None]:
-    """Whether `now` is in the window, and when that changes; None: never.
+    """Return whether `now` is in the window, and when that changes; None: never.
 
-    A time of day that a clock change leaves out is read as the instant at which the clocks would
-    have shown it; one that comes twice is read as the first.
+    A time of day that a clock change skips is read as the instant at which the clocks would have
+    shown it. One that occurs twice is read as the first.
     """
     key = (tuple(window.days), window.from_, window.to, window.time_zone)
     spans = _spans(*key, now.astimezone(ZoneInfo(window.time_zone)).date())
@@ -36,7 +36,7 @@ def inside(window: TimeWindow, now: datetime) -> tuple[bool, datetime | None]:
 def _spans(
     days: tuple[Weekday, ...], from_: str, to: str, time_zone: str, today: date
 ) -> tuple[Span, ...]:
-    """The times around `today`, in order."""
+    """Return the windows around `today`, in order."""
     zone, opens, closes = ZoneInfo(time_zone), time.fromisoformat(from_), time.fromisoformat(to)
     spans = []
     for offset in range(-2, AHEAD):

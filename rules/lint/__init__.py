@@ -1,7 +1,7 @@
-"""What is wrong, or unwise, with rules that compile: `lint`. Pure.
+"""Finds errors and unwise choices in rules that compile: `lint`. Pure.
 
-Errors are what must not be loaded: a repair that nothing could prove, an isolation without an exit,
-a guard taken for evidence. Advice is what a person should look at; it never keeps a rule out.
+Errors are rules that must not be loaded: a repair that nothing can prove, an isolation without an
+exit, a guard used as evidence. Advice is for people and never keeps a rule out.
 """
 
 from rules.lint.codes import CODES, LintCode, LintSeverity

@@ -1,4 +1,4 @@
-"""Condition types that detectors are known to write, and how each of them means it.
+"""Condition types that detectors are known to write, and their polarity.
 
 Sources: kubernetes.io (Node conditions); node-problem-detector config/ (Apache-2.0);
 aws/eks-node-monitoring-agent pkg/reasons (Apache-2.0); MicrosoftDocs/azure-aks-docs (CC BY 4.0);
@@ -57,11 +57,11 @@ OURS = split_names(
     " CertificateExpiring InotifyProblem MemoryContentionPressure DiskContentionPressure"
     " CPUContentionPressure FrequentUnitRestart"
 )
-"""Of the agent, where no vendor has a name; else it uses theirs."""
+"""Types of the agent for which no vendor has a name. For others it uses the vendor's name."""
 KNOWN = KUBELET | OTHERS_OF_KUBERNETES | NPD | EKS | AKS | ACK | NVSENTINEL | TKE | CCE | OURS
 
 HEALTHY_WHEN_TRUE = EKS | {"Ready", "EtcdIsVoter"}
-"""All others are healthy when False."""
+"""Types that are healthy when True. All others are healthy when False."""
 
 LATCHED = (
     split_names(
@@ -70,15 +70,15 @@ LATCHED = (
     )
     | EKS
 )
-"""Set from a log line and left until the detector starts anew.
+"""Types that a log line sets and that stay set until the detector restarts.
 
-node-problem-detector's SystemLogMonitor never takes a permanent condition back; of the EKS node
+node-problem-detector's SystemLogMonitor never clears a permanent condition. For the EKS node
 monitoring agent see its issues 215 and 250.
 """
 
 
 def near(name: str, more: Collection[str] = ()) -> str:
-    """The known type that `name` is probably meant to be; "" if none is like it."""
+    """Return the known type that is most similar to `name`; "" if none is similar."""
     known = {known.lower(): known for known in (*KNOWN, *more)}
     matches = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.75)
     return known[matches[0]] if matches else ""

@@ -1,4 +1,4 @@
-"""Waits and limits that are too short or too long, and what a rule should say of itself."""
+"""Remarks on durations and limits that are too short or too long, and on missing settings."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1.noderecord import REMEMBERED
 from rules.lint.finding import Remark
 
 MANY = 5
-"""Attempts of one rule on one node in a day."""
+"""Attempts of one rule on one node in a day that are too many."""
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
@@ -75,7 +75,7 @@ def remarks(rule: NodeRemedier) -> Iterator[Remark]:
 
 
 def _tells_control_plane(rule: NodeRemedier) -> bool:
-    """Whether the selection speaks of the role at all."""
+    """Return whether the selection names the control plane role."""
     nodes = rule.spec.nodes
     for selector in (nodes.selector, nodes.exclude):
         if selector is None:

@@ -1,4 +1,4 @@
-"""Whether evidence and guards are what they are taken for."""
+"""Remarks on evidence and guards that do not mean what their author expects."""
 
 from collections.abc import Iterator
 
@@ -57,7 +57,7 @@ def remarks(rule: NodeRemedier, inferred: Inferred, conditions: frozenset[str]) 
 
 
 def _proof(cleared: list[LeafPlace], conditions: frozenset[str]) -> Iterator[Remark]:
-    """What is asked in place of the evidence's end: health, and no guard."""
+    """Yield remarks on verify.cleared, which must ask for health and not for a guard."""
     for place in cleared:
         leaf = place.leaf
         if name := _guard(leaf):
@@ -102,7 +102,7 @@ def _guards_taken_for_evidence(evidence: list[LeafPlace], inferred: Inferred) ->
 
 
 def _guard(leaf: Leaf) -> str:
-    """Name of the guard that the leaf is; "" if it is none."""
+    """Return the guard's name; "" if the leaf is no guard."""
     match leaf:
         case FactLeaf() if leaf.name in GUARDS or leaf.name.endswith(GUARD_ENDS):
             return f"fact {leaf.name}"
@@ -113,8 +113,9 @@ def _guard(leaf: Leaf) -> str:
 
 
 def _behind(name: str, inferred: Inferred, visited: frozenset[str] = frozenset()) -> str:
-    """A guard among what the derived fact rests on. Of the state of a group only the share of
-    others that are ill is a guard; a fact about a group is made of it by right.
+    """Return a guard among the leaves that the derived fact depends on; "" if there is none.
+
+    Counts and shares of unhealthy nodes are ignored: a fact about a group may depend on them.
     """
     if name not in inferred or name in visited:
         return ""
@@ -141,7 +142,7 @@ def _check_self_block(when: Expression, unless: Expression) -> Iterator[Remark]:
 
 
 def _each(expression: Expression, path: str, op: str) -> Iterator[tuple[Expression, str]]:
-    """The leaves that stand under nothing but `op`."""
+    """Yield the leaves that are under nothing but `op`."""
     if expression.leaf is not None:
         yield expression, f"{path}.{field_of(expression)}"
     elif expression.not_ is None and (getattr(expression, op) or len(expression.members) == 1):

@@ -7,9 +7,10 @@ from rules.lint.codes import CODES, LintSeverity
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """`rule` is the NodeRemedier's name, `path` the field in it, such as `spec.when.all[2].event`.
+    """A finding. rule: name of the NodeRemedier.
 
-    message  what is wrong there: what to do
+    path: field in the rule, such as `spec.when.all[2].event`
+    message: what is wrong there, and what to do
     """
 
     rule: str
@@ -20,7 +21,7 @@ class LintFinding:
 
 
 Remark = tuple[str, str, str]
-"""Path, code and message: a finding of a rule that is known."""
+"""Path, code and message of a finding about a known rule."""
 
 
 def finding(rule: str, remark: Remark) -> LintFinding:

@@ -1,4 +1,4 @@
-"""All findings of a set of rules."""
+"""Collects all findings about a set of rules."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -17,11 +17,11 @@ def lint(
     conditions: Collection[str] = (),
     node_keys: NodeKeys = DEFAULT_KEYS,
 ) -> list[LintFinding]:
-    """What is wrong or unwise with `rules`, in their order. Nothing is compiled here.
+    """Return the findings about `rules`, in their order. Does not compile them.
 
-    known       rules that are loaded beside them, and are not judged
-    conditions  further condition types that exist, such as those of a live fleet
-    node_keys   labels and annotations that the operator lets rules set
+    known: other loaded rules, which are not judged
+    conditions: further condition types that exist, such as those of a live cluster
+    node_keys: labels and annotations that the operator lets rules set
     """
     inferred, types = _inferred(rules, known), frozenset(conditions)
     by_rule: dict[str, list[LintFinding]] = {rule.metadata.name: [] for rule in rules}
@@ -49,7 +49,9 @@ def _of(
 def _inferred(
     rules: Sequence[NodeRemedier], known: Sequence[NodeRemedier]
 ) -> dict[str, Expression]:
-    """Evidence of each derived fact; of several rules that infer one, of all together."""
+    """Return the evidence of each derived fact; for several inferring rules, any of their
+    evidence.
+    """
     by_fact: dict[str, list[Expression]] = {}
     judged = {rule.metadata.name for rule in rules}
     for rule in (*rules, *(other for other in known if other.metadata.name not in judged)):

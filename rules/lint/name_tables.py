@@ -2,5 +2,5 @@
 
 
 def split_names(text: str) -> frozenset[str]:
-    """The words of `text`."""
+    """Return the words of `text`."""
     return frozenset(text.split())

@@ -1,4 +1,4 @@
-"""Patterns that ask nothing, or ask what cannot be."""
+"""Remarks on patterns that match always or never."""
 
 import re
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from rules.lint.finding import Remark
 from rules.lint.walk import places
 
 STRANGE = ("", " ", "~", "A", "0", "\N{GREEK SMALL LETTER ZETA}")
-"""Texts that no pattern with a meaning fits, all of them at once."""
+"""Texts that no meaningful pattern matches all of."""
 BACKWARDS = re.compile(r"(?<!\\)\$(?=\w)|(?<=\w)\^(?=\w)")
 """Something after the end, or before the beginning."""
 BLANK = re.compile(r" (?![?*{])|(?<!\\)\\[stnr](?![?*{])")
 PART = re.compile(r"\[[^\]]*\]|\([^()]*\)")
-"""A class of characters, or a group without groups inside."""
+"""A character class, or a group without inner groups."""
 NAMES = re.compile(r"[A-Za-z0-9]+(\|[A-Za-z0-9]+)*")
 NO_REASON = re.compile(r"[^A-Za-z0-9_,:./-]")
 
@@ -71,7 +71,9 @@ def _always(pattern: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _never(pattern: str, of_a_reason: bool) -> bool:
-    """What stands within groups is not looked at: it may be optional."""
+    """Return whether the pattern can never match. Groups are ignored, because they may be
+    optional.
+    """
     if "(?" in pattern:
         return False
     plain, before = pattern, ""

@@ -1,4 +1,4 @@
-"""Whether a ladder can prove what it repairs, and whether it ends."""
+"""Remarks on ladders that cannot prove their repair or cannot end."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -39,12 +39,12 @@ OF_THE_HOST = split_names(
 
 
 class Worth(IntEnum):
-    """What the end of a leaf, or of an expression, says about the fault; the least first."""
+    """What the end of a leaf or an expression proves about the fault, least first."""
 
     HINT = 0
-    """It ends, or stays, whether or not the fault is gone."""
+    """It ends or stays independently of the fault."""
     CONTEXT = 1
-    """It says something of the node, not of the fault."""
+    """It is about the node, not about the fault."""
     PROOF = 2
 
 
@@ -94,7 +94,7 @@ def _own_proof(rung: Rung, inferred: Inferred) -> bool:
 
 
 def _named(hints: list[LeafPlace]) -> str:
-    """The kinds of leaf, each once."""
+    """Name the kinds of leaves, each once."""
     names = []
     for place in hints:
         match place.leaf:
@@ -116,7 +116,7 @@ def _named(hints: list[LeafPlace]) -> str:
 def worth(
     expression: Expression, inferred: Inferred, visited: frozenset[str] = frozenset()
 ) -> Worth:
-    """What the end of the expression is worth on the worst way in which it can become true."""
+    """Return what the end of the expression proves, for the worst way in which it becomes true."""
     if (leaf := expression.leaf) is not None:
         if expression.absent is not None:
             return _negated(expression.absent.leaf)
@@ -131,7 +131,7 @@ def worth(
 
 
 def _negated(leaf: Leaf) -> Worth:
-    """`not` and `absent` prove only where the leaf is health itself: Ready is not True."""
+    """Return the worth of `not` or `absent`, which prove only if the leaf is health itself."""
     if isinstance(leaf, ConditionLeaf) and leaf.status == "True":
         healthy = leaf.type in HEALTHY_WHEN_TRUE
         return (
@@ -159,7 +159,7 @@ def _of_leaf(leaf: Leaf, inferred: Inferred, visited: frozenset[str] = frozenset
             return Worth.CONTEXT
 
 
-# -- ways out --------------------------------------------------------------------------------------
+# -- exits from a rule -----------------------------------------------------------------------------
 
 
 def _isolates(rule: NodeRemedier) -> bool:
@@ -204,7 +204,7 @@ def _endless(path: str, rung: Rung) -> Iterator[Remark]:
 
 
 def _waits_for_ever(migrate: MigrateStep) -> str:
-    """Why a migration that yields never empties a node with pods on it; "" if it may."""
+    """Describe why a migration with onTimeout Yield never empties a node; "" if it may."""
     if migrate.on_timeout is not OnTimeout.YIELD:
         return ""
     for policy in migrate.pod_policies:
@@ -214,7 +214,7 @@ def _waits_for_ever(migrate: MigrateStep) -> str:
             return "its podPolicies never move a pod"
         if policy.mode is PodPolicyMode.WAIT_FOR_COMPLETION:
             return "its podPolicies wait for every pod to end by itself"
-        return ""  # the first policy that fits a pod rules, and this one fits all
+        return ""  # the first matching policy decides, and this one matches all pods
     return ""
 
 
@@ -222,7 +222,7 @@ def _waits_for_ever(migrate: MigrateStep) -> str:
 
 
 def _outlasted(rule: NodeRemedier) -> Iterator[Remark]:
-    """Of rules that only Events can prove: the window must pass within verify.timeout."""
+    """Yield remarks on rungs whose verify.timeout ends before the window of their Events."""
     window = _window(rule.spec.when)
     for number, rung in enumerate(rule.spec.ladder or []):
         needed = window + rung.verify.for_
@@ -237,7 +237,7 @@ def _outlasted(rule: NodeRemedier) -> Iterator[Remark]:
 
 
 def _window(expression: Expression) -> timedelta:
-    """How long after the last Event the evidence may stay true by Events alone."""
+    """Return how long after the last Event the evidence may stay true by Events alone."""
     if expression.event is not None:
         return expression.event.within
     windows = [_window(member) for member, _ in members(expression, "")]

@@ -1,4 +1,4 @@
-"""Steps that the agent or the operator would refuse: the CRD knows their parameters as text."""
+"""Remarks on steps that the agent or the operator would refuse; the CRD takes any parameters."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What rules do to one another: duplicates, and rules that are never chosen."""
+"""Remarks on rules that duplicate or hide one another."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,12 +8,12 @@ from rules.lint.finding import Remark
 
 ACTING = (Mode.ENFORCE, Mode.APPROVE)
 MOST_COMPARED = 64
-"""Rules of the same evidence, highest priority first, that one is held against."""
+"""Bound on rules with the same evidence that one is compared with, highest priority first."""
 Named = tuple[str, Remark]
 
 
 def remarks(rules: Sequence[NodeRemedier], known: Sequence[NodeRemedier]) -> Iterator[Named]:
-    """Findings of `rules` by name, against one another and against `known`."""
+    """Yield findings by rule name, for `rules` compared with one another and with `known`."""
     judged = {rule.metadata.name for rule in rules}
     others = (*rules, *(other for other in known if other.metadata.name not in judged))
     enough: dict[str, list[NodeRemedier]] = {}
@@ -32,7 +32,7 @@ def _competes(rule: NodeRemedier) -> bool:
 
 
 def _against(rule: NodeRemedier, enough: Mapping[str, list[NodeRemedier]]) -> Remark | None:
-    """The first rule that always matches where this one does, and comes before it."""
+    """Return a remark for the first rule that matches whenever this one does and has precedence."""
     whole = _evidence(rule.spec.when)
     for text in _needed(rule.spec.when):
         for other in enough.get(text, ())[:MOST_COMPARED]:
@@ -60,28 +60,28 @@ def _against(rule: NodeRemedier, enough: Mapping[str, list[NodeRemedier]]) -> Re
 
 
 def _covers(other: NodeRemedier, rule: NodeRemedier) -> bool:
-    """Whether `other` certainly means every node that `rule` means, and never steps aside."""
+    """Return whether `other` certainly selects every node of `rule` and has no other guards."""
     same = other.spec.nodes == rule.spec.nodes
     everyone = other.spec.nodes.all is True and other.spec.nodes.exclude is None
     return (same or everyone) and other.spec.unless in (None, rule.spec.unless)
 
 
 def _needed(when: Expression) -> Iterator[str]:
-    """Texts of what must be true for `when` to be true: itself, and each member of an `all`."""
+    """Yield texts of what must be true for `when`: itself, and each member of an `all`."""
     yield _evidence(when)
     for member in when.all or ():
         yield from _needed(member)
 
 
 def _enough(when: Expression) -> Iterator[str]:
-    """Texts of what makes `when` true: itself, and each member of an `any`."""
+    """Yield texts of what makes `when` true: itself, and each member of an `any`."""
     yield _evidence(when)
     for member in when.any or ():
         yield from _enough(member)
 
 
 def _evidence(expression: Expression) -> str:
-    """One text for evidence that asks the same, whatever the order of its members."""
+    """Return a text that is equal for equal evidence, whatever the order of its members."""
     return json.dumps(_canonical(expression.to_dict()), sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""The leaves of an expression with their paths, and whether they stand under `not`."""
+"""Walks the leaves of an expression, with their paths and whether they are negated."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +13,11 @@ AnyLeaf = Leaf | AbsentLeaf
 
 @dataclass(frozen=True, slots=True)
 class LeafPlace:
-    """`leaf` without the `absent` around it; `negated` counts `not` and `absent`.
+    """A leaf, without the `absent` around it.
 
-    path   of the leaf's own fields, such as `spec.when.all[0].condition`
-    alone  no other leaf is needed besides it: it stands by itself, or in alternatives only
+    path: of the leaf's own fields, such as `spec.when.all[0].condition`
+    negated: the number of `not` and `absent` around it is odd
+    alone: no other leaf must be true besides it: it is the only one, or in alternatives only
     """
 
     path: str
@@ -44,7 +45,7 @@ def _places(expression: Expression, path: str, negated: bool, alone: bool) -> It
 
 
 def members(expression: Expression, path: str) -> Iterator[tuple[Expression, str]]:
-    """The members of a combinator, each with its path."""
+    """Yield the members of a combinator, each with its path."""
     if expression.not_ is not None:
         yield expression.not_, f"{path}.not"
         return
@@ -54,6 +55,6 @@ def members(expression: Expression, path: str) -> Iterator[tuple[Expression, str
 
 
 def field_of(owner: Expression | AbsentLeaf) -> str:
-    """The key under which a leaf is written: `condition`, `hostEvent`, ..."""
+    """Return the key under which a leaf is written: `condition`, `hostEvent`, ..."""
     names = (*LEAVES, "absent") if isinstance(owner, Expression) else LEAVES
     return to_camel(next(name for name in names if getattr(owner, name) is not None))

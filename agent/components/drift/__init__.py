@@ -1,1 +1,1 @@
-"""What differs on the host from what was applied, and how often it was put right."""
+"""Drift: differences between the host and what is applied, and how often they were corrected."""

@@ -1,4 +1,4 @@
-"""Wanted against found: the list of what drifted; pure."""
+"""Compares the desired with the actual state of a component's host and lists the drift. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ LONGEST_PATH = 1024
 
 
 class HostDriftKind(StrEnum):
-    """Of the API, most serious first."""
+    """Kinds of drift in the API, most serious first."""
 
     VERSION = "Version"
     FILE = "File"
@@ -26,9 +26,11 @@ class HostDriftKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Drifted:
-    """path      of the file, or name of the unit or package's component
-    why       for people, without any content
-    disturbs  how much it disturbs the host to put it right
+    """One difference.
+
+    path: of the file, or the name of the unit or component
+    why: for people, without any content
+    disturbs: disruption class of correcting it
     """
 
     kind: HostDriftKind
@@ -39,9 +41,9 @@ class Drifted:
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """The host as it is, of what one component owns.
+    """Actual state of what one component owns.
 
-    files  by path: "" as it shall be, or how it differs; drop-ins of units too
+    files: by path, drop-ins too: "" if the file is as it shall be, else how it differs
     """
 
     installed: Installed
@@ -50,7 +52,7 @@ class HostState:
 
 
 def drifted(name: str, form: ComponentForm, host_state: HostState) -> list[Drifted]:
-    """What of the component `name`, once it was applied as `form`, is not so any more."""
+    """List what differs from `form`, which the component `name` was applied as."""
     listed = [
         *_version(name, form, host_state.installed),
         *(difference for file in form.files for difference in _file(file, host_state)),
@@ -107,7 +109,7 @@ def _unit(unit: RenderedUnit, host_state: HostState) -> Iterator[Drifted]:
     if why := _unlike(unit, there):
         yield Drifted(HostDriftKind.UNIT, unit.name, why, WireChangeClass.NONE)
     if why := _run_state(unit, there):
-        # To start what is down disturbs nobody; to stop what runs may.
+        # To start a stopped unit disturbs nothing; to stop a running one may.
         class_ = WireChangeClass.NONE if at_rest(there) else unit.on_change
         yield Drifted(HostDriftKind.RUN_STATE, unit.name, why, class_)
 

@@ -1,6 +1,6 @@
-"""How often something was put right, and when to stop: another writer is at work; pure.
+"""Counts corrections of drift and decides when to stop, because another writer is active. Pure.
 
-Kept per component and revision: a new revision, or attempt, begins anew with FRESH.
+Counts are kept for each component. A new revision or attempt starts with FRESH.
 """
 
 from datetime import datetime, timedelta
@@ -10,24 +10,24 @@ import msgspec
 from agent.components.drift.compare import HostDriftKind
 
 CORRECTIONS, WITHIN = 3, timedelta(seconds=3600)
-"""Of one path; after that it is a fight."""
+"""Corrections of one path within a time; after them it is a drift fight."""
 STARTS, STARTS_WITHIN = 3, timedelta(seconds=600)
-"""Of one unit that is found stopped; after that it is ill, and rules take over."""
+"""Starts of one stopped unit within a time; after them it is unhealthy, and rules take over."""
 MOST_PATHS = 200
 
 
 class DriftFights(msgspec.Struct, frozen=True):
-    """Times of corrections by kind and path, oldest first; the ones that count alone."""
+    """Times of recent corrections by kind and path, oldest first."""
 
     corrected: dict[str, tuple[datetime, ...]] = {}
 
     def count(self, kind: HostDriftKind, path: str, now: datetime) -> int:
-        """Corrections that still count."""
+        """Return the number of corrections within the time that counts."""
         times = self.corrected.get(_key(kind, path), ())
         return sum(1 for at in times if now - at < _window(kind))
 
     def fighting(self, kind: HostDriftKind, path: str, now: datetime) -> bool:
-        """Whether it must not be put right once more."""
+        """Return whether it must not be corrected again."""
         most = STARTS if kind is HostDriftKind.RUN_STATE else CORRECTIONS
         return self.count(kind, path, now) >= most
 

@@ -1,4 +1,4 @@
-"""Looks at what one component owns on this host; changes nothing."""
+"""Reads the state of what one component owns on this host. Changes nothing."""
 
 from collections.abc import Mapping
 
@@ -12,11 +12,11 @@ from kubenode.runtime.components.change import ComponentForm
 from kubenode.runtime.components.render import RenderedFile
 
 DATABASES: Mapping[str, str] = {"apt": "/var/lib/dpkg/status", "dnf": "/var/lib/rpm/rpmdb.sqlite"}
-"""Replaced or written whenever a package or a hold changes."""
+"""Files that change whenever a package or a hold changes."""
 
 
 async def read_host_state(form: ComponentForm, ports: ComponentPorts) -> HostState:
-    """Raises HostError when the host does not tell: then nobody knows of a drift."""
+    """Return the host state. Raises HostError if it cannot be read: then drift is unknown."""
     installed = await source_of(form.version, form.source, ports).read_installed()
     files = {file.path: await _file(file, ports) for file in form.files}
     units = {}
@@ -29,7 +29,7 @@ async def read_host_state(form: ComponentForm, ports: ComponentPorts) -> HostSta
 
 
 def paths(form: ComponentForm) -> set[str]:
-    """What to watch of it: files, the places of its units' masks, the database of packages."""
+    """Return the paths to watch: files, drop-ins, masks of units, the database of packages."""
     drop_ins: set[str] = {path for unit in form.units for path in drop_in_files(unit)}
     masks = {f"{FOLDER}/{unit.name}" for unit in form.units}
     databases = {DATABASES[form.source.type]} if form.source.type in DATABASES else set()
@@ -40,7 +40,7 @@ async def _file(file: RenderedFile, ports: ComponentPorts) -> str:
     try:
         state = await read_file_state(ports.files, file)
     except Contraindicated as error:
-        return str(error)  # somebody made of it what no key can be read of
+        return str(error)  # its keys can no longer be read
     if state.same:
         return ""
     if state.existing is None:

@@ -1,4 +1,4 @@
-"""Says when to look for drift: soon after something changed, and for all of it now and then."""
+"""Triggers drift checks: soon after a watched path changed, and for everything periodically."""
 
 import asyncio
 import random
@@ -10,14 +10,14 @@ from kubenode.runtime.rate import Spread
 
 SCAN_SECONDS = 600.0
 GATHER_SECONDS = 1.0
-"""An editor writes, renames and sets modes: one look for all of it."""
+"""An editor writes, renames and sets modes: one check covers all of it."""
 
 News = Callable[[set[str]], Awaitable[None]]
-"""Told of paths where something happened; of none: look at everything."""
+"""Receives the changed paths; an empty set means to check everything."""
 
 
 class DriftWatcher:
-    """A Part. One round of news ends before the next begins."""
+    """Part: watches for drift. One call of `news` ends before the next begins."""
 
     name = "drift"
 
@@ -37,7 +37,7 @@ class DriftWatcher:
                 await self._tell(changed)
 
     async def _scan(self) -> None:
-        """Not all hosts at one time."""
+        """Check everything periodically. The random start spreads the load over hosts."""
         await self._clock.sleep(SCAN_SECONDS * self._spread())
         while True:
             await self._tell(set())

@@ -1,1 +1,1 @@
-"""Files of components: whole, or the keys of ours in a file that others write too."""
+"""Files of components: whole files, or the component's keys in a file that others write too."""

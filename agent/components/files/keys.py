@@ -1,8 +1,9 @@
-"""The keys of ours in a file that others write too; pure.
+"""Edits the component's keys in a file that others write too. Pure.
 
-Ours are the keys of the content that the component writes, down to plain values and lists, which
-are ours as a whole. Every other key stays as it is, and every line that need not change. An edit is
-read back and compared with what was meant: where a format cannot do it, nothing is written.
+The keys of the component's content belong to the component, down to plain values and lists, which
+belong to it as a whole. All other keys, and all lines that need not change, stay as they are. An
+edit is read back and compared with what was meant. If a format cannot express the edit, nothing is
+written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,9 +15,9 @@ from agent.host import Contraindicated
 
 
 def merged(path: str, current: str, ours: str, before: str = "") -> str:
-    """The file `current` with our keys, and without those that only `before` had.
+    """Return `current` with the component's keys, and without keys that only `before` had.
 
-    It is `current` itself if there is nothing to do. Raises Contraindicated.
+    Returns `current` itself if nothing changes. Raises Contraindicated.
     """
     form = _format(path)
     wanted = _read(form, f"the content for {path}", ours)
@@ -25,9 +26,10 @@ def merged(path: str, current: str, ours: str, before: str = "") -> str:
 
 
 def given_back(path: str, current: str, ours: str, before: str) -> str:
-    """The file with the values that our keys had in `before`, and without those that it had not.
+    """Return the file with the values that the component's keys had in `before`, without keys it
+    did not have.
 
-    It is `before` itself if nobody else has changed the file since. Raises Contraindicated.
+    Returns `before` itself if the file was not changed since. Raises Contraindicated.
     """
     if merged(path, before, ours) == current:
         return before
@@ -39,7 +41,7 @@ def given_back(path: str, current: str, ours: str, before: str) -> str:
 
 
 def _edited(path: str, current: str, set_: Mapping[Path, Any], dropped: Mapping[Path, Any]) -> str:
-    """`current` with the leaves `set_`, and without those of `dropped` that are not among them."""
+    """Return `current` with the leaves `set_`, and without other leaves of `dropped`."""
     form = _format(path)
     text, meant = current, _read(form, path, current)
     for key_path in dropped:
@@ -61,13 +63,15 @@ def _edited(path: str, current: str, set_: Mapping[Path, Any], dropped: Mapping[
 
 
 def without(path: str, current: str, ours: str) -> str:
-    """The file without our keys; "" if it had no others. Raises Contraindicated."""
+    """Return the file without the component's keys; "" if it has no others. Raises
+    Contraindicated.
+    """
     remaining = merged(path, current, "", ours)
     return remaining if _pruned(_read(_format(path), path, remaining)) else ""
 
 
 def list_key_paths(path: str, ours: str) -> tuple[Path, ...]:
-    """The keys that this content of ours has. Raises Contraindicated."""
+    """Return the paths of the keys in the component's content. Raises Contraindicated."""
     read = _read(_format(path), f"the content for {path}", ours)
     return tuple(key_path for key_path, _ in _leaves(read))
 
@@ -134,13 +138,13 @@ def _without(read: Mapping[str, Any], key_path: Path) -> dict[str, Any]:
 
 
 def _pruned(read: dict[str, Any]) -> dict[str, Any]:
-    """Without empty tables: whether a head without keys stays makes no difference."""
+    """Remove empty tables: a header without keys makes no difference."""
     inner = {k: _pruned(v) if isinstance(v, dict) else v for k, v in read.items()}
     return {key: value for key, value in inner.items() if value != {}}
 
 
 def _same(first: Any, other: Any) -> bool:
-    """Also of the same type: `1`, `1.0` and `true` are equal in Python and not in a file."""
+    """Compare values and types: `1`, `1.0` and `true` are equal in Python, but not in a file."""
     if isinstance(first, dict) and isinstance(other, dict):
         return first.keys() == other.keys() and all(_same(first[key], other[key]) for key in first)
     if isinstance(first, list) and isinstance(other, list):

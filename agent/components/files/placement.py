@@ -1,4 +1,4 @@
-"""Files of a component on the host: how they are, put in place, and taken away again."""
+"""Reads, writes and removes a component's files on the host."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,8 +12,10 @@ from kubenode.runtime.components.wire import Ownership
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """same   content (or our keys in it), mode and owner are as they shall be
-    existing  None: there is none
+    """State of a file.
+
+    same: whether content (or the component's keys in it), mode and owner are as wanted
+    existing: the file on the host; None: it does not exist
     """
 
     same: bool
@@ -23,7 +25,10 @@ class FileState:
 async def read_file_state(
     files: HostFiles, wanted: RenderedFile, before: RenderedFile | None = None
 ) -> FileState:
-    """before: as it was written last, whose keys are ours as well. Raises HostError."""
+    """Return the state of a file. Raises HostError.
+
+    before: the file as written last, whose keys belong to the component too
+    """
     existing = await files.read(wanted.path)
     if existing is None:
         return FileState(False, None)
@@ -32,7 +37,10 @@ async def read_file_state(
 
 
 async def put(files: HostFiles, wanted: RenderedFile, before: RenderedFile | None = None) -> bool:
-    """Whether it had to be written. Raises HostError; Contraindicated for keys that cannot be."""
+    """Write the file if it differs; return whether it was written.
+
+    Raises HostError; Contraindicated if keys cannot be written.
+    """
     existing = await files.read(wanted.path)
     content = _content(wanted, existing, before)
     if existing == FileSnapshot(content, wanted.mode, wanted.owner):
@@ -42,7 +50,9 @@ async def put(files: HostFiles, wanted: RenderedFile, before: RenderedFile | Non
 
 
 async def take_away(files: HostFiles, ours: RenderedFile, keep: Collection[str] = ()) -> None:
-    """Of a file with foreign keys only ours go; nothing under the paths `keep` does."""
+    """Remove the file; of one with foreign keys only the component's keys. Paths under `keep`
+    stay.
+    """
     if any(ours.path == path or ours.path.startswith(f"{path}/") for path in keep):
         return
     existing = await files.read(ours.path)
@@ -60,7 +70,10 @@ async def take_away(files: HostFiles, ours: RenderedFile, keep: Collection[str] 
 async def put_back(
     files: HostFiles, ours: RenderedFile, before: FileSnapshot | None, keep: Collection[str] = ()
 ) -> None:
-    """As it was before us; None: there was none. Foreign keys and the paths `keep` stay."""
+    """Restore the file as it was before the component; None: it did not exist.
+
+    Foreign keys and paths under `keep` stay.
+    """
     if before is None:
         return await take_away(files, ours, keep)
     if any(ours.path == path or ours.path.startswith(f"{path}/") for path in keep):

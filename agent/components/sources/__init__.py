@@ -1,4 +1,4 @@
-"""Where the files of a component come from: packages, a tarball, an OCI artefact, a script."""
+"""Sources of a component's files: packages, a tarball, an OCI artefact, a script."""
 
 from agent.components.ports import Artefact, ComponentFileSource, ComponentPorts
 from agent.components.sources.packages import PackageSource
@@ -12,11 +12,11 @@ from kubenode.runtime.duration import seconds
 def source_of(
     version: str, source: wire.WireComponentSource, ports: ComponentPorts, name: str = ""
 ) -> ComponentFileSource:
-    """The source of `version` of a component on this host.
+    """Return the source of `version` of a component on this host.
 
-    name  of the revision and attempt it is installed for, so that an interrupted script is found
+    name: of the revision and attempt, by which an interrupted script is found again
 
-    Raises Contraindicated when this host cannot have it.
+    Raises Contraindicated if this host cannot use the source.
     """
     if (packages := source.apt or source.dnf) is not None:
         manager = ports.packages.get(source.type)

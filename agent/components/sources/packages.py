@@ -1,4 +1,4 @@
-"""Packages of apt or dnf, at exactly the versions that are written, and held there."""
+"""Installs packages of apt or dnf at exact versions, and holds them."""
 
 from collections.abc import Collection, Mapping
 
@@ -7,10 +7,10 @@ from kubenode.runtime.components import wire
 
 
 class PackageSource:
-    """Implements agent.components.ports.ComponentFileSource.
+    """Implements agent.components.ports.ComponentFileSource with packages.
 
-    version    of the component
-    lock_wait  seconds
+    version: of the component
+    lock_wait: seconds to wait for the package manager's lock
     """
 
     def __init__(
@@ -29,14 +29,16 @@ class PackageSource:
         await self._manager.stage(self._wanted, self._lock_wait)
 
     async def install(self) -> None:
-        """Nothing is asked of the package manager for what is there: it might restart services."""
+        """Install if needed. An installed package is left alone: an install might restart
+        services.
+        """
         if not (await self.read_installed()).exact:
-            await self.stage()  # what was staged for long may be gone
+            await self.stage()  # the staged packages may be gone by now
             await self._manager.install(self._wanted, self._lock_wait)
         await self._set_hold()
 
     async def remove(self, keep: Collection[str], *, purge: bool, back: bool = False) -> None:
-        """Data outside of packages is never theirs to take; `keep` asks for no purge."""
+        """Remove the packages. Data outside of packages stays; with `keep` nothing is purged."""
         current = await self._manager.read_packages(self._names)
         there = [name for name in self._names if current[name].version]
         pinned = [name for name in there if current[name].held]
@@ -48,7 +50,9 @@ class PackageSource:
         await self._set_hold()
 
     async def _set_hold(self) -> None:
-        """A hold that is not asked for here is somebody else's, and stays."""
+        """Hold the packages if wanted. A hold that is not wanted here belongs to others, and
+        stays.
+        """
         current = await self._manager.read_packages(self._names)
         loose = [name for name in self._names if current[name].version and not current[name].held]
         if self._hold and loose:
@@ -56,7 +60,7 @@ class PackageSource:
 
 
 def wanted_of(source: wire.WirePackages) -> list[PackageWanted]:
-    """An epoch of 0 is not shown."""
+    """Return the packages as a package manager writes them: without an epoch of 0."""
     return [
         PackageWanted(package.name, package.version.removeprefix("0:"))
         for package in source.packages
@@ -70,7 +74,7 @@ def judged(
     *,
     hold: bool,
 ) -> Installed:
-    """What the found packages are, seen from those that are wanted."""
+    """Compare the current packages with the wanted ones."""
     broken = [name for name, package in current.items() if package.broken]
     exact = not broken and all(
         current[package.name].version == package.version for package in wanted

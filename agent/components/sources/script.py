@@ -1,4 +1,4 @@
-"""Programs of the host that detect, install and uninstall a component."""
+"""Installs a component with programs of the host that detect, install and uninstall it."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,14 +9,14 @@ from kubenode.runtime.components import wire
 DETECT_SECONDS = 60.0
 INSTALL_SECONDS = 1800.0
 LONGEST_VERSION = 128
-"""Characters; what the API takes for one."""
+"""Characters; the API accepts no longer version."""
 
 
 class ScriptSource:
-    """Implements agent.components.ports.ComponentFileSource.
+    """Implements agent.components.ports.ComponentFileSource with scripts.
 
-    version  of the component, as `detect` prints it
-    name     of the revision and attempt that it is installed for
+    version: of the component, as `detect` prints it
+    name: of the revision and attempt that it is installed for
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class ScriptSource:
         self._version, self._source, self._runner, self._name = version, source, runner, name
 
     async def read_installed(self) -> Installed:
-        """`detect` prints the installed version; another exit status than 0: there is none."""
+        """Run `detect`, which prints the installed version; a nonzero exit status means none."""
         try:
             ran = await self._runner.run(self._source.detect, DETECT_SECONDS)
         except TimeoutError as error:

@@ -1,4 +1,4 @@
-"""A tarball or an OCI artefact, unpacked into a folder of the host."""
+"""Installs a tarball or an OCI artefact into a folder of the host."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,7 @@ from agent.components.ports import Artefact, Installed, Trees
 
 
 class TreeSource:
-    """Implements agent.components.ports.ComponentFileSource. version: of the component."""
+    """Implements agent.components.ports.ComponentFileSource with a tree of files."""
 
     def __init__(self, version: str, artefact: Artefact, trees: Trees) -> None:
         self._version, self._artefact, self._trees = version, artefact, trees

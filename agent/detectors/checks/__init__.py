@@ -1,7 +1,7 @@
-"""Checks: questions that a detector asks of its host again and again.
+"""Checks, which a detector runs repeatedly on its host.
 
-A check looks and says what it found. How often it is asked, how many looks in a row it takes until
-a condition changes, and who hears of it are not its own matter (agent.detectors.checks.detector).
+A check inspects the host and returns findings. agent.detectors.checks.detector decides how often it
+runs, how many equal findings change a condition, and who receives them.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 CANNOT_RUN = "CheckCannotRun"
-"""Reason of an Unknown condition whose check is broken, and of the Event that says so."""
+"""Reason of an UNKNOWN condition whose check is broken, and of the Event about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one look found of one condition.
+    """Result of one inspection for one condition.
 
-    faulty  True, False, or None: it cannot be told
-    reason  one word
-    message what was looked at and what it was, for people
+    faulty: True, False, or None if it cannot be determined
+    reason: one word
+    message: what was inspected and its value, for people
     """
 
     faulty: bool | None
@@ -27,11 +27,11 @@ class Finding:
 
 
 Findings = Mapping[str, Finding]
-"""By condition type."""
+"""Findings by condition type."""
 
 
 class Check(Protocol):
-    """conditions  every type that a look may speak of; one left out of an answer is unchanged"""
+    """A check. conditions: every type that it may report; a type without a finding is unchanged."""
 
     @property
     def name(self) -> str: ...
@@ -40,5 +40,5 @@ class Check(Protocol):
     def conditions(self) -> tuple[str, ...]: ...
 
     async def inspect(self) -> Findings:
-        """Raises agent.probes.CannotAnswer when nothing can be told: the check is broken."""
+        """Inspect the host. Raises agent.probes.CannotAnswer if the check is broken."""
         ...

@@ -1,5 +1,6 @@
-"""The checks that the settings ask for, as detectors. Nothing is started and no host is touched,
-but for a look which runtime and which GPU driver there is.
+"""Builds detectors for the built-in checks that the settings enable.
+
+Building starts nothing. It only looks for the host's container runtime and GPU driver.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ HUNG = Rounds(to_set=2, to_clear=1)
 
 
 def runner(host: Host, root: str = "/") -> Runner:
-    """Programs run outside the agent's sandbox where there is a systemd to run them."""
+    """Return a runner that uses systemd, outside the agent's sandbox, where systemd runs."""
     if isinstance(host, SystemdHost) and Path(root, SYSTEM_BUS).exists():
         return Unconfined(host)
     return Programs()
@@ -46,8 +47,9 @@ def runner(host: Host, root: str = "/") -> Runner:
 def builtins(
     given: Detectors, host: Host, turns: Turns, taken: Collection[str] = (), root: str = "/"
 ) -> list[Detector]:
-    """Those that are enabled. `taken`: conditions that others own; nobody here speaks of one of
-    them, and the log says so.
+    """Return the enabled detectors. taken: conditions that others own.
+
+    Nothing here reports a condition in `taken`; the log says which.
     """
     enabled: list[Detector] = []
     own = _host(given, turns, runner(host, root), root)
@@ -90,7 +92,7 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
     def reading(check: Check, every: float, rounds: Rounds) -> Detector:
         return CheckDetector(check, turns, every, rounds)
 
-    near = Programs() if root == "/" else programs  # no unit for what the agent can do itself
+    near = Programs() if root == "/" else programs  # the agent itself can run these programs
     if (table := given.tables).enabled:
         limits = table.files_pct, table.tasks_pct, table.conntrack_pct
         read = tables.Tables(*limits, root=root).inspect
@@ -123,7 +125,7 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
 
 
 class MountDetector:
-    """Looks when the kernel says that mounts changed, and at intervals for what it does not say."""
+    """Checks mounts when the kernel reports a change, and periodically for unreported changes."""
 
     def __init__(self, turns: Turns, every: float, root: str = "/") -> None:
         self._mounts = mounts.Mounts(root)
@@ -141,7 +143,7 @@ class MountDetector:
                 waking.close()
 
     def _watch(self) -> Waking | None:
-        """None where nothing wakes us."""
+        """Return what wakes the detector; None if the kernel cannot."""
         fd = -1
         try:
             fd = os.open(self._mounts.path, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,8 +1,8 @@
-"""Asks checks in their turn, and reports what they find.
+"""Schedules checks and reports their findings.
 
-One scheduler for all: each check sleeps for its interval (give or take a tenth, so that checks and
-hosts do not march in step), or until what it watches wakes it, and only a few look at once. A check
-that fails costs its own conditions, never the agent.
+Each check sleeps for its interval with 10 % jitter, so that checks and hosts do not run at the same
+time, or until it is woken. Only a few checks run at once. A check that fails affects its own
+conditions only.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ ONCE = Rounds()
 AT_ONCE = 4
 JITTER = 0.1
 CHECK_SECONDS = 10.0
-"""For a look that reads files: a dead disk holds whoever touches it."""
+"""Timeout of a check that reads files, because a dead disk blocks it."""
 
 
 class Turns:
-    """Who may look now, and when next; shared by all checks of an agent."""
+    """Limits and spreads the checks of an agent; shared by all of them."""
 
     def __init__(self, clock: Clock, at_once: int = AT_ONCE, chance: random.Random | None = None):
         self.clock = clock
@@ -40,13 +40,13 @@ class Turns:
         return seconds * self._chance.uniform(1 - JITTER, 1 + JITTER)
 
     async def take(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, begun when a place is free."""
+        """Return the result of `work`, which starts when a slot is free."""
         async with self._slots:
             return await work()
 
 
 class Reading:
-    """A Check from a function that reads files, which runs in a thread of its own."""
+    """A Check made from a function that reads files, which runs in a thread."""
 
     def __init__(self, name: str, conditions: tuple[str, ...], read: Callable[[], Findings]):
         self.name, self.conditions, self._read = name, conditions, read
@@ -59,9 +59,10 @@ class Reading:
 class CheckDetector:
     """Implements agent.detectors.Detector for one check.
 
-    every   seconds between two looks
-    rounds  looks in a row until a condition changes
-    wake    set by what the check watches: it looks at once, but not again within `least` seconds
+    every: seconds between two checks
+    rounds: equal findings in a row that change a condition
+    wake: set by what the check watches; the check then runs at once, but at most every `least`
+        seconds
     """
 
     def __init__(
@@ -80,12 +81,12 @@ class CheckDetector:
         self._broken = ""
 
     def leave(self, taken: Collection[str]) -> None:
-        """Speak no more of conditions that others own. Before the start."""
+        """Stop reporting conditions that others own. Call it before the start."""
         self.conditions = tuple(kind for kind in self.conditions if kind not in taken)
         self._states = {kind: SteadyFinding() for kind in self.conditions}
 
     def start(self, sink: Sink) -> None:
-        """Report what is not known yet, before the first look."""
+        """Report UNKNOWN before the first check."""
         self._report(sink)
 
     async def run(self, sink: Sink) -> None:
@@ -99,7 +100,7 @@ class CheckDetector:
                 await wait(self._turns.clock, self._wake, rest)
 
     async def check_once(self, sink: Sink) -> None:
-        """Ask once and report. Never raises but when cancelled."""
+        """Check once and report. Never raises except when cancelled."""
         findings, why = await self._ask()
         if why and why != self._broken:
             now = self._turns.clock.now()
@@ -116,7 +117,7 @@ class CheckDetector:
             return await self._check.inspect(), ""
         except CannotAnswer as error:
             why = str(error)
-        except Exception as error:  # noqa: BLE001  one check's mistake must not end the agent
+        except Exception as error:  # noqa: BLE001  one broken check must not end the agent
             why = f"{self.name}: {type(error).__name__}: {error}"
         return dict.fromkeys(self.conditions, Finding(None, CANNOT_RUN, why)), why
 

@@ -1,8 +1,8 @@
-"""Runs a program of the host as a unit of its own, outside the agent's sandbox.
+"""Runs a program of the host as a transient unit, outside the agent's sandbox.
 
-The agent's service may do little, and a check that fails for want of a right would look like a
-fault. systemd also ends whatever a check left behind, wherever it went. The runs leave no lines in
-the journal, which other monitors read.
+The agent's service has few rights, and a check that fails for lack of a right would look like a
+fault. systemd also kills all processes that a check leaves behind. The runs write no lines to the
+journal, which other monitors read.
 """
 
 import itertools
@@ -19,15 +19,15 @@ from agent.host.systemd import SystemdHost
 from agent.programs import DYING_SECONDS, ENVIRONMENT, Output
 
 CANNOT_EXECUTE = 203
-"""systemd's own exit status, EXIT_EXEC of systemd.exec(5)."""
+"""systemd's exit status for a program that cannot be executed: EXIT_EXEC of systemd.exec(5)."""
 MARGIN_SECONDS = 10.0
-"""How much later than systemd we stop waiting."""
+"""Seconds that the agent waits longer than systemd."""
 _SIGKILL, _ALERTS = 9, 1
 _numbers = itertools.count(1)
 
 
 class Unconfined:
-    """Implements Runner."""
+    """Implements Runner with transient units."""
 
     def __init__(self, host: SystemdHost) -> None:
         self._host = host
@@ -54,8 +54,9 @@ class Unconfined:
 
 
 def properties(argv: Sequence[str], seconds: float) -> dict[str, Variant]:
-    """Source: systemd.exec(5), systemd.service(5). Every exit status counts as success, so that a
-    fault which a check finds is no failed unit.
+    """Return the unit's properties. Source: systemd.exec(5), systemd.service(5).
+
+    Every exit status counts as success, so that a check that finds a fault is no failed unit.
     """
     path = argv[0]
     command = list(argv) if path.startswith("/") else ["/usr/bin/env", *argv]

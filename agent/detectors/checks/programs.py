@@ -1,6 +1,6 @@
-"""Programs that checks ask, and what came of it.
+"""Runs the programs of checks.
 
-One that the kernel does not let die is not started a second time beside itself.
+A program that hangs in the kernel is not started again while it hangs.
 """
 
 import asyncio
@@ -13,13 +13,15 @@ from agent.host import HostError
 from agent.programs import Output, started
 
 DEFAULT_OUTPUT_BYTES = 4096
-"""Bytes of output that are kept where nobody says otherwise; the rest is thrown away."""
+"""Default bound on the output in bytes; the rest is discarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """code  exit status, None when there is none: `why` says what happened instead
-    output  the beginning of its standard output, or of its errors when that is empty
+    """Result of a program.
+
+    code: exit status; None if there is none, and `why` tells the reason
+    output: start of its standard output, or of its errors if that is empty
     """
 
     code: int | None
@@ -31,12 +33,12 @@ class Runner(Protocol):
     async def run(
         self, argv: Sequence[str], seconds: float, output_bytes: int = DEFAULT_OUTPUT_BYTES
     ) -> Ran:
-        """Never raises: what cannot be run says why. `output_bytes`: bytes of output."""
+        """Run a program. Never raises. output_bytes: bound on the output."""
         ...
 
 
 class Programs:
-    """Implements Runner with programs of this host. Remembers which programs would not die."""
+    """Implements Runner with programs of this host. Remembers programs that hang in the kernel."""
 
     def __init__(self) -> None:
         self._hanging: dict[tuple[str, ...], Process] = {}
@@ -66,7 +68,9 @@ class Programs:
     async def _run(
         self, argv: Sequence[str], seconds: float, output: Output, complained: Output
     ) -> tuple[bool, Process]:
-        """Whether it ended by itself. Raises HostError when it cannot be started."""
+        """Return whether it ended in time, and its process. Raises HostError if it cannot be
+        started.
+        """
         ended = True
         async with started(argv, output.inlet, complained.inlet) as process:
             output.close_inlet()

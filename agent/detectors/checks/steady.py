@@ -1,7 +1,7 @@
-"""When a finding becomes a condition: pure, so that nothing flaps for a reason nobody can test.
+"""Decides when a finding changes a condition, so that conditions do not flap. Pure.
 
-A fault and its end each take some looks in a row. While status and reason stay the message stays
-too: a figure that ticks would be a change at every look.
+A fault, and its end, each take several equal findings in a row. The message changes only with
+status or reason, because a ticking figure would change it at every check.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ _STATUS = {True: ReportedStatus.TRUE, False: ReportedStatus.FALSE, None: Reporte
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Looks in a row. `to_set` is also what it takes to say that nothing can be told any more."""
+    """Number of equal findings in a row. `to_set` also applies to a change to unknown."""
 
     to_set: int = 1
     to_clear: int = 1
@@ -23,7 +23,10 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class SteadyFinding:
-    """last  what was last reported; other, times  what looks since say instead, and how often."""
+    """State of a condition. last: last reported finding.
+
+    other, times: newer, different finding, and how often it occurred in a row
+    """
 
     last: Finding = UNSEEN
     other: bool | None = None
@@ -35,12 +38,12 @@ class SteadyFinding:
 
 
 def weigh(state: SteadyFinding, finding: Finding, rounds: Rounds) -> SteadyFinding:
-    """What is told after one more look."""
+    """Return the state after one more finding."""
     last = state.last
     if finding.faulty is last.faulty:
         return SteadyFinding(last if finding.reason == last.reason else finding)
     times = state.times + 1 if state.times and state.other is finding.faulty else 1
-    # Unknown becomes well at once: whoever looks for the first time and sees no fault says so.
+    # The first finding of "healthy" counts at once: an unknown condition needs no confirmation.
     at_once = last.faulty is None and finding.faulty is False
     needed = rounds.to_clear if finding.faulty is False else rounds.to_set
     if at_once or times >= needed:
@@ -49,5 +52,5 @@ def weigh(state: SteadyFinding, finding: Finding, rounds: Rounds) -> SteadyFindi
 
 
 def is_exceeded(value: float, limit: float, was: bool | None, margin: float) -> bool:
-    """Whether a limit is exceeded; one that was, until the value is `margin` below it."""
+    """Return whether `value` reaches the limit. One that did, does until it is `margin` below."""
     return value >= (limit - margin if was else limit)

@@ -1,7 +1,6 @@
-"""Files of the kernel that wake who watches them: /proc/PID/mountinfo and PSI triggers.
+"""Waits for kernel files that signal by POLLPRI: /proc/PID/mountinfo and PSI triggers.
 
-Both tell by POLLPRI, which asyncio does not watch for. An epoll instance of our own does, and is
-itself readable when it has something to tell.
+asyncio does not watch for POLLPRI. An epoll instance does, and is itself readable on a signal.
 """
 
 import asyncio
@@ -10,9 +9,9 @@ import select
 
 
 class Waking:
-    """Sets `event` whenever the kernel signals on `fd`, which is closed with it.
+    """Sets `event` whenever the kernel signals on `fd`, and closes `fd` with itself.
 
-    Raises OSError, and leaves `fd` open, for a file that does not signal.
+    Raises OSError for a file that does not signal, and leaves `fd` open then.
     """
 
     def __init__(self, fd: int, event: asyncio.Event) -> None:
@@ -26,7 +25,7 @@ class Waking:
         asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._woken)
 
     def _woken(self) -> None:
-        # What it returns does not matter: the kernel forgets a signal once anybody has asked.
+        # The result does not matter: the call clears the kernel's signal.
         self._epoll.poll(0)
         self._event.set()
 

@@ -1,7 +1,7 @@
-"""Log lines of this host: from whom, what they mean, and when what they meant is over.
+"""Log detector: reads log lines of this host and derives conditions and Events.
 
     sources (kmsg, journal, files)  ->  Line  ->  watch()  ->  ConditionReport, EventReport
 
-`watch` is pure: program, state, line and time in; state and reports out. What the program knows
-comes from our own packs (packs/*.toml) and from node-problem-detector's configuration files.
+`watch` is pure: it takes program, state, line and time, and returns state and reports. The program
+comes from this package's packs (packs/*.toml) and from node-problem-detector's configuration files.
 """

@@ -1,4 +1,6 @@
-"""Puts the log detector together: our packs, the site's packs, node-problem-detector's files."""
+"""Builds the log detector from this package's packs, the site's packs and
+node-problem-detector's files.
+"""
 
 import os
 import stat
@@ -34,7 +36,7 @@ from kubenode.runtime.clock import Clock
 
 HOST_JOURNAL = "/var/log/journal"
 JOURNAL_LOOKBACK = timedelta(hours=2)
-"""How far back the journal is read when the agent is new here: the longest `quiet` of a pack."""
+"""How far back the journal is read on the first start: the longest `quiet` of a pack."""
 
 
 def build(
@@ -47,11 +49,11 @@ def build(
     root: str = "/",
     taken: Collection[str] = (),
 ) -> LogDetector:
-    """The detector. What is wrong in a file leaves that file out, and is told when it runs.
+    """Build the detector. An invalid file is left out, and reported when the detector runs.
 
-    files      path -> content, as decoded from JSON, of system-log monitors
-    boot_id    of this boot; without it, or without `state_dir`, nothing is remembered
-    taken      conditions that other detectors keep
+    files: path to decoded JSON of system-log monitors
+    boot_id: of this boot; without it, or without `state_dir`, no state is stored
+    taken: conditions that other detectors own
     """
     complaints: list[str] = []
     folder = Path(state_dir, "detectors") if state_dir else None
@@ -139,7 +141,7 @@ def _kernel(given: LogSettings) -> str:
 
 
 def _readable(device: str) -> bool:
-    """Whether it is a device: in containers it may be a pipe that somebody else reads as well."""
+    """Return whether it is a device. In containers it may be a pipe that others read too."""
     try:
         fd = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -151,7 +153,7 @@ def _readable(device: str) -> bool:
 
 
 class _Times:
-    """From when on lines count. What an earlier process has read counts from its end on."""
+    """Start times of monitors. What an earlier process has read is continued where it ended."""
 
     def __init__(
         self, now: datetime, lookback: float, stored: memory.Memory, boot_id: str, kernel: str
@@ -164,7 +166,9 @@ class _Times:
         self.memory = memory.Memory(stored.boot_id, positions, stored.faults, stored.healthy)
 
     def fitted(self, program: Program, npd: Sequence[NpdMonitor]) -> Program:
-        """The monitors of node-problem-detector's files come first, in their order."""
+        """Return the program with start times. node-problem-detector's monitors come first, in
+        order.
+        """
         made = [
             replace(monitor, since=self._since(monitor, npd[place]))
             if place < len(npd)
@@ -174,11 +178,11 @@ class _Times:
         return replace(program, monitors=tuple(made))
 
     def goes_on(self, monitor: Monitor) -> bool:
-        """Whether an earlier process read all the logs of this monitor."""
+        """Return whether an earlier process read all the logs of this monitor."""
         return sources_of(monitor.selector, self._kernel) <= self.memory.positions.keys()
 
     def _since(self, monitor: Monitor, npd: NpdMonitor) -> datetime:
-        """As node-problem-detector: never from before the boot, and `delay` after it."""
+        """Return the start like node-problem-detector: not before the boot and its `delay`."""
         from_boot = self.booted + timedelta(seconds=npd.delay)
         if self.goes_on(monitor):
             return from_boot
@@ -219,8 +223,9 @@ def _sources(
 
 
 def _where(npd: Sequence[NpdMonitor], root: str) -> str:
-    """Which journal, as an option of journalctl; "" is the host's own. The first monitor that names
-    another folder decides.
+    """Return the journal as an option of journalctl; "" for the host's own.
+
+    The first monitor that names another folder decides.
     """
     for monitor in npd:
         if monitor.plugin == JOURNALD and monitor.log_path not in ("", HOST_JOURNAL):

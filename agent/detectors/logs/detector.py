@@ -1,7 +1,7 @@
-"""The log detector: reads the sources, asks the pure watcher, tells the sink, remembers.
+"""The log detector: reads sources, calls the pure watcher, reports, and stores its state.
 
-A line goes from its source to the sink without a wait in between. What needs time or a look at
-the host (a quiet period, a check, the memory on disk) is `_tend`'s, which sleeps while all is well.
+A line goes from its source to the sink without waiting. `_tend` does what needs time or reads the
+host (quiet periods, checks, writes of the state), and sleeps while all is healthy.
 """
 
 import asyncio
@@ -34,20 +34,22 @@ log = logging.getLogger(__name__)
 
 LOST = "LogLinesLost"
 SOON, LATER = timedelta(seconds=1), timedelta(seconds=60)
-"""How long what was told, and how far was read, may be on no disk. After a crash the lines since
-are read again.
+"""How long reports, and read positions, may be missing on disk. After a crash the lines since
+then are read again.
 """
 MINUTE = timedelta(minutes=1)
 DISK_SECONDS = 1.0
-"""Quiet periods and checks wait as long, when a disk hangs; lines do not."""
+"""Timeout of a write. Quiet periods and checks wait for a disk that hangs; lines do not."""
 LOGS = "logs"
 
 
 class LogDetector:
-    """hang_on     condition type -> names of the sources that it hangs on
-    folder      where it remembers; None: nowhere
-    complaints  what is wrong with its configuration, told as Events
-    patience    with the disk of `folder`
+    """The log detector.
+
+    hang_on: condition type to the names of the sources that it depends on
+    folder: where it stores its state; None: nowhere
+    complaints: errors of its configuration, reported as Events
+    patience: runs writes to `folder` with a timeout
     """
 
     name = LOGS
@@ -107,7 +109,7 @@ class LogDetector:
         finally:
             await self._keep()
 
-    # ---- what sources tell (Hearer)
+    # ---- reports of sources (Hearer)
 
     def lines(self, source: str, lines: Sequence[Line]) -> None:
         now = self._clock.now()
@@ -150,10 +152,10 @@ class LogDetector:
         self._state, reports = outcome
         self._tell(reports)
 
-    # ---- telling
+    # ---- reports to the sink
 
     def _report(self, reports: Sequence[Report]) -> None:
-        """Events at once; a condition once its logs have been read, as it is then."""
+        """Report Events at once, and a condition only after its logs were read to their end."""
         self._tell(
             [
                 report
@@ -174,7 +176,7 @@ class LogDetector:
         if self._state is not before and reports:
             self._mark(self._clock.now(), SOON)
 
-    # ---- what takes time
+    # ---- work that takes time
 
     async def _tend(self) -> None:
         while True:
@@ -202,7 +204,7 @@ class LogDetector:
                 self._take(answered(self._program, self._state, question, now))
 
     def _settle(self) -> None:
-        """Tell how a condition is once all its logs have been read to their end."""
+        """Report conditions whose logs have all been read to their end."""
         types = [
             name
             for name, needed in self._hang_on.items()

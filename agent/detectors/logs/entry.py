@@ -1,7 +1,7 @@
-"""One entry of the journal, and who wrote it as journald attests it.
+"""An entry of the journal, and its writer as journald attests it.
 
-Fields that begin with an underscore are journald's own; all others are the writer's claims.
-Source: systemd.journal-fields(7).
+Fields that begin with an underscore are set by journald; others are claims of the writer. Source:
+systemd.journal-fields(7).
 """
 
 import re
@@ -29,8 +29,8 @@ FIELDS = (
 _CONTAINER = re.compile(r"kubepods|/machine\.slice/|/user\.slice/|[0-9a-f]{64}")
 
 Value = str | list[Any] | None
-"""A text; a list of bytes where it is no UTF-8, or of values where the field came several times;
-None where it is too long.
+"""A text; a list of bytes if it is not UTF-8, or of values if the field occurs repeatedly; None
+if it is too long.
 """
 
 
@@ -55,7 +55,9 @@ decode = msgspec.json.Decoder(SystemJournalEntry).decode
 
 
 def line_of(entry: SystemJournalEntry, boot_id: str = "") -> Line | None:
-    """None for an entry without a message or a time. `boot_id` of this boot, "" is unknown."""
+    """Return the line; None for an entry without message or time. boot_id: of this boot; ""
+    unknown.
+    """
     text = message_of(entry.message).strip()[:LONGEST]
     if not text or not entry.realtime.isdecimal() or len(entry.realtime) > 17:
         return None
@@ -73,9 +75,9 @@ def line_of(entry: SystemJournalEntry, boot_id: str = "") -> Line | None:
 
 
 def origin_of(entry: SystemJournalEntry) -> str:
-    """Who wrote it, as Line.origin says; ANYBODY for all who are no service of the system."""
+    """Return the writer as in Line.origin; ANYBODY for a writer that is no system service."""
     if entry.transport == "kernel":
-        # What user space writes into /dev/kmsg comes this way too, with a facility of its own.
+        # Lines that user space writes to /dev/kmsg come here too, with another facility.
         return KERNEL if entry.syslog_facility == "0" else ANYBODY
     if entry.pid == "1":
         return MANAGER
@@ -97,5 +99,5 @@ def message_of(value: Value) -> str:
 
 
 def _word(value: Value) -> str:
-    """A field that must be there once; anything else is as good as nothing."""
+    """Return a field that occurs once; "" for anything else."""
     return value if isinstance(value, str) else ""

@@ -1,7 +1,7 @@
-"""A log file, followed over rotation and truncation. The kernel wakes us (inotify).
+"""Follows a log file over rotation and truncation. inotify reports changes.
 
-After a rotation its writer may go on in the old file for a while: that is read as well, until it
-is deleted or the next rotation comes.
+After a rotation the writer may continue in the old file for a while. That file is read too, until
+it is deleted or the next rotation.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ from kubenode.runtime.clock import Clock
 CHUNK = 64 * 1024
 LINE_BYTES = 32 * 1024
 MOST_BEHIND = 16 * 1024 * 1024
-"""Bytes; what is older is left out, at the start and when a writer is faster than we may be."""
+"""Bytes. Older content is skipped, at the start and if the writer is faster than the reader."""
 
 Translate = Callable[[str, datetime], Sequence[Line]]
-"""(text, now) to lines: one for each who reads this file in its own way, none for no line."""
+"""(text, now) to lines: one for each monitor of this file that recognises the text."""
 
 
 TAIL_BYTES = 64
 
 
 class FilePosition(msgspec.Struct, frozen=True):
-    """`tail` is what stood right before `offset`: elsewhere, the file was written anew."""
+    """A position. tail: content right before `offset`; if it differs, the file was rewritten."""
 
     device: int = 0
     inode: int = 0
@@ -44,7 +44,7 @@ class FilePosition(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Open:
-    """A file that is read; `offset` is where the next read begins, `tail` what stands before it."""
+    """An open file. offset: where the next read begins; tail: the content before it."""
 
     fd: int
     device: int
@@ -55,7 +55,7 @@ class _Open:
     watch: int = -1
 
     def place(self) -> FilePosition:
-        """Where to go on: at the beginning of the line that is not complete."""
+        """Return where to continue: at the start of the incomplete line."""
         pending = self.splitter.pending
         tail = self.tail[:-pending] if pending else self.tail
         return FilePosition(self.device, self.inode, self.offset - pending, tail)
@@ -95,7 +95,7 @@ class FileSource:
             wait = min(wait * 2, LONGEST_RETRY)
 
     async def _follow(self, hearer: Hearer) -> None:
-        """Raises OSError."""
+        """Follow the file. Raises OSError."""
         inotify = Inotify()
         loop = asyncio.get_running_loop()
         woken = asyncio.Event()
@@ -119,7 +119,7 @@ class FileSource:
             inotify.close()
 
     async def _read_new(self, hearer: Hearer, inotify: Inotify) -> bool:
-        """Read what there is; whether the file is there."""
+        """Read what is new; return whether the file exists."""
         if self._old is not None:
             await self._drain(hearer, self._old)
             if os.fstat(self._old.fd).st_nlink == 0:
@@ -146,7 +146,7 @@ class FileSource:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "is no ordinary file", self.path)
-            # By the open file: the path may name another one by now.
+            # Watch the open file: the path may refer to another file by now.
             watch = inotify.watch(f"/proc/self/fd/{fd}", CHANGED)
         except OSError:
             os.close(fd)
@@ -186,7 +186,7 @@ class FileSource:
                 return
 
     def _skip(self, hearer: Hearer, opened: _Open) -> None:
-        """Begin anew in a file that was truncated; leave out what is too far behind."""
+        """Restart in a truncated or rewritten file; skip what is too far behind."""
         size = os.fstat(opened.fd).st_size
         before = max(0, opened.offset - len(opened.tail))
         if size < opened.offset or os.pread(opened.fd, len(opened.tail), before) != opened.tail:

@@ -1,7 +1,7 @@
-"""Times in a layout of Go, as node-problem-detector's `timestampFormat` gives them.
+"""Parses times in a Go layout, as in node-problem-detector's `timestampFormat`.
 
-A layout is the moment Mon Jan 2 15:04:05 2006 -0700 written as the log writes its own.
-Source: https://pkg.go.dev/time#pkg-constants
+A layout is the time Mon Jan 2 15:04:05 2006 -0700 as the log would write it. Source:
+https://pkg.go.dev/time#pkg-constants
 """
 
 import re
@@ -44,16 +44,16 @@ Parser = Callable[[str, datetime], datetime]
 
 
 def parser(layout: str) -> Parser:
-    """A function of (text, now): the time in UTC. It raises ValueError for another text.
+    """Return a function of (text, now) to a UTC time, which raises ValueError for another format.
 
-    Without a year it is the last such day that is not in the future; without a zone it is the
-    host's. Raises ValueError for a layout that names no hour or day.
+    A time without a year is the last one that is not in the future. A time without a zone is of the
+    host's zone. Raises ValueError for a layout without hour or day.
     """
     pattern = ""
     end = 0
     for match in _LAYOUT.finditer(layout):
         pattern += re.escape(layout[end : match.start()])
-        # A fraction is read with the second before it, whether or not the layout asks for it.
+        # A fraction after the second is parsed whether or not the layout has one.
         pattern += _PIECES.get(match.group(), "")
         end = match.end()
     pattern += re.escape(layout[end:])

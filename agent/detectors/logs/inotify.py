@@ -1,4 +1,4 @@
-"""inotify(7): the kernel wakes us when a file changes. Through libc; Python has no binding."""
+"""inotify(7), by which the kernel reports changed files. Uses libc; Python has no binding."""
 
 import ctypes
 import os
@@ -15,23 +15,23 @@ _MOST = 64 * 1024
 
 
 class Inotify:
-    """`fd` is readable when something happened. Raises OSError."""
+    """An inotify instance. `fd` is readable after a change. Raises OSError."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self.fd = self._checked(self._libc.inotify_init1(_NONBLOCK_CLOEXEC), "inotify_init1")
 
     def watch(self, path: str, mask: int) -> int:
-        """A number for `forget`."""
+        """Watch a path; return a number for `forget`."""
         made = self._libc.inotify_add_watch(self.fd, os.fsencode(path), ctypes.c_uint32(mask))
         return self._checked(made, path)
 
     def forget(self, number: int) -> None:
-        """It may be gone with its file already."""
+        """Remove a watch, which may have ended with its file already."""
         self._libc.inotify_rm_watch(self.fd, number)
 
     def drain(self) -> set[str]:
-        """Names that events carried ("" for a watched file itself); all of them at once."""
+        """Read all events; return their names, "" for a watched file itself."""
         names: set[str] = set()
         while True:
             try:

@@ -1,8 +1,8 @@
-"""The journal, followed through journalctl.
+"""Follows the journal by journalctl.
 
-First what is there already, then what comes. The cursor of the last entry is our position, so a
-restart of ours or of journalctl misses nothing and repeats nothing. When we do not read, journalctl
-waits: a flood lies in the journal, not in our memory.
+It first reads what exists, then what is added. The position is the cursor of the last entry, so a
+restart of the agent or of journalctl misses and repeats nothing. While the agent does not read,
+journalctl waits, so a flood stays in the journal and not in the agent's memory.
 """
 
 import asyncio
@@ -24,21 +24,23 @@ from kubenode.runtime.clock import Clock
 PROGRAM = "journalctl"
 CHUNK = 64 * 1024
 ENTRY_BYTES = 256 * 1024
-"""journalctl leaves out values of more than 4096 bytes; escaped they are longer."""
+"""Bytes of an entry. journalctl drops values over 4096 bytes; escaped ones are longer."""
 
 Matches = Sequence[Sequence[str]]
-"""Alternatives, each a list of FIELD=value that must all fit."""
+"""Alternatives, each a list of FIELD=value that must all match."""
 
 
 class JournalctlError(Exception):
-    """journalctl cannot be started, or ended; what it said."""
+    """journalctl cannot be started or has ended; the text has its output."""
 
 
 class JournalSource:
-    """matches    what to read; journalctl filters, so nothing else costs us
-    since      where to begin without a position
-    where      which journal, as an option of journalctl; "" is the host's own
-    boot_id    of this boot
+    """Source of journal entries.
+
+    matches: entries to read; journalctl filters the others
+    since: where to start without a position
+    where: journal, as an option of journalctl; "" for the host's own
+    boot_id: of this boot
     """
 
     name = JOURNAL
@@ -82,7 +84,7 @@ class JournalSource:
             except JournalctlError as error:
                 reason = str(error)
                 if "cursor" in reason.lower() and self._cursor:
-                    # It belongs to a journal that is gone: what is there now is all there is.
+                    # The cursor is of a deleted journal: what exists now is all there is.
                     self._cursor = ""
                     hearer.lost(
                         self.name, f"the journal does not know our place any more: {reason}"
@@ -92,14 +94,14 @@ class JournalSource:
             wait = min(wait * 2, LONGEST_RETRY)
 
     async def _read(self, hearer: Hearer, *, follow: bool) -> None:
-        """Raises JournalctlError when journalctl fails; returns when it ends well."""
+        """Read entries. Raises JournalctlError if journalctl fails."""
         try:
             await self._read_of(self._argv(follow), hearer)
         except HostError as error:
             raise JournalctlError(str(error)) from error
 
     async def _read_of(self, argv: Sequence[str], hearer: Hearer) -> None:
-        """Raises JournalctlError, HostError when it cannot be started."""
+        """Read entries. Raises JournalctlError; HostError if journalctl cannot be started."""
         splitter = Splitter(ENTRY_BYTES)
         async with started(argv, PIPE, PIPE, CHUNK) as child:
             assert child.stdout is not None and child.stderr is not None
@@ -146,7 +148,7 @@ class JournalSource:
 
 
 async def _read_complaint(stream: asyncio.StreamReader) -> str:
-    """The end of what it complained of; read on, so that it never waits for us."""
+    """Read all error output, so that journalctl never blocks; return its end."""
     tail = b""
     while data := await stream.read(CHUNK):
         tail = (tail + data)[-500:]

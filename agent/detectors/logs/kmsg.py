@@ -1,8 +1,8 @@
-"""/dev/kmsg: the kernel's own log, read when it wakes us.
+"""Reads /dev/kmsg, the kernel's own log.
 
 A record is `priority,sequence,microseconds since boot,flags[,...];text`, then lines with fields
-that begin with a blank. Source: Documentation/ABI/testing/dev-kmsg of Linux. What user space
-writes into it has a facility that is not the kernel's (0), whatever its text says.
+that begin with a blank. Source: Documentation/ABI/testing/dev-kmsg of Linux. A record that user
+space writes has a facility other than the kernel's (0), whatever its text says.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from kubenode.runtime.clock import Clock
 
 DEVICE = "/dev/kmsg"
 RECORD_BYTES = 8192
-"""The kernel's own limit of a record (CONSOLE_EXT_LOG_MAX)."""
+"""The kernel's limit of a record (CONSOLE_EXT_LOG_MAX)."""
 AT_ONCE = 256
-"""Records until other tasks have their turn."""
+"""Records that are read before other tasks run."""
 
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 @dataclass(frozen=True, slots=True)
 class KmsgRecord:
-    """`since_boot` in seconds."""
+    """A record. since_boot: seconds."""
 
     facility: int
     sequence: int
@@ -39,7 +39,7 @@ class KmsgRecord:
 
 
 def parse(record: bytes) -> KmsgRecord | None:
-    """None for what is no record."""
+    """Parse a record; None if it is invalid."""
     head, semicolon, text = record.partition(b";")
     fields = head.split(b",")
     if not semicolon or len(fields) < 3 or len(head) > 200:
@@ -57,7 +57,7 @@ def parse(record: bytes) -> KmsgRecord | None:
 
 
 def records(data: bytes) -> list[bytes]:
-    """The records of one read. A device gives one at a time, a pipe as many as it has."""
+    """Split the data of one read. A device returns one record, a pipe as many as it has."""
     lines: list[bytes] = []
     for line in data.split(b"\n"):
         if line and not line.startswith(b" "):
@@ -66,7 +66,11 @@ def records(data: bytes) -> list[bytes]:
 
 
 class KmsgSource:
-    """device  or a pipe in its form; uptime: seconds on the clock that the kernel stamps with"""
+    """Source of kernel lines.
+
+    device: /dev/kmsg, or a pipe in the same format
+    uptime: returns the seconds of the clock with which the kernel stamps records
+    """
 
     name = "kmsg"
 
@@ -103,7 +107,7 @@ class KmsgSource:
             wait = min(wait * 2, LONGEST_RETRY)
 
     def took(self, data: bytes, hearer: Hearer, booted: datetime) -> list[Line]:
-        """The lines of one read, those excepted that were told before."""
+        """Return the lines of one read, without those that were reported before."""
         lines = []
         unread = 0
         for raw in records(data):
@@ -135,7 +139,7 @@ class KmsgSource:
 
 
 class _Following:
-    """Reads one open device whenever it has something."""
+    """Reads an open device whenever it is readable."""
 
     def __init__(self, source: KmsgSource, fd: int, hearer: Hearer) -> None:
         self._source, self._fd, self._hearer = source, fd, hearer
@@ -145,7 +149,7 @@ class _Following:
         self._rest = b""
 
     async def ended(self) -> None:
-        """Raises OSError."""
+        """Read until the device fails. Raises OSError."""
         self._loop.add_reader(self._fd, self._ready)
         try:
             self._ready()
@@ -171,7 +175,7 @@ class _Following:
         self._loop.add_reader(self._fd, self._ready)
 
     def _read(self) -> bool:
-        """Whether there may be more. Raises OSError when the device is gone."""
+        """Read a batch; return whether more may follow. Raises OSError if the device is gone."""
         booted = self._source.booted()
         lines: list[Line] = []
         try:
@@ -187,14 +191,14 @@ class _Following:
             self._tell(lines)
 
     def _read_batch(self) -> bytes | None:
-        """One read, None at the end of what is there."""
+        """Read once; None if there is nothing to read."""
         while True:
             try:
                 data = os.read(self._fd, RECORD_BYTES)
             except BlockingIOError:
                 return None
             except OSError as error:
-                # EPIPE: the next record was overwritten. EINVAL: a record beyond our buffer.
+                # EPIPE: the next record was overwritten. EINVAL: the record exceeds the buffer.
                 if error.errno in (errno.EPIPE, errno.EINVAL):
                     continue
                 raise

@@ -1,7 +1,7 @@
-"""One line of a log and who wrote it.
+"""A line of a log and its writer.
 
-A line counts by its writer, never by its text alone: anybody can write "kernel:" into a log. The
-writer is what the kernel or journald attest: the kernel's own facility in /dev/kmsg, the
+A line is judged by its writer, never by its text alone, because anybody can write "kernel:" into a
+log. The writer is attested by the kernel or journald: the kernel's own facility in /dev/kmsg, the
 transport `kernel` of the journal, or the unit to whose cgroup the writing process belongs.
 """
 
@@ -14,31 +14,31 @@ MANAGER = "systemd"
 """PID 1 of the host."""
 ANYBODY = ""
 LONGEST = 8192
-"""Characters of a line that are looked at."""
+"""Characters of a line that are read."""
 
 _STAMP = re.compile(
     r"(?:\[ *\d+(?:\.\d+)?\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:.]{8,15} \d{4}\])"
     r"(?: ?\[ *[TC]\d+\])? ?"
 )
-"""What dmesg puts before a record: seconds, or a date (-T); since 5.1 the task or CPU as well."""
+"""Prefix of a record in dmesg: seconds, or a date (-T); since 5.1 also the task or CPU."""
 _LEVEL = re.compile(r"<\d{1,3}>|(?:kern|user|daemon) *:[a-z]{3,6} *: ")
-"""The priority in front: syslog(2), or `dmesg -x`."""
+"""Prefix with the priority: syslog(2), or `dmesg -x`."""
 _SYSLOG = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}(?:Z|[+-]\d\d:?\d\d)?)"
     r" (?:(?P<host>\S+) )?(?P<who>[\w.@/-]{1,48})(?:\[\d+\])?: "
 )
-"""Time, host and writer in front: rsyslog's forms (RFC 3164, RFC 3339) and journalctl's."""
+"""Prefix with time, host and writer: formats of rsyslog (RFC 3164, RFC 3339) and journalctl."""
 _NAMED = re.compile(r"(?P<who>[\w.@-]{1,48})(?:\[\d+\])?: ?")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`text` may hold several lines where a journal entry does.
+    """A line. `text` has several lines if the journal entry has.
 
-    origin      KERNEL, MANAGER, a unit (`kubelet.service`), the path of a file, or ANYBODY
-    identifier  what the writer calls itself (SYSLOG_IDENTIFIER): a claim, no proof
-    uid, exe    of the writing process as journald attests them; None and "" where unknown
-    earlier     of a boot before this one
+    origin: KERNEL, MANAGER, a unit (`kubelet.service`), the path of a file, or ANYBODY
+    identifier: how the writer names itself (SYSLOG_IDENTIFIER), which proves nothing
+    uid, exe: of the writing process, attested by journald; None and "" if unknown
+    earlier: the line is of an earlier boot
     """
 
     text: str
@@ -51,18 +51,17 @@ class Line:
 
 
 def without_stamp(text: str) -> str:
-    """The line without the `[seconds]` that dmesg puts before it."""
+    """Return the line without dmesg's `[seconds]` prefix."""
     match = _STAMP.match(text)
     return text[match.end() :] if match else text
 
 
 def bare(source: str, text: str, host: str = "") -> str:
-    """The line as its writer wrote it, without what a log or a program put before it.
+    """Return the line as its writer wrote it, without prefixes of logs or programs.
 
-    host  where the log is, "" if that does not matter: a line of another host stays as it is
+    host: of the log; a line of another host stays as it is. "": any host
 
-    Only for lines whose writer is known from elsewhere: what stands in front of a line is no proof
-    of who wrote it.
+    Only for lines whose writer is known otherwise: a prefix proves nothing about the writer.
     """
     match = _SYSLOG.match(text)
     if match is not None and _is(source, match["who"]):
@@ -87,7 +86,7 @@ def _is(source: str, who: str) -> bool:
 
 
 def recorded(source: str, text: str, at: datetime, host: str = "") -> list[Line]:
-    """Lines of a record that names its source in one word, as cases of tests do.
+    """Return the lines of a record that names its source in one word, as in test cases.
 
     A `source` other than kernel and systemd is the unit of that name, run by root.
     """

@@ -1,7 +1,7 @@
-"""What outlives the agent's process: open faults, and how far each log was read.
+"""Stored state of the log detector: open faults, and the read position of each log.
 
-One small file, written anew and moved into place. Without it, or when it cannot be read, logs are
-read from their lookback on and conditions are as the logs say.
+It is one small file that is replaced atomically. Without it, logs are read from their lookback, and
+conditions follow from the logs.
 """
 
 from datetime import datetime
@@ -25,10 +25,12 @@ class StoredFault(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """boot_id    of the boot that it was written in
-    positions  source name -> where to go on
-    faults     condition type -> open faults, the one that speaks last
-    healthy    conditions that were False
+    """Stored state.
+
+    boot_id: boot in which it was written
+    positions: source name to its position
+    faults: condition type to open faults; the last one determines reason and message
+    healthy: conditions that were False
     """
 
     boot_id: str = ""
@@ -37,7 +39,9 @@ class Memory(msgspec.Struct, frozen=True):
     healthy: list[str] = []
 
     def restore_conditions(self) -> dict[str, ConditionState]:
-        """The conditions as they were. Each check is asked at once."""
+        """Return the faulty conditions. Their checks are due after their interval from the
+        fault.
+        """
         return {
             name: ConditionState(
                 ReportedStatus.TRUE,
@@ -62,7 +66,7 @@ def keep(boot_id: str, positions: dict[str, str], conditions: dict[str, Conditio
 
 
 def read(folder: Path) -> tuple[Memory, str]:
-    """What was kept, and what is wrong with it ("" for nothing)."""
+    """Read the state; return it and what is wrong with the file ("" if nothing is)."""
     path = folder / NAME
     try:
         return msgspec.json.decode(path.read_bytes(), type=Memory), ""
@@ -75,6 +79,8 @@ def read(folder: Path) -> tuple[Memory, str]:
 
 
 def write(folder: Path, memory: Memory) -> None:
-    """Raises OSError. Not synchronised: after a crash of the host the boot is another one."""
+    """Write the state. Raises OSError. Not flushed: after a crash of the host the boot is new
+    anyway.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     replace(RealDisk(), folder / NAME, msgspec.json.encode(memory), flushed=False)

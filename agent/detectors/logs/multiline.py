@@ -1,7 +1,7 @@
-"""Patterns that reach over several lines, matched as node-problem-detector does.
+"""Matches patterns over several lines like node-problem-detector.
 
-The last lines are joined by line breaks; a buffer that is not full yet begins with empty lines. A
-pattern must match to the very end, and the lines that it touches are the message.
+The last lines are joined by line breaks. A buffer that is not full begins with empty lines. A
+pattern must match up to the end, and the message is the lines that it touches.
 """
 
 from agent.detectors.logs.line import Line
@@ -22,7 +22,7 @@ def spanning_matches(
 
 
 def _touched(lines: tuple[Line, ...], reach: int) -> tuple[Line, ...]:
-    """The last lines, so many that a match that begins `reach` before the end lies in them."""
+    """Return the last lines that contain a match which begins `reach` characters before the end."""
     total = 0
     for back in range(1, len(lines) + 1):
         total += len(lines[-back].text) + 1

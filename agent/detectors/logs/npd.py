@@ -1,9 +1,9 @@
-"""node-problem-detector's system-log-monitor configuration, read as it is.
+"""Reads node-problem-detector's system-log-monitor configuration unchanged.
 
 A file has plugin (kmsg, journald, filelog), pluginConfig, logPath, lookback, delay, skipList,
-bufferSize, source, conditions and rules (temporary or permanent). Patterns must match up to the
-end of the buffered lines; names of fields count without their case, and unknown ones are skipped.
-Source: kubernetes/node-problem-detector docs and config/ (Apache-2.0).
+bufferSize, source, conditions and rules (temporary or permanent). Patterns must match up to the end
+of the buffered lines. Field names are not case-sensitive, and unknown ones are ignored. Source:
+kubernetes/node-problem-detector docs and config/ (Apache-2.0).
 """
 
 import re
@@ -29,14 +29,14 @@ from kubenode.runtime.duration import seconds
 KMSG, JOURNALD, FILELOG = "kmsg", "journald", "filelog"
 PLUGINS = (KMSG, JOURNALD, FILELOG)
 _WORD = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
-"""What the API server takes for a type and a reason."""
+"""Condition types and reasons that the API server accepts."""
 MOST_LINES = 1000
-"""Of a buffer. node-problem-detector ships 1 and 10."""
+"""Lines of a buffer. node-problem-detector's files use 1 and 10."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translator:
-    """How a line of a file is taken apart: the last group of each pattern counts."""
+    """Parses a line of a file. The last group of each pattern counts."""
 
     timestamp: object
     message: object
@@ -44,7 +44,7 @@ class Translator:
     skip: tuple[str, ...]
 
     def translate(self, text: str, origin: str, now: datetime) -> Line | None:
-        """None for a line that is skipped or has not this form."""
+        """Return the line; None if it is skipped or has another format."""
         if any(word in text for word in self.skip):
             return None
         stamp, message = _last(self.timestamp, text), _last(self.message, text)
@@ -59,7 +59,7 @@ class Translator:
 
 @dataclass(frozen=True, slots=True)
 class NpdMonitor:
-    """One file. `lookback` and `delay` in seconds; `translator` of a filelog."""
+    """One file. lookback, delay: seconds; translator: None except for a filelog."""
 
     name: str
     plugin: str
@@ -71,9 +71,9 @@ class NpdMonitor:
 
 
 def read_npd(name: str, decoded: object) -> NpdMonitor:
-    """What a file holds, as decoded from JSON.
+    """Parse a file's decoded JSON.
 
-    Raises ConfigError; one line per complaint, each with file, field, value and remedy.
+    Raises ConfigError with one line per complaint, each with file, field, value and remedy.
     """
     fields = _Fields(name, "", decoded)
     plugin = fields.text("plugin")
@@ -163,7 +163,9 @@ def _rule(name: str, number: int, fields: "_Fields", known: Iterable[str]) -> Ru
 
 
 def _last(regexp: object, text: str) -> str | None:
-    """The last group of the first match, as node-problem-detector takes it."""
+    """Return the last group of the first match, as node-problem-detector does; None for no
+    match.
+    """
     match = regexp.search(text) if regexp is not None else None  # type: ignore[attr-defined]
     if match is None:
         return None

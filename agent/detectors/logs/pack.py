@@ -1,4 +1,4 @@
-"""Packs: rules and conditions as data, one TOML file per detector.
+"""Packs: rules and conditions as data, in one TOML file per detector.
 
     detector = "kernel-monitor"
     origins = ["kernel"]
@@ -18,11 +18,11 @@
     matches = ["EXT4-fs (sda1): Remounting filesystem read-only"]
     near_misses = ["EXT4-fs (sda1): mounted filesystem"]
 
-A rule with `fallback = true` knows how a report begins: a line that begins so and that no other
-rule of its pack knows is cut off or of a form that nobody has described, and is told as such.
+A rule with `fallback = true` matches the beginning of a report. A line that begins so and matches
+no other rule of its pack is truncated or of an undescribed form, and is reported as such.
 
-A pattern is found anywhere in a line unless it is anchored; those for the kernel are anchored,
-because names that tenants choose stand inside of its lines.
+A pattern may match anywhere in a line unless it is anchored. The patterns for the kernel are
+anchored, because its lines contain names that tenants choose.
 """
 
 from collections.abc import Collection
@@ -49,7 +49,7 @@ from kubenode.runtime.duration import seconds
 
 
 class ConfigError(ValueError):
-    """File, field, value and remedy in one line."""
+    """The pack is invalid; file, field, value and remedy in one line."""
 
 
 class PackRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -79,7 +79,9 @@ class PackCondition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Pack(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`origins` as Line.origin; `exes` base names, empty is any; `any_user` also not root's."""
+    """A pack. origins: as in Line.origin; exes: base names, any if empty; any_user: not only
+    root.
+    """
 
     detector: str
     origins: list[str]
@@ -93,14 +95,14 @@ Part = tuple[Monitor, list[LogCondition]]
 
 
 def shipped() -> list[tuple[str, str]]:
-    """(name, text) of the packs of this package, in the order of their names."""
+    """Return (name, text) of the packs of this package, ordered by name."""
     folder = resources.files("agent.detectors.logs") / "packs"
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return [(f.name, f.read_text(encoding="utf-8")) for f in files if f.name.endswith(".toml")]
 
 
 def read_pack(name: str, text: str) -> Pack:
-    """Raises ConfigError."""
+    """Parse a pack. Raises ConfigError."""
     try:
         return msgspec.toml.decode(text, type=Pack)
     except msgspec.DecodeError as error:
@@ -108,7 +110,7 @@ def read_pack(name: str, text: str) -> Pack:
 
 
 def load_pack(path: Path) -> Pack:
-    """A pack of the site's own. Raises ConfigError."""
+    """Read a pack of the site. Raises ConfigError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -117,9 +119,9 @@ def load_pack(path: Path) -> Pack:
 
 
 def build_pack(name: str, pack: Pack, *, tested: bool = False) -> Part:
-    """Raises ConfigError.
+    """Build the monitor and conditions of a pack. Raises ConfigError.
 
-    tested  a pack of this package, which a test compiles: here its first lines compile it
+    tested: whether a test compiles the patterns; they are then compiled here at the first lines
     """
     conditions = [_condition(name, pack, entry) for entry in pack.condition]
     known = {entry.type for entry in conditions}
@@ -147,7 +149,7 @@ def build_pack(name: str, pack: Pack, *, tested: bool = False) -> Part:
 
 
 def without(pack: Pack, taken: Collection[str]) -> Pack:
-    """The pack without conditions that somebody else keeps, and their rules."""
+    """Return the pack without conditions that others own, and without their rules."""
     return msgspec.structs.replace(
         pack,
         condition=[entry for entry in pack.condition if entry.type not in taken],
@@ -210,6 +212,6 @@ def _seconds(where: str, text: str) -> float:
 
 
 def our_program() -> Program:
-    """What this package knows, without any file of the site."""
+    """Return the program of this package's packs only."""
     parts = [build_pack(name, read_pack(name, text), tested=True) for name, text in shipped()]
     return join(parts)

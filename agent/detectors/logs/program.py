@@ -1,8 +1,8 @@
-"""What is looked for: monitors with rules, and the conditions that they own.
+"""The program of the log detector: monitors with rules, and the conditions that they own.
 
-Patterns are RE2, the syntax of node-problem-detector: linear in the length of a line, whatever
-the pattern. All patterns of a monitor are tried at once (RE2::Set); a rule is looked at alone
-only for a line that it matches.
+Patterns are RE2, the syntax of node-problem-detector, whose time is linear in the line's length.
+All patterns of a monitor are matched at once (RE2::Set). A single rule is evaluated only for a line
+that its pattern matches.
 """
 
 import re
@@ -17,22 +17,22 @@ from agent.detectors import EventSeverity
 from agent.detectors.logs.line import KERNEL, MANAGER, Line
 
 PATTERN_BYTES = 8 << 20
-"""Memory for the compiled form of the patterns of one monitor."""
+"""Memory for the compiled patterns of one monitor."""
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class PatternError(ValueError):
-    """A pattern that RE2 does not accept."""
+    """RE2 does not accept a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """How a condition goes back to False when its fault is gone. Times in seconds, 0 is never.
+    """How a condition becomes False again after its fault. Times in seconds; 0: never.
 
-    quiet  no such line for so long, honest only where a lasting fault repeats its line
-    check  name in `checks`, asked `every` so many seconds while the fault lasts
-    boot   whether a boot ends the fault
+    quiet: time without such a line; only valid if a lasting fault repeats its line
+    check: name in recovery_checks.CHECKS, run every `every` seconds while the fault lasts
+    boot: whether a boot ends the fault
     """
 
     quiet: float = 0.0
@@ -43,7 +43,7 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class LogCondition:
-    """A condition that log lines set; `reason` and `message` are those of the healthy state."""
+    """A condition that log lines set. reason, message: of the healthy state."""
 
     type: str
     detector: str
@@ -54,15 +54,15 @@ class LogCondition:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One pattern and what it means. Without `condition` a match is an Event.
+    """A pattern and its meaning. Without `condition` a match is an Event.
 
-    count, within  so many matches within so many seconds make the fault; 1, 0.0: each does
-    clears         a match ends the condition's fault (of the same key, where the pattern has one)
-    spans          the pattern may reach over several lines
-    unless         a line that this matches as well is no match
-    fallback       counts only for a line that no other rule of its monitor knows
-    keyed          the pattern has a group `key`: which device, task and the like
-    name           unique in the program, for counts
+    count, within: number of matches within seconds that make the fault; 1, 0.0: each does
+    clears: a match ends the condition's fault (of the same key, if the pattern has a key)
+    spans: the pattern may span several lines
+    unless: a line that matches this too is no match
+    fallback: matches only a line that no other rule of its monitor matches
+    keyed: the pattern has a group `key`, such as a device or a task
+    name: unique in the program, for counts
     """
 
     name: str
@@ -82,12 +82,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Whose lines a monitor reads. Everything that is given must fit.
+    """Selects the lines that a monitor reads. All criteria must match.
 
-    origins     one of these writers; empty is any service of the system, as journald attests it
-    identifier  what the writer must call itself as well; "" is anything
-    uid         of the writing process; None is any
-    exes        base names of the writing program; empty is any
+    origins: accepted writers; empty: any service of the system, as journald attests it
+    identifier: name that the writer must use; "": any
+    uid: of the writing process; None: any
+    exes: base names of the writing program; empty: any
     """
 
     origins: frozenset[str] = frozenset()
@@ -111,7 +111,7 @@ class Selector:
 
 
 class LazyPattern:
-    """A pattern that is known to compile, compiled when the first line is searched for it."""
+    """A valid pattern that is compiled when the first line is searched for it."""
 
     __slots__ = ("_compiled", "_text")
 
@@ -120,7 +120,7 @@ class LazyPattern:
         self._compiled: Any = None
 
     def search(self, text: str) -> Any:
-        """Search as a compiled pattern of re2 does."""
+        """Search like a compiled pattern of re2."""
         if self._compiled is None:
             self._compiled = compile_pattern(self._text)
         return self._compiled.search(text)
@@ -129,8 +129,8 @@ class LazyPattern:
 class PatternSet:
     """All patterns of a monitor as one RE2::Set, which `compile` or the first line compiles.
 
-    A set costs ten times as much as its patterns alone, and many hosts lack the writers of some
-    monitors. RE2 must not match with a set that it could not compile.
+    A set costs ten times as much memory as its patterns alone, and on many hosts some monitors get
+    no lines. A set that failed to compile must not be used for matching.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -138,7 +138,7 @@ class PatternSet:
         self._set: Any = None
 
     def compile(self) -> None:
-        """Raises re2.error, also when the patterns together need more than PATTERN_BYTES."""
+        """Compile the set. Raises re2.error, also if the patterns exceed PATTERN_BYTES together."""
         if self._set is None:
             made = re2.Set.SearchSet(options())
             for pattern in self._patterns:
@@ -147,7 +147,7 @@ class PatternSet:
             self._set = made
 
     def match(self, text: bytes) -> Sequence[int]:
-        """Return the places of the patterns that the text matches, in any order."""
+        """Return the indices of the patterns that match the text, in any order."""
         self.compile()
         matches: Sequence[int] = self._set.Match(text)
         return matches
@@ -157,10 +157,10 @@ class PatternSet:
 class Monitor:
     """Rules for the lines of one kind of writer.
 
-    lines         how many lines are kept for patterns that span lines
-    separate      a text of several lines is looked at line by line
-    since         lines from before are not looked at
-    events_since  lines from before are no Events, but still change conditions
+    lines: number of lines that are kept for patterns that span lines
+    separate: a text of several lines is matched line by line
+    since: earlier lines are ignored
+    events_since: earlier lines are no Events, but still change conditions
     """
 
     detector: str
@@ -177,7 +177,7 @@ class Monitor:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """keyers  condition type -> patterns that catch the key of its lines, for rules that do not"""
+    """A program. keyers: condition type to patterns with a key, for rules without one."""
 
     monitors: tuple[Monitor, ...]
     conditions: dict[str, LogCondition]
@@ -192,7 +192,7 @@ def options() -> Any:
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Raises PatternError with RE2's complaint."""
+    """Compile a pattern. Raises PatternError with RE2's error."""
     try:
         return re2.compile(pattern, options())
     except (re2.error, UnicodeEncodeError) as error:
@@ -210,9 +210,9 @@ def monitor(
     separate: bool = True,
     tested: bool = False,
 ) -> Monitor:
-    """A monitor ready to match. Raises PatternError.
+    """Build a monitor. Raises PatternError.
 
-    tested  the patterns are known to compile together, so that the first line may compile them
+    tested: the patterns are known to compile together, so that the first line may compile them
     """
     made = tuple(rules)
     singles = tuple(n for n, rule in enumerate(made) if not rule.spans)
@@ -238,8 +238,10 @@ def monitor(
 
 
 def join(parts: Sequence[tuple[Monitor, Sequence[LogCondition]]]) -> Program:
-    """One program. The first that names a condition owns it; a later one that knows how the
-    condition clears again lends that knowledge.
+    """Join monitors to one program.
+
+    The first part that names a condition owns it. A later part may define how it clears, if the
+    first one does not.
     """
     conditions: dict[str, LogCondition] = {}
     for _, owned in parts:
@@ -263,10 +265,10 @@ _PLAIN_GROUP = re.compile(r"\((?:\?:|\?P<\w+>|\?i\)|\?i:|(?!\?))")
 
 
 def may_span(pattern: str) -> bool:
-    """Whether a pattern could match a line break or ask for the beginning of a text.
+    """Return whether a pattern may match a line break or the start of a text.
 
-    Errs towards True. Such a pattern is matched against the lines that are kept, all others
-    against the last line alone, with the same result.
+    In doubt it returns True. Such a pattern is matched against the buffered lines, others against
+    the last line only, with the same result.
     """
     rest = _PLAIN_ESCAPE.sub("", _PLAIN_CLASS.sub("", pattern))
     rest = _PLAIN_GROUP.sub("", rest)

@@ -1,6 +1,6 @@
-"""Checks that conditions name: is the fault `key` over? True, False, or None: cannot be told.
+"""Checks whether the fault `key` of a condition is over: True, False, or None if unknown.
 
-Blocking and short. `root` is prefixed to every path, as in agent.probes.readings.
+They block for a short time. `root` is prefixed to every path, as in agent.probes.readings.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Check = Callable[[str, str], bool | None]
 
 
 def task_goes_on(root: str, key: str) -> bool | None:
-    """The task with this PID is gone, or not in uninterruptible sleep any more."""
+    """Return True if the task with this PID is gone or has left uninterruptible sleep."""
     if not key.isdecimal():
         return None
     try:
@@ -20,13 +20,13 @@ def task_goes_on(root: str, key: str) -> bool | None:
         return True if Path(root, "proc/self").exists() else None
     except OSError:
         return None
-    # The name stands in brackets and may hold anything.
+    # The name is in brackets and may contain anything.
     fields = text.rpartition(")")[2].split()
     return fields[0] != "D" if fields else None
 
 
 def filesystem_writable(root: str, key: str) -> bool | None:
-    """No filesystem of this device is mounted read-only, or it is mounted no more."""
+    """Return True if no filesystem of this device is mounted read-only; also if none is mounted."""
     mounted = _mounts_of(root, key)
     if mounted is None:
         return None
@@ -34,16 +34,16 @@ def filesystem_writable(root: str, key: str) -> bool | None:
 
 
 def filesystem_unmounted(root: str, key: str) -> bool | None:
-    """This device is mounted nowhere."""
+    """Return True if the device is not mounted."""
     mounted = _mounts_of(root, key)
     return None if mounted is None else not mounted
 
 
 def _mounts_of(root: str, device: str) -> list[set[str]] | None:
-    """The options of the superblocks of a device that the kernel names so; None: unknown.
+    """Return the superblock options of a device's mounts; None if they are unknown.
 
-    Source: proc_pid_mountinfo(5). `ro` of a mount alone is somebody's wish; of the superblock it
-    is the filesystem's state.
+    Source: proc_pid_mountinfo(5). `ro` of a mount may be intended; `ro` of the superblock is the
+    state of the filesystem.
     """
     if not device or "/" in device or device.startswith("."):
         return None

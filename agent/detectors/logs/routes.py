@@ -1,4 +1,4 @@
-"""Which sources a program needs, and which conditions hang on each."""
+"""Maps a program to the sources that it needs, and conditions to the sources they depend on."""
 
 from collections.abc import Iterable
 
@@ -7,11 +7,11 @@ from agent.detectors.logs.program import Monitor, Program, Selector
 
 KMSG, JOURNAL = "kmsg", "journal"
 READER = "#"
-"""Between the path of a file and the number of one of several who read it in their own way."""
+"""Separates a file's path from the number of a further monitor of the same file."""
 
 
 def sources_of(selector: Selector, kernel: str) -> set[str]:
-    """Names of the sources that its lines come from; `kernel` is the one of the kernel's."""
+    """Return the names of the sources of its lines. kernel: name of the source of kernel lines."""
     if not selector.origins:
         return {JOURNAL}
     return {_source_of(origin, kernel) for origin in selector.origins}
@@ -24,7 +24,7 @@ def _source_of(origin: str, kernel: str) -> str:
 
 
 def hang_on(program: Program, kernel: str) -> dict[str, set[str]]:
-    """Condition type -> the sources that must have been read before it is said to be well."""
+    """Return by condition type the sources to read to their end before it counts as healthy."""
     sources: dict[str, set[str]] = {name: set() for name in program.conditions}
     for monitor in program.monitors:
         for rule in monitor.rules:
@@ -34,7 +34,7 @@ def hang_on(program: Program, kernel: str) -> dict[str, set[str]]:
 
 
 def matches(monitors: Iterable[Monitor], kernel: str) -> list[list[str]]:
-    """What journalctl must let through, without repetition."""
+    """Return journalctl's matches for the monitors, without duplicates."""
     selected: list[list[str]] = []
     for monitor in monitors:
         if JOURNAL not in sources_of(monitor.selector, kernel):

@@ -7,14 +7,15 @@ from msgspec import Meta
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """
-    enabled           False: no log is read but those that npd_configs name
-    kernel            where the kernel's lines are read: /dev/kmsg, the journal, or `auto`: the
-                      journal where /dev/kmsg cannot be read
-    journal           False: the journal is not read, as on a host without systemd
-    packs             more patterns of the site's own: TOML files in the form of our packs
-    lookback_seconds  how old a line may be that is told as an Event when the agent is new here
-    kmsg              the kernel's device
+    """Settings of the log detector.
+
+    enabled: False: only logs that npd_configs name are read
+    kernel: source of kernel lines: /dev/kmsg, the journal, or `auto`: the journal if /dev/kmsg
+        cannot be read
+    journal: False: the journal is not read, as on a host without systemd
+    packs: further patterns of the site: TOML files in the format of the packs in this package
+    lookback_seconds: age up to which a line is reported as an Event on the first start
+    kmsg: the kernel's device
     """
 
     enabled: bool = True

@@ -1,4 +1,4 @@
-"""What a source of lines is, and what it tells."""
+"""Interfaces of sources of lines, and their pace."""
 
 import time
 from collections.abc import Sequence
@@ -7,32 +7,32 @@ from typing import Protocol
 from agent.detectors.logs.line import Line
 
 WORK_SHARE = 0.2
-"""Of one core, at most so much for reading logs, however many lines there are."""
+"""Share of one core that reading logs may use at most."""
 SHORTEST_REST = 0.001
 FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0
 """Seconds between two tries to open a log."""
 
 
 class Hearer(Protocol):
-    """Never blocks and never raises."""
+    """Receives lines and states of sources. Never blocks and never raises."""
 
     def lines(self, source: str, lines: Sequence[Line]) -> None: ...
 
     def caught_up(self, source: str) -> None:
-        """All that was there at the start has been told."""
+        """All lines that existed at the start have been delivered."""
         ...
 
     def lost(self, source: str, what: str) -> None:
-        """Lines that nobody will see: a sentence that says how many and why."""
+        """Lines were lost. what: a sentence with number and reason."""
         ...
 
     def broken(self, source: str, why: str) -> None:
-        """The log cannot be read now; it is tried again."""
+        """The log cannot be read now. The source retries."""
         ...
 
 
 class Source(Protocol):
-    """position  where to go on after a restart, "" is the beginning; any text without secrets"""
+    """A source. position: where to continue after a restart, "" for the start; no secrets."""
 
     @property
     def name(self) -> str: ...
@@ -41,14 +41,14 @@ class Source(Protocol):
     def position(self) -> str: ...
 
     async def run(self, hearer: Hearer, position: str) -> None:
-        """Until cancelled. What goes wrong with the log is told, not raised."""
+        """Deliver lines until cancelled. Errors of the log are reported, not raised."""
         ...
 
 
 class Pace:
-    """How long to rest after work, so that a flood of lines costs a share of one core and no more.
+    """Computes the rest after work, so that a flood of lines uses at most a share of one core.
 
-    rest  seconds; 0 after work that is not worth it
+    rest: seconds; 0 after very short work
     """
 
     def __init__(self, share: float = WORK_SHARE) -> None:

@@ -1,10 +1,10 @@
-"""Bytes into lines, with bounded memory."""
+"""Splits bytes into lines, with bounded memory."""
 
 
 class Splitter:
-    """Feed it bytes as they come, take the lines that they complete.
+    """Takes bytes as they arrive and returns complete lines.
 
-    longest  bytes of a line that are kept; what is beyond is thrown away and counted in `cut`
+    longest: bytes of a line that are kept; longer lines are cut and counted in `cut`
     """
 
     def __init__(self, longest: int) -> None:
@@ -15,7 +15,7 @@ class Splitter:
 
     @property
     def pending(self) -> int:
-        """Bytes of the line that is not complete."""
+        """Return the number of bytes of the incomplete line."""
         return len(self._begun)
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -32,7 +32,7 @@ class Splitter:
         return [line for line in lines if line]
 
     def forget(self, *, amid: bool = False) -> None:
-        """Drop the line that is not complete; with `amid` what follows begins amid a line."""
+        """Drop the incomplete line. amid: the following bytes begin within a line."""
         self._begun, self._dropping = b"", amid
 
     def _begin(self, more: bytes) -> None:

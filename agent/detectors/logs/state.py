@@ -1,4 +1,4 @@
-"""What the watcher remembers between two lines. Bounded, immutable, and small enough for a file."""
+"""State of the watcher between two lines: bounded, immutable and small enough for a file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,17 +9,17 @@ from agent.detectors.logs.line import Line
 from agent.detectors.logs.program import LogCondition
 
 FAULTS = 64
-"""Devices, tasks and the like that one condition tells apart; the oldest is forgotten first."""
+"""Bound on faults (devices, tasks) of one condition. The oldest is dropped first."""
 UNREADABLE = "LogCannotBeRead"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a condition is True for.
+    """A fault of a condition that is True.
 
-    key         which device, task and the like; "" where the rule tells none apart
-    since       the line that began it, `last` the newest one
-    checked_at  when its check was last asked
+    key: device, task or the like; "" if the rule has no key
+    since, last: times of its first and its newest line
+    checked_at: when its check ran last
     """
 
     key: str
@@ -32,7 +32,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ConditionState:
-    """A condition now; True exactly while it has faults."""
+    """State of a condition, which is True exactly while it has faults."""
 
     status: ReportedStatus
     faults: tuple[Fault, ...] = ()
@@ -40,7 +40,7 @@ class ConditionState:
 
 @dataclass(frozen=True, slots=True)
 class EventCount:
-    """Events of one rule and key within a minute: how many were told, how many left out."""
+    """Events of one rule and key within a minute: numbers reported and suppressed."""
 
     since: datetime
     reported: int
@@ -49,11 +49,12 @@ class EventCount:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """
-    conditions    condition type -> how it is
-    counts        (rule, key) -> times of the matches that a rate counts
-    event_counts  (rule, key) -> Events of this minute
-    recent_lines  monitor's place -> its last lines, for patterns that span lines
+    """State of the watcher.
+
+    conditions: condition type to its state
+    counts: (rule, key) to times of the matches that a rate counts
+    event_counts: (rule, key) to Events of this minute
+    recent_lines: monitor's index to its last lines, for patterns that span lines
     """
 
     conditions: Mapping[str, ConditionState]
@@ -68,7 +69,7 @@ Answer = tuple[ConditionState, list[Report]]
 def tell(
     condition: LogCondition, current: ConditionState, at: datetime, why: str = ""
 ) -> ConditionReport:
-    """The condition as it is now, in the words of its newest fault or of its healthy state."""
+    """Return a report with reason and message of the newest fault, or of the healthy state."""
     if current.faults:
         newest = current.faults[-1]
         reason, message = newest.reason, newest.message
@@ -80,10 +81,10 @@ def tell(
 
 
 def set_fault(condition: LogCondition, current: ConditionState, fault: Fault) -> Answer:
-    """Another line says that the condition is True.
+    """Add a fault to a condition.
 
-    The last fault speaks for the condition. Told when status or reason change; more faults of the
-    same reason join silently, and the condition keeps the message that it changed with.
+    The last fault determines reason and message. A report is made if status or reason change.
+    Further faults with the same reason change neither report nor message.
     """
     faults = current.faults
     for place, known in enumerate(faults):
@@ -100,7 +101,7 @@ def set_fault(condition: LogCondition, current: ConditionState, fault: Fault) ->
 def end_faults(
     condition: LogCondition, current: ConditionState, keys: frozenset[str], at: datetime
 ) -> Answer:
-    """These faults are over. Told when another fault has to speak, or none is left."""
+    """Remove faults. A report is made if another fault becomes the last one, or none remains."""
     remaining = tuple(known for known in current.faults if known.key not in keys)
     if len(remaining) == len(current.faults):
         return current, []

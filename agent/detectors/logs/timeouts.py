@@ -1,6 +1,6 @@
-"""What time alone changes: quiet periods that are over, checks that are due, what was left out.
+"""Changes by time alone: quiet periods that ended, due checks, counts of suppressed Events.
 
-Nothing here runs while the host is well: `due` is None then.
+Nothing of this is due while the host is healthy: `due` returns None then.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from agent.detectors.logs.watch import LINES_SUPPRESSED, MINUTE, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Is the fault `key` of this condition over? For the check of that name."""
+    """Asks the named check whether the fault `key` of a condition is over."""
 
     condition: str
     key: str
@@ -22,7 +22,7 @@ class Question:
 
 
 def due(program: Program, state: State) -> datetime | None:
-    """When `pass_time` or `questions` next have something to do; None: not before another line."""
+    """Return when `pass_time` or `questions` is due next; None: not before another line."""
     times = [count.since + MINUTE for count in state.event_counts.values() if count.suppressed]
     for name, current in state.conditions.items():
         clear = program.conditions[name].clear
@@ -35,7 +35,9 @@ def due(program: Program, state: State) -> datetime | None:
 
 
 def pass_time(program: Program, state: State, now: datetime) -> Outcome:
-    """End what has been quiet for long enough, and tell what was left out in a minute."""
+    """End faults that were quiet long enough; report Events that were suppressed within a
+    minute.
+    """
     reports: list[Report] = []
     conditions = dict(state.conditions)
     for name, current in state.conditions.items():
@@ -72,7 +74,7 @@ def _report_suppressed(program: Program, name: str, many: int, now: datetime) ->
 
 
 def questions(program: Program, state: State, now: datetime) -> tuple[State, list[Question]]:
-    """Checks that are due. Each is asked again after its `every`, answered or not."""
+    """Return the due checks. Each is repeated after its `every`, answered or not."""
     pending: list[Question] = []
     conditions = dict(state.conditions)
     for name, current in state.conditions.items():
@@ -90,7 +92,7 @@ def questions(program: Program, state: State, now: datetime) -> tuple[State, lis
 
 
 def answered(program: Program, state: State, question: Question, now: datetime) -> Outcome:
-    """The check says that this fault is over. (An unknown answer changes nothing.)"""
+    """End the fault, because its check found it over. An unknown result changes nothing."""
     current = state.conditions[question.condition]
     condition = program.conditions[question.condition]
     after, reports = end_faults(condition, current, frozenset([question.key]), now)
@@ -100,7 +102,7 @@ def answered(program: Program, state: State, question: Question, now: datetime) 
 def after_boot(
     program: Program, conditions: dict[str, ConditionState]
 ) -> dict[str, ConditionState]:
-    """What is left of the conditions of the boot before: the faults that a boot does not end."""
+    """Return the conditions that remain after a boot: faults that a boot does not end."""
     remaining = {}
     for name, current in conditions.items():
         if (

@@ -1,7 +1,7 @@
-"""The watcher: `watch(program, state, line, now)` gives the next state and what is to be told.
+"""The watcher: `watch(program, state, line, now)` returns the next state and reports. Pure.
 
-Pure. A line that no rule matches gives back the state it was given. Times of lines count for what
-happened and how often; `now` counts for quiet periods and for how much is told.
+A line that no rule matches returns the same state. A line's own time counts for occurrences and
+rates. `now` counts for quiet periods and for the bound on Events.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,15 +23,15 @@ from agent.detectors.logs.state import (
 )
 
 EVENTS_A_MINUTE = 30
-"""Of one rule and key. What is more is counted and told as one number."""
+"""Bound on Events of one rule and key. Further ones are counted and reported as one number."""
 MINUTE = timedelta(minutes=1)
 KEYS = 256
-"""Rules and keys of which counts are kept."""
+"""Bound on rules and keys with counts."""
 PARTS = 64
-"""Lines that are looked at of a text that has several."""
+"""Lines that are read of a text with several lines."""
 LINES_SUPPRESSED = "LogLinesLeftOut"
 NOT_UNDERSTOOD = "LogLineNotUnderstood"
-"""Reason of the Event of a line that begins as a known report and goes on as none."""
+"""Reason of the Event for a line that begins like a known report and continues otherwise."""
 
 Outcome = tuple[State, list[Report]]
 
@@ -39,7 +39,9 @@ Outcome = tuple[State, list[Report]]
 def begin(
     program: Program, now: datetime, previous: Mapping[str, ConditionState] | None = None
 ) -> Outcome:
-    """The first state: what is `previous` from before, all else Unknown until its log is read."""
+    """Return the first state: `previous` conditions, all others Unknown until their logs are
+    read.
+    """
     unknown = ConditionState(ReportedStatus.UNKNOWN)
     conditions = {name: (previous or {}).get(name, unknown) for name in program.conditions}
     return State(conditions), [
@@ -48,7 +50,7 @@ def begin(
 
 
 def looked(program: Program, state: State, types: Iterable[str], now: datetime) -> Outcome:
-    """The logs of these conditions have been read to their end: what is Unknown is False."""
+    """Set Unknown conditions to False after their logs were read to the end."""
     conditions, reports = dict(state.conditions), list[Report]()
     for name in types:
         if conditions[name].status is ReportedStatus.UNKNOWN:
@@ -60,7 +62,7 @@ def looked(program: Program, state: State, types: Iterable[str], now: datetime) 
 def unreadable(
     program: Program, state: State, types: Iterable[str], why: str, now: datetime
 ) -> Outcome:
-    """The logs of these conditions cannot be read any more: what was False is Unknown."""
+    """Set conditions without faults to Unknown, because their logs cannot be read."""
     conditions, reports = dict(state.conditions), list[Report]()
     for name in types:
         if not conditions[name].faults:
@@ -70,7 +72,7 @@ def unreadable(
 
 
 def watch(program: Program, state: State, line: Line, now: datetime) -> Outcome:
-    """What one line, or one entry of several lines, changes."""
+    """Apply one line, or one entry of several lines."""
     reports: list[Report] = []
     owners: dict[str, int] = {}
     for place, monitor in enumerate(program.monitors):
@@ -81,7 +83,7 @@ def watch(program: Program, state: State, line: Line, now: datetime) -> Outcome:
                 state = _keep(state, place, monitor, part)
             for rule, matched in _matches(state, place, monitor, part):
                 if rule.condition and owners.setdefault(rule.condition, place) != place:
-                    continue  # an earlier monitor has said what this line means for it
+                    continue  # an earlier monitor decides about this condition
                 state, more = _matched(program, state, monitor, rule, matched, now)
                 reports += more
     return state, _once(reports) if len(reports) > 1 else reports
@@ -102,7 +104,7 @@ def _keep(state: State, place: int, monitor: Monitor, line: Line) -> State:
 def _matches(
     state: State, place: int, monitor: Monitor, line: Line
 ) -> Iterable[tuple[Rule, tuple[Line, ...]]]:
-    """Rules that match, in their order, and the lines that each matched."""
+    """Return the matching rules in order, with the lines that each matched."""
     hits = None
     if monitor.chosen is not None:
         hits = monitor.chosen.match(line.text.encode(errors="replace"))
@@ -159,7 +161,9 @@ def _excused(rule: Rule, text: str) -> bool:
 
 
 def _key(program: Program, rule: Rule, text: str) -> str:
-    """What the group `key` caught, of the rule itself or of one that knows its condition; or ""."""
+    """Return the key in the text, by the rule's pattern or another one of its condition; else
+    "".
+    """
     patterns = (rule.regexp,) if rule.keyed else program.keyers.get(rule.condition, ())
     for pattern in patterns:
         if match := pattern.search(text):
@@ -168,7 +172,7 @@ def _key(program: Program, rule: Rule, text: str) -> str:
 
 
 def _count(state: State, rule: Rule, key: str, at: datetime) -> tuple[State, bool]:
-    """One more match of a rate, and whether the rate is reached."""
+    """Count one more match; return whether the rate is reached."""
     name = (f"{rule.reason}/{rule.condition}", key)
     begun = at - timedelta(seconds=rule.within)
     times = tuple(time for time in state.counts.get(name, ()) if time > begun)
@@ -180,7 +184,7 @@ def _count(state: State, rule: Rule, key: str, at: datetime) -> tuple[State, boo
 
 
 def _event(state: State, rule: Rule, key: str, event: EventReport, now: datetime) -> Outcome:
-    """Tell it, or count it where its rule has told enough in this minute."""
+    """Report an Event, or count it if its rule reached the bound of this minute."""
     event_counts = {
         n: t for n, t in state.event_counts.items() if t.suppressed or now - t.since < MINUTE
     }
@@ -196,7 +200,7 @@ def _event(state: State, rule: Rule, key: str, event: EventReport, now: datetime
 
 
 def _once(reports: list[Report]) -> list[Report]:
-    """Two rules of two sources may know the same line: the same thing is told once."""
+    """Drop Events with the same reason and message, from rules of two sources."""
     known, once = set(), list[Report]()
     for report in reports:
         if isinstance(report, EventReport):

@@ -1,6 +1,6 @@
-"""What the cloud tells a machine alone: its metadata service, watched on the machine itself.
+"""Watches the cloud's metadata service, which answers only the machine itself.
 
-    metadata service ──► source (one for each document) ──► teller ──► Host Doctor
+    metadata service ──► source (one for each document) ──► Teller ──► Host Doctor
 
-A source gives a document as it is whenever it has changed. The agent judges nothing of it.
+A source returns a document whenever it changes. The agent does not interpret it.
 """

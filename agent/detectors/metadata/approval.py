@@ -1,4 +1,4 @@
-"""The word that lets one of Azure's scheduled events start."""
+"""Approves the start of one of Azure's scheduled events."""
 
 import json
 from enum import Enum, auto
@@ -10,7 +10,7 @@ from agent.detectors.metadata.sources import AZURE_HEADERS, AZURE_PATH, AzureEve
 
 
 class NotApproved(Exception):
-    """The sentence says why."""
+    """The event was not approved; the sentence says why."""
 
 
 class Began(Enum):
@@ -19,7 +19,7 @@ class Began(Enum):
 
 
 async def approve(given: Metadata, event: str, seconds: float) -> Began:
-    """Nothing is said of an event that is not listed. Raises NotApproved."""
+    """Approve a listed event; return whether it had begun already. Raises NotApproved."""
     service = Service(given.address)
     try:
         listed = _listed(await AzureEventSource(service, 0.0).read(), event)

@@ -1,4 +1,4 @@
-"""The detector of an agent's settings, if they name a cloud and whom to tell."""
+"""Builds the metadata detector if the settings name a cloud and an operator."""
 
 from agent.detectors.metadata.delivery import HostDoctor
 from agent.detectors.metadata.settings import Metadata

@@ -1,7 +1,7 @@
-"""Tells Host Doctor of a document: the newest one of each form, until it was heard.
+"""Delivers documents to Host Doctor: the newest one of each kind, with retries.
 
-What is newer takes the place of what was not told yet, so that no more than one document of each
-form waits however long the operator is away.
+A newer document replaces one that was not delivered yet, so at most one document of each kind waits
+while the operator is unreachable.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 SECONDS = 10.0
 FIRST, LONGEST = 1.0, 60.0
-"""Seconds to wait after a first failure, and at most."""
+"""Seconds of the first and of the longest wait after a failure."""
 AGAIN = (401, 403, 404, 408, 409, 429)
-"""Answers of 4xx after which the same may be taken: operator or identity is not ready yet."""
+"""4xx statuses that are retried, because operator or identity may not be ready yet."""
 
 
 class NotTaken(Exception):
-    """`final`: the same would be refused again."""
+    """Host Doctor did not take the document. final: it would refuse it again."""
 
     def __init__(self, why: str, *, final: bool = False) -> None:
         super().__init__(why)
@@ -33,13 +33,13 @@ class NotTaken(Exception):
 
 
 class HostDoctor:
-    """`POST /v1/hosts/AGENT/events` at the remedy operator, under the agent's certificate."""
+    """`POST /v1/hosts/AGENT/events` at the remedy operator, with the agent's certificate."""
 
     def __init__(self, operator: Transport, agent: str) -> None:
         self._operator, self._path = operator, f"/v1/hosts/{agent}/events"
 
     async def tell(self, transport: str, payload: Any) -> None:
-        """Raises NotTaken."""
+        """Deliver one document. Raises NotTaken."""
         body = json.dumps({"transport": transport, "payload": payload}).encode()
         headers = {"Content-Type": "application/json"}
         limits = aiohttp.ClientTimeout(total=SECONDS)
@@ -49,7 +49,7 @@ class HostDoctor:
             async with answer:
                 text = (await answer.text())[:200]
         except (aiohttp.ClientError, TimeoutError, OSError, CredentialsError) as error:
-            # A certificate that was renewed meanwhile may be all that is wrong.
+            # The failure may only be an expired client certificate.
             await self._fresh(generation)
             raise NotTaken(str(error) or type(error).__name__) from error
         if answer.status == 401:
@@ -70,10 +70,10 @@ class Teller:
         self._waiting: dict[str, Any] = {}
         self._news = asyncio.Event()
         self.untold = 0
-        """Documents that Host Doctor would take in no form."""
+        """Number of documents that Host Doctor refused for good."""
 
     def tell(self, transport: str, payload: Any) -> None:
-        """Never blocks."""
+        """Set the newest document of a kind. Never blocks."""
         self._waiting[transport] = payload
         self._news.set()
 
@@ -90,7 +90,7 @@ class Teller:
             self._news.set()
 
     async def _once(self) -> bool:
-        """Whether all that waited was told, or can never be."""
+        """Deliver all waiting documents; return whether none is left to retry."""
         for transport, payload in list(self._waiting.items()):
             try:
                 await self._doctor.tell(transport, payload)

@@ -1,4 +1,4 @@
-"""One request to the metadata service, which is never reached through a proxy."""
+"""Sends requests to the metadata service, never through a proxy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,17 +6,19 @@ from dataclasses import dataclass
 import aiohttp
 
 LONGEST = 192 * 1024
-"""Bytes of one document; Host Doctor takes no more than 256 KiB from an agent."""
+"""Bytes of one document. Host Doctor takes at most 256 KiB from an agent."""
 
 
 class Unreadable(Exception):
-    """The service did not answer as it should: nothing is known by that."""
+    """The service did not answer as expected, so the document is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """text  "" where the service says that there is none
-    etag  of what was read, where the service gives one
+    """A document.
+
+    text: "" if the service has no such document
+    etag: of the document, if the service gives one
     """
 
     text: str
@@ -24,7 +26,9 @@ class Document:
 
 
 class Service:
-    """`address` as http://HOST[:PORT]. One session, made at the first request."""
+    """Client of the service. address: http://HOST[:PORT]. One session, opened by the first
+    request.
+    """
 
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")
@@ -33,7 +37,7 @@ class Service:
     async def request(
         self, method: str, path: str, headers: Mapping[str, str], seconds: float, body: bytes = b""
     ) -> tuple[int, Document]:
-        """Status and document. Raises Unreadable where there is no answer."""
+        """Return status and document. Raises Unreadable if there is no answer."""
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=4)
             self._session = aiohttp.ClientSession(connector=connector, trust_env=False)
@@ -53,7 +57,7 @@ class Service:
             raise Unreadable(f"{method} {path}: {str(error) or type(error).__name__}") from error
 
     async def get(self, path: str, headers: Mapping[str, str], seconds: float) -> Document:
-        """404 is an empty document. Raises Unreadable."""
+        """Return the document, which is empty for a 404. Raises Unreadable."""
         status, document = await self.request("GET", path, headers, seconds)
         if status == 404:
             return Document("")

@@ -10,12 +10,14 @@ import msgspec
 from msgspec import Meta
 
 ADDRESS = "http://169.254.169.254"
-"""Of the metadata service, the same in all three clouds."""
+"""Address of the metadata service, the same in all three clouds."""
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """cloud          whose machine this is; "" reads nothing
-    every_seconds  how often what may leave seconds is looked at; 0 is as each cloud advises
+    """Settings of the metadata detector.
+
+    cloud: cloud of this machine; "": nothing is read
+    every_seconds: interval for urgent documents; 0: as each cloud recommends
     """
 
     cloud: Literal["", "aws", "azure", "gcp"] = ""

@@ -1,10 +1,10 @@
-"""The documents of each cloud's metadata service, and how each wants to be read.
+"""The documents of each cloud's metadata service, and how to read them.
 
-aws    a session token goes before (IMDSv2); spot and rebalance every 5 s, scheduled every 30 s
-       (EC2 user guide)
-azure  one document, header `Metadata: true`; the first request may take two minutes, as it switches
-       Scheduled Events on for the machine (Azure's documentation)
-gcp    header `Metadata-Flavor: Google`; the server itself waits for a change (`wait_for_change`)
+- aws: needs a session token (IMDSv2); spot and rebalance every 5 s, scheduled every 30 s (EC2 user
+  guide)
+- azure: one document, header `Metadata: true`; the first request may take two minutes, because it
+  enables Scheduled Events for the machine (Azure's documentation)
+- gcp: header `Metadata-Flavor: Google`; the server waits for a change (`wait_for_change`)
 """
 
 import json
@@ -15,39 +15,41 @@ from agent.detectors.metadata.service import Document, Service, Unreadable
 from agent.detectors.metadata.settings import Metadata
 
 OFTEN, SELDOM = 5.0, 30.0
-"""Seconds between two looks."""
+"""Seconds between two reads."""
 PATIENCE = 5.0
-"""Seconds for an answer from the machine's own host."""
+"""Timeout in seconds. The machine's own host answers."""
 FIRST_OF_AZURE = 130.0
 TOKEN_SECONDS = 21_600
 HANG = 60.0
-"""Seconds that the metadata server of Google Cloud is asked to wait for a change."""
+"""Seconds that Google Cloud's server is asked to wait for a change."""
 AZURE_PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 AZURE_HEADERS = {"Metadata": "true"}
 GCP_HEADERS = {"Metadata-Flavor": "Google"}
 
 
 class MetadataSource(Protocol):
-    """transport  the name of the document's form
-    every      seconds between two looks
+    """Source of one document.
+
+    transport: name of the document's kind
+    every: seconds between two reads
     """
 
     transport: str
     every: float
 
     async def read(self) -> Any:
-        """The document as it is now: JSON, text, or None for none. Raises Unreadable."""
+        """Return the document: JSON, text, or None if there is none. Raises Unreadable."""
         ...
 
 
 class AwsToken:
-    """The session token that all documents of EC2 are read with."""
+    """Session token for all documents of EC2."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._token = service, ""
 
     async def get(self, path: str) -> Document:
-        """Raises Unreadable."""
+        """Return a document. Raises Unreadable."""
         for fresh in (not self._token, True):
             if fresh:
                 self._token = await self._new()
@@ -81,7 +83,7 @@ class AwsDocument:
 
 
 class AzureEventSource:
-    """Every machine of a set gets the whole set's document: Host Doctor takes each one's own."""
+    """Azure's document, which is about all machines of a set: Host Doctor picks each one's part."""
 
     transport = "azure_imds"
 
@@ -98,7 +100,7 @@ class AzureEventSource:
 
 
 class GcpDocument:
-    """Answers at once the first time, and then when the document has changed."""
+    """A document of Google Cloud. The first read returns at once, later ones after a change."""
 
     every = 0.0
 
@@ -113,7 +115,7 @@ class GcpDocument:
         path += "&alt=json" if self._is_json else ""
         document = await self._service.get(path, GCP_HEADERS, HANG + 2 * PATIENCE)
         if not document.etag:
-            # A document that does not exist yet is answered at once: ask again, but not at once.
+            # A missing document is returned at once, so wait before the next read.
             self.every = SELDOM
         else:
             self.every, self._etag = 0.0, document.etag

@@ -1,4 +1,4 @@
-"""The detector: looks at each document as often as its cloud wants, and tells what has changed."""
+"""The metadata detector: reads each document at its interval and delivers changes."""
 
 import asyncio
 import logging
@@ -15,14 +15,14 @@ from kubenode.runtime.clock import Clock
 log = logging.getLogger(__name__)
 
 REMIND = timedelta(minutes=5).total_seconds()
-"""What stands is told again after this: an event is a level, and an operator may have missed it."""
+"""An event is delivered again after this time, because the operator may have missed it."""
 LONGEST = 60.0
-"""Seconds between two looks at a service that does not answer."""
+"""Longest wait in seconds between two reads of a service that does not answer."""
 NEVER = object()
 
 
 class MetadataWatcher:
-    """A Detector that owns no condition: what it sees is Host Doctor's to judge."""
+    """Detector without conditions: Host Doctor interprets the documents."""
 
     name = "metadata"
     conditions: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class MetadataWatcher:
 
 
 def _tells(document: Any) -> bool:
-    """Whether it has an event: that there is none is told when it becomes so, and no more."""
+    """Return whether the document has an event. An empty document is delivered only on a change."""
     if isinstance(document, dict) and "Events" in document:
         return bool(document["Events"])
     return document not in (None, "", [], {}, "NONE", "FALSE")

@@ -1,6 +1,6 @@
-"""The ports of the machine we run on.
+"""Implementations of the ports for this machine.
 
-What needs more rights than the agent has runs as a unit of systemd's own making, with the host's
-own tools and only the capabilities that it needs: so it also works from a container, has its end by
-systemd when it is late, and is not ended by the agent's end.
+Work that needs more rights than the agent has runs as a transient unit of systemd, with the host's
+own tools and only the capabilities that it needs. It therefore also works from a container, systemd
+ends it when it is late, and it survives a restart of the agent.
 """

@@ -1,4 +1,4 @@
-"""All ports of the machine we run on."""
+"""Builds all ports of this machine."""
 
 from pathlib import Path
 
@@ -18,7 +18,11 @@ from agent.host.systemd import SystemdHost
 
 
 def real_ports(host: SystemdHost, server: str, state_dir: str) -> Ports:
-    """server: URL of the API server; state_dir: the agent's, which the host sees at this place."""
+    """Return the ports of this machine.
+
+    server: URL of the API server
+    state_dir: the agent's folder; the host must see it at the same path
+    """
     commands, folder = Commands(host), Path(state_dir)
     return Ports(
         processes=ProcProcesses(),

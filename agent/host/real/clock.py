@@ -1,4 +1,4 @@
-"""The clock's keeper: chrony through chronyc, ntpd through ntpq, else systemd-timesyncd."""
+"""Time services: chrony through chronyc, ntpd through ntpq, otherwise systemd-timesyncd."""
 
 import csv
 import re
@@ -17,7 +17,7 @@ KEEPERS = (*CHRONY, *NTPD, TIMESYNCD)
 SECONDS = 10.0
 _UNSYNCHRONISED = "Not synchronised"
 _ROOT = ("CAP_DAC_OVERRIDE", "CAP_CHOWN", "CAP_FOWNER")
-"""chronyc makes a socket in a folder that belongs to chrony's own user."""
+"""chronyc creates a socket in a folder of chrony's own user."""
 
 
 class RealTime:
@@ -45,7 +45,7 @@ class RealTime:
         unit = await self._unit()
         if unit in CHRONY:
             await self._chronyc("burst", "4/4")
-        else:  # they ask, and set a clock that is far off, when they start
+        else:  # both query the sources when they start, and set a clock that is far off
             await self._host.unit_job(UnitVerb.RESTART, unit, 20.0)
 
     async def step(self) -> None:
@@ -70,7 +70,10 @@ class RealTime:
         return await self._commands.checked(HostCommand(["ntpq", "-n", "-c", command], SECONDS))
 
     async def _of_timesyncd(self) -> TimeState:
-        """It tells no offset but whether it has agreed with a source, which it then follows."""
+        """Read the state of timesyncd.
+
+        It reports no offset, only whether it has selected a source, which it then follows.
+        """
         argv = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
         agreed = (await self._commands.checked(HostCommand(argv, SECONDS))) == "yes"
         return TimeState(TIMESYNCD, 0.0 if agreed else None, agreed, 1)
@@ -79,9 +82,9 @@ class RealTime:
 def moved(manager: Mapping[str, Any], now: float, monotonic: float) -> float:
     """Compare the boot time that systemd recorded with the one that the clock implies now.
 
-    manager         properties of org.freedesktop.systemd1.Manager; UserspaceTimestamp is in
-                    microseconds
-    now, monotonic  seconds of CLOCK_REALTIME and CLOCK_MONOTONIC
+    manager: properties of org.freedesktop.systemd1.Manager; UserspaceTimestamp is in microseconds
+    now, monotonic: seconds of CLOCK_REALTIME and CLOCK_MONOTONIC
+
     Raises HostError.
     """
     started = manager.get("UserspaceTimestamp"), manager.get("UserspaceTimestampMonotonic")
@@ -92,7 +95,7 @@ def moved(manager: Mapping[str, Any], now: float, monotonic: float) -> float:
 
 
 def of_chrony(unit: str, tracking: str, sources: str) -> TimeState:
-    """From `chronyc -c tracking` and `sources`. Raises HostError."""
+    """Parse the output of `chronyc -c tracking` and `chronyc -c sources`. Raises HostError."""
     rows = [row for row in csv.reader(tracking.splitlines()) if len(row) >= 14]
     if not rows:
         raise HostError(f"chronyc tells nothing of its tracking: {tracking[:200]!r}")
@@ -103,8 +106,9 @@ def of_chrony(unit: str, tracking: str, sources: str) -> TimeState:
 
 
 def of_ntpd(unit: str, variables: str, peers: str) -> TimeState:
-    """From `ntpq -c "rv 0 leap,offset"`, offset in milliseconds, and `ntpq -c peers`, whose seventh
-    column is the octal register of answers. Raises HostError.
+    """Parse the output of `ntpq -c "rv 0 leap,offset"` and `ntpq -c peers`. Raises HostError.
+
+    The offset is in milliseconds. The seventh column of the peers is the octal register of answers.
     """
     leap = re.search(r"\bleap(?:=|_)(\w+)", variables)
     if leap is None:

@@ -1,8 +1,9 @@
-"""Commands as transient units of systemd: outside the agent's sandbox, and outside its life.
+"""Commands as transient units of systemd: outside the agent's sandbox and lifetime.
 
-A unit is asked for over D-Bus with the properties below. `Type=oneshot` makes systemd's job end
-with the process, and its start timeout ends whatever the command has begun. A unit that is *kept*
-stays loaded when it has ended, so that a later process of the agent can read how.
+A unit is requested over D-Bus with the properties below. `Type=oneshot` makes systemd's job end
+with the process, and the start timeout ends all processes of the command. A persistent unit
+(`run_persistent`, `begin_persistent`) stays loaded after its end, so that a later process of the
+agent can read the result.
 """
 
 import asyncio
@@ -20,10 +21,10 @@ from agent.host.real import transient
 from agent.host.systemd import SystemdHost
 
 OUTPUT_BYTES = 64 * 1024
-"""Of an output; of more the beginning is thrown away."""
+"""Maximum bytes of an output; the beginning of a longer one is discarded."""
 ENVIRONMENT = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C")
 MARGIN_SECONDS = 10.0
-"""How much later than systemd we stop waiting."""
+"""Seconds that the agent waits beyond systemd's own timeout."""
 DRAIN_SECONDS = 2.0
 JOURNAL_LINES = 200
 FORGET_SECONDS = 30.0
@@ -44,18 +45,20 @@ CAPABILITIES = {
     "CAP_SYS_ADMIN": 21,
     "CAP_SYS_TIME": 25,
 }
-"""linux/capability.h"""
+"""Numbers of the capabilities, from linux/capability.h."""
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
 class HostCommand:
-    """argv          by full path or found in PATH by systemd
-    limit         seconds, then it is ended
-    capabilities  all that it may have; None: whatever systemd's services have
-    name          of its unit, without suffix; "" for one that nobody asks for later
-    after         run when it fails or is ended, and when it is forgotten
-    after_limit   seconds for that
+    """A command and its limits.
+
+    argv: the program is a full path, or is found in PATH by systemd
+    limit: seconds, after which the command is ended
+    capabilities: all that the command may have; None: those of systemd's services
+    name: of the unit, without suffix; "" for one whose result is not read later
+    after: command that runs after a failure or timeout, and at `forget`
+    after_limit: seconds for `after`
     """
 
     argv: Sequence[str]
@@ -71,12 +74,17 @@ class Commands:
         self._host = host
 
     async def run(self, command: HostCommand) -> CommandResult:
-        """How it ended, with the end of what it said. Raises HostError, TimeoutError."""
+        """Run the command; return its exit code and the end of its output.
+
+        Raises HostError; TimeoutError if systemd ended the command at its limit.
+        """
         unit = f"kubenode-{os.getpid()}-{next(_numbers)}.service"
         return await self._run(unit, command)
 
     async def checked(self, command: HostCommand) -> str:
-        """What it said. Raises HostError when it ends with anything but 0, or is late."""
+        """Run the command and return its output. Raises HostError for an exit status other than
+        0, or a timeout.
+        """
         try:
             ran = await self.run(command)
         except TimeoutError as error:
@@ -86,9 +94,10 @@ class Commands:
         return ran.output
 
     async def run_persistent(self, command: HostCommand) -> CommandResult:
-        """As `run`, but its output goes to the journal: no reader's end may be its own.
+        """Run the command as `run` does, with its output in the journal.
 
-        `ended` tells its end until `forget`.
+        The output thus does not depend on a reader in the agent. `ended` returns the result until
+        `forget`.
         """
         unit = f"{command.name}.service"
         limit = command.limit + command.after_limit + MARGIN_SECONDS
@@ -98,18 +107,22 @@ class Commands:
         return CommandResult(end.code, await self._logged(unit))
 
     async def begin_persistent(self, command: HostCommand) -> None:
-        """Begin and do not wait."""
+        """Start the command without waiting."""
         properties = _properties(command, persistent=True)
         await transient.begin(self._host, f"{command.name}.service", properties)
 
     async def ended(self, name: str) -> CommandResult | None:
-        """None while it runs. Raises NoSuchUnit when it never began, or was forgotten."""
+        """Return the result; None while it runs. Raises NoSuchUnit if it never began, or was
+        unloaded.
+        """
         unit = f"{name}.service"
         end = await transient.ended(self._host, unit)
         return None if end is None else CommandResult(end.code, await self._logged(unit))
 
     async def _logged(self, unit: str) -> str:
-        """What it wrote, as far as the journal has it. Its name is of one request alone."""
+        """Return the unit's output, as far as the journal has it. The unit's name is unique to
+        one request.
+        """
         filters = ("--boot", "--output=cat", f"--lines={JOURNAL_LINES}", f"_SYSTEMD_UNIT={unit}")
         await self.run(HostCommand(["journalctl", "--sync"], JOURNAL_SECONDS))
         argv = ["journalctl", "--no-pager", "--quiet", *filters]
@@ -129,7 +142,7 @@ class Commands:
                 end = await transient.run(self._host, unit, properties, limit, output=theirs)
             finally:
                 os.close(theirs)
-            # What it left running may hold the other end; that is no reason to wait for it.
+            # Do not wait for a process that the command left running with the other end open.
             await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
             reading.cancel()
         if end.timed_out:
@@ -138,7 +151,7 @@ class Commands:
 
 
 class _Tail:
-    """The end of what comes out of a pipe."""
+    """The end of a pipe's output."""
 
     def __init__(self) -> None:
         self._output = b""
@@ -188,8 +201,11 @@ def _properties(command: HostCommand, *, persistent: bool) -> dict[str, Variant]
 
 
 def _exec(argv: Sequence[str]) -> list[Any]:
-    """Older versions of systemd want a full path, and tools lie in other folders elsewhere."""
-    plain = [word.replace("$", "$$") for word in argv]  # systemd puts variables in for $NAME
+    """Build systemd's form of argv.
+
+    Older versions of systemd require a full path, and the folders of tools vary between hosts.
+    """
+    plain = [word.replace("$", "$$") for word in argv]  # systemd substitutes variables for $NAME
     if argv[0].startswith("/"):
         return [argv[0], plain, False]
     return ["/usr/bin/env", ["/usr/bin/env", *plain], False]

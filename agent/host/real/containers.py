@@ -1,7 +1,8 @@
-"""Images, containers and sandboxes: through crictl, or for images through containerd's own ctr.
+"""Images, containers and sandboxes, through crictl; images also through containerd's `ctr`.
 
-What the container runtime interface made is taken away only through it, as the runtime would not
-notice otherwise; images are the exception, which containerd tells its own plugin of.
+What was created through the container runtime interface is removed only through it, because the
+runtime would not notice otherwise. Images are the exception: containerd notifies its own plugin of
+them.
 """
 
 import re
@@ -55,7 +56,7 @@ class RealContainers:
         if await self._has_crictl():
             argv = ("crictl", "rmi", image.name)
         code, output = await self._run(*argv, limit=REMOVE_SECONDS)
-        # The runtime takes its own names of an image away when the first of them goes.
+        # The runtime removes its own names of an image with the first of them.
         if code != 0 and "not found" not in output:
             raise HostError(f"{' '.join(argv)}: exit status {code}: {output}")
 
@@ -78,7 +79,7 @@ class RealContainers:
         return sandboxes
 
     async def remove_sandbox(self, sandbox: str) -> None:
-        # Without --force: the runtime itself refuses one that is ready.
+        # Without --force, the runtime itself refuses one that is ready.
         await self._run_checked("crictl", "rmp", sandbox, limit=REMOVE_SECONDS)
 
     async def _has_crictl(self) -> bool:
@@ -108,7 +109,7 @@ class RealContainers:
 
 
 def unused(images: list[Mapping[str, Any]], used: set[str]) -> list[Image]:
-    """Of crictl's images those that no container was made of, and that are not pinned."""
+    """Of crictl's images, return those that no container uses and that are not pinned."""
     removable = []
     for image in images:
         tags, digests = image.get("repoTags") or [], image.get("repoDigests") or []
@@ -119,9 +120,9 @@ def unused(images: list[Mapping[str, Any]], used: set[str]) -> list[Image]:
 
 
 def unused_of_ctr(images: str, containers: str) -> list[Image]:
-    """Of ctr's listings: images whose content no container uses under any name.
+    """Of ctr's listings, return the images whose content no container uses under any name.
 
-    Raises HostError when a listing is not as it is known: nothing is removed on a guess.
+    Raises HostError if a listing has an unknown form: nothing is removed on a guess.
     """
     rows = [line.split() for line in images.splitlines()]
     users = [line.split() for line in containers.splitlines()]
@@ -153,5 +154,5 @@ def sandbox(listed: Mapping[str, Any], status: Mapping[str, Any]) -> Sandbox:
 
 
 def _when(text: str) -> datetime:
-    """crictl gives nanoseconds, of which Python reads six digits."""
+    """Parse crictl's time, which has nanoseconds; Python reads six digits."""
     return datetime.fromisoformat(re.sub(r"(\.[0-9]{6})[0-9]*", r"\1", text))

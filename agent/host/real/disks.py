@@ -1,4 +1,4 @@
-"""Free space, and files that may go: from fixed folders, never through a link or into a mount."""
+"""Free space, and removable files: in fixed folders, never through a link or into a mount."""
 
 import asyncio
 import os
@@ -15,16 +15,18 @@ from agent.host.storage import DiskSpace, OldFile
 
 DEEPEST = 6
 MOST_FILES = 20_000
-"""Looked at in one go; a folder with more is cleaned in several."""
+"""Maximum entries examined in one run; a folder with more is cleaned in several runs."""
 VACUUM_SECONDS = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupFolder:
-    """folder   where files lie
-    pattern  what the name of one that may go must match as a whole
-    spared   folders below that are not looked into
-    newest   how many of the youngest stay
+    """A folder to clean.
+
+    folder: path
+    pattern: must match the whole name of a removable file
+    spared: subfolders that are skipped
+    newest: number of newest files that are not removed
     """
 
     folder: str
@@ -39,12 +41,12 @@ _ROTATED = (
     r"|.+\.log\.(?:gz|xz|bz2|zst)"
 )
 PLACES: Mapping[str, Sequence[CleanupFolder]] = {
-    # Audit logs are kept by law, the journal has a way of its own, pods' logs a target of theirs.
+    # Audit logs are kept by law, the journal is vacuumed, pods' logs are a separate target.
     "logs": (
         CleanupFolder("/var/log", _ROTATED, frozenset({"audit", "journal", "pods", "containers"})),
     ),
     "containerLogs": (CleanupFolder("/var/log/pods", r".+\.log\.[0-9]{8}-[0-9]{6}(?:\.gz)?"),),
-    # The newest one may be what somebody looks for.
+    # The newest dump may still be needed for an analysis.
     "crashDumps": (
         CleanupFolder("/var/crash", r".+", newest=1),
         CleanupFolder("/var/lib/systemd/coredump", r"core\..+", newest=1),
@@ -55,8 +57,8 @@ PLACES: Mapping[str, Sequence[CleanupFolder]] = {
 class RealDisks:
     """Implements agent.host.ports.Disks.
 
-    proc    procfs of the host
-    places  by target of CleanDisk
+    proc: procfs of the host
+    places: folders by target of CleanDisk
     """
 
     def __init__(
@@ -93,7 +95,9 @@ class RealDisks:
         return await asyncio.to_thread(self._remove, file)
 
     def _remove(self, file: OldFile) -> bool:
-        """The way there is walked again, one folder at a time: none of it may be a link by now."""
+        """Remove the file. Its path is walked again, folder by folder: no folder may be a link
+        by now.
+        """
         for places in self._places.values():
             for place in places:
                 if file.path.startswith(f"{place.folder}/"):
@@ -103,7 +107,7 @@ class RealDisks:
 
     async def vacuum_journal(self, keep: int) -> None:
         argv = ["journalctl", "--quiet", "--rotate", f"--vacuum-size={keep}"]
-        capabilities = ("CAP_DAC_OVERRIDE",)  # its files belong to a group of their own
+        capabilities = ("CAP_DAC_OVERRIDE",)  # journal files belong to a separate group
         await self._commands.checked(HostCommand(argv, VACUUM_SECONDS, capabilities))
 
 
@@ -112,7 +116,9 @@ Key = tuple[int, int]
 
 
 def open_files(proc: Path) -> frozenset[Key]:
-    """Every file that any process holds open. Raises HostError when one cannot be seen."""
+    """Return all regular files that any process holds open. Raises HostError if one process
+    cannot be read.
+    """
     keys: set[Key] = set()
     for entry in os.listdir(proc):
         if not entry.isdecimal():
@@ -121,7 +127,7 @@ def open_files(proc: Path) -> frozenset[Key]:
         try:
             names = os.listdir(folder)
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended
+            continue  # the process has ended
         except OSError as error:
             raise HostError(
                 f"{folder}: {error.strerror}: without it nobody knows which files are open"
@@ -141,7 +147,7 @@ def _walk(place: CleanupFolder) -> Iterator[tuple[OldFile, Key]]:
     try:
         root = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        return  # such a folder is not on this host
+        return  # the folder does not exist on this host
     try:
         mount, remaining = _mount_of(root), [MOST_FILES]
         yield from _below(root, place.folder, place, wanted, mount, DEEPEST, remaining)
@@ -182,7 +188,7 @@ def _below(
 
 
 def _enter(handle: int, name: str, mount: str) -> int | None:
-    """A handle of the folder `name`, None if it is a link, gone, or another mount."""
+    """Open the folder `name`; None if it is a link, is gone, or is another mount."""
     try:
         inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
     except OSError:
@@ -194,7 +200,7 @@ def _enter(handle: int, name: str, mount: str) -> int | None:
 
 
 def _mount_of(handle: int) -> str:
-    """The kernel's number of the mount: a bind mount of the same device has another."""
+    """Return the kernel's mount ID. A bind mount of the same device has a different one."""
     with open(f"/proc/self/fdinfo/{handle}", encoding="ascii") as file:
         for line in file:
             if line.startswith("mnt_id:"):

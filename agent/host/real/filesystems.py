@@ -1,4 +1,4 @@
-"""Mounts of the host, seen and changed in its own mount namespace, which the agent has not."""
+"""Mounts of the host, read and changed in its mount namespace, which the agent is not in."""
 
 import os
 import re
@@ -11,14 +11,14 @@ from agent.host.storage import HostMount
 READ_SECONDS = 10.0
 MOUNT_SECONDS = 30.0
 READ_ONLY = frozenset({"ro", "emergency_ro", "shutdown"})
-"""Options of a file system that takes no writes; since Linux 6.14 ext4 says so beside `rw`."""
+"""Options of a file system that takes no writes. Since Linux 6.14, ext4 shows one beside `rw`."""
 _STATE = re.compile(r"^Filesystem state:\s+(.+)$", re.MULTILINE)
 
 
 class RealFilesystems:
     """Implements agent.host.ports.Filesystems.
 
-    proc, sys  where procfs and sysfs of the host are mounted; its first process tells its mounts
+    proc, sys: mount points of the host's procfs and sysfs; the mounts are those of process 1
     """
 
     def __init__(self, commands: Commands, proc: str = "/proc", sys: str = "/sys") -> None:
@@ -87,7 +87,7 @@ class RealFilesystems:
 
 
 def mount_of(point: str, mountinfo: str, fstab: str) -> HostMount | None:
-    """The topmost mount at exactly `point`, from the kernel's table and the host's."""
+    """Return the topmost mount at exactly `point`, from the kernel's table and fstab."""
     mount = None
     for line in mountinfo.splitlines():
         head, _, right = line.partition(" - ")
@@ -96,20 +96,20 @@ def mount_of(point: str, mountinfo: str, fstab: str) -> HostMount | None:
             here = "ro" in fields[5].split(",")
             read_only = here or bool(READ_ONLY & set(options.split(",")))
             meant = _meant_read_only(point, fstab)
-            # Where nobody wrote it down: the kernel takes the file system, people the mount.
+            # Without an fstab entry: the kernel sets the file system read-only, people the mount.
             meant_so = here if meant is None else meant
             mount = HostMount(point, _plain(source), kind, read_only, read_only and meant_so)
     return mount
 
 
 def device_of(point: str, mountinfo: str) -> str:
-    """MAJOR:MINOR of the topmost mount at `point`, "" if there is none."""
+    """Return MAJOR:MINOR of the topmost mount at `point`; "" if there is none."""
     fields = [line.split() for line in mountinfo.splitlines()]
     return next((f[2] for f in reversed(fields) if _plain(f[4]) == point), "")
 
 
 def _meant_read_only(point: str, fstab: str) -> bool | None:
-    """As fstab has it; None: it does not mention the place."""
+    """Whether fstab mounts the path read-only; None if fstab has no entry for it."""
     for line in fstab.splitlines():
         fields = line.split()
         if len(fields) >= 4 and not line.startswith("#") and _plain(fields[1]) == point:
@@ -118,5 +118,5 @@ def _meant_read_only(point: str, fstab: str) -> bool | None:
 
 
 def _plain(text: str) -> str:
-    """Both tables write blanks and backslashes as octal numbers."""
+    """Decode octal escapes: both tables write blanks and backslashes as octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -43,7 +43,7 @@ class NvidiaGpus:
 
 
 def gpus_of(known: str, users: str) -> list[Gpu]:
-    """From two queries of nvidia-smi. A GPU that does not answer has errors for values."""
+    """Parse two queries of nvidia-smi. A GPU that does not answer has error texts as values."""
     holders = [row[0].strip() for row in csv.reader(users.splitlines()) if len(row) >= 2]
     gpus = []
     for row in csv.reader(known.splitlines()):

@@ -1,4 +1,4 @@
-"""Sysctls and modules: /proc/sys, /sys/module and modprobe."""
+"""Sysctls and kernel modules: /proc/sys, /sys/module and modprobe."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ SECONDS = 30.0
 class RealKernel:
     """Implements agent.host.ports.Kernel.
 
-    proc, sys  where procfs and sysfs of the host are mounted
+    proc, sys: mount points of the host's procfs and sysfs
     """
 
     def __init__(self, commands: Commands, proc: str = "/proc", sys: str = "/sys") -> None:
@@ -39,7 +39,7 @@ class RealKernel:
         folder = self._sys / "module" / name
         if not folder.is_dir():
             return None
-        if not (folder / "refcnt").exists():  # built in: it can neither go nor come back
+        if not (folder / "refcnt").exists():  # built in: it can neither be unloaded nor loaded
             return Module(name, 1, ("the kernel itself",))
         holders = tuple(sorted(path.name for path in (folder / "holders").iterdir()))
         return Module(name, int(_read(folder / "refcnt")), holders)

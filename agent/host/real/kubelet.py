@@ -1,4 +1,4 @@
-"""The kubelet's client certificate, where the kubelet keeps and renews it."""
+"""Kubelet's client certificate, in the files where kubelet stores and renews it."""
 
 import os
 from contextlib import suppress
@@ -9,7 +9,7 @@ from agent.host.ports import Certificate
 from agent.identity.dates import dates
 
 CURRENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-"""A link to the newest; the kubelet points it anew when it has renewed."""
+"""Link to the newest certificate; kubelet updates it at each renewal."""
 BOOTSTRAP = "/etc/kubernetes/bootstrap-kubelet.conf"
 
 

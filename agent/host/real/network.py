@@ -1,7 +1,7 @@
-"""The host's network: what configures it, and its restart with a way back.
+"""The host's network: its manager, and a restart with rollback.
 
-The way back is a unit of its own (`restart-network.sh`): it needs neither the agent nor the
-network, and systemd runs its second half also when the first is killed or too late.
+The rollback is a separate unit (`restart-network.sh`). It needs neither the agent nor the network,
+and systemd runs its second half also if the first is killed or times out.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ _LINES = {
 class RealNetwork:
     """Implements agent.host.ports.Network.
 
-    server  URL of the API server
-    folder  where a restart keeps what it needs; the host must see it at the same place
-    proc    procfs of the host
+    server: URL of the API server
+    folder: for the files of a restart; the host must see it at the same path
+    proc: procfs of the host
     """
 
     def __init__(
@@ -111,7 +111,9 @@ class RealNetwork:
         await self._commands.forget(_unit(name))
 
     def _write(self, unit: str, files: dict[str, str]) -> Path:
-        """Earlier ones go: there is one act at a time."""
+        """Write the files of a restart. Earlier files are removed: only one restart runs at a
+        time.
+        """
         shutil.rmtree(self._folder, ignore_errors=True)
         folder = self._folder / unit
         folder.mkdir(mode=0o700, parents=True)
@@ -133,7 +135,7 @@ def files_of(
     within: float,
     server: str,
 ) -> dict[str, str]:
-    """What `restart-network.sh` reads, by file name: pure."""
+    """Return the input files of `restart-network.sh`, by file name. Pure function."""
     address = urlsplit(server)
     addresses: list[tuple[str, str]] = []
     routes: dict[str, list[str]] = {}
@@ -147,7 +149,7 @@ def files_of(
             lines.append(f"address replace {what} dev {device}{more}")
         routes[family] = _lines(saved[f"routes{family}"])
         plain = [_route(line) for line in routes[family] if " table local" not in line]
-        # A gateway is reached by a route of its own, which has to be there before.
+        # A gateway has its own route, which must exist first.
         plain.sort(key=lambda line: " via " in line or "nexthop" in line)
         lines += [f"route replace {line}" for line in plain if line]
         lines += [f"rule add {_rule(r)}" for r in _lines(saved[f"rules{family}"]) if _own(r)]
@@ -178,7 +180,7 @@ def _name(text: str) -> str:
 
 
 def _address(line: str) -> tuple[str, str, str]:
-    """Device, address with prefix, and its lifetimes, of a line of `ip -o address`."""
+    """Parse a line of `ip -o address`: device, address with prefix, and lifetimes."""
     fields = line.split()
     device, what = _name(fields[1]), fields[3]
     more = ""
@@ -196,7 +198,7 @@ _STATES = frozenset({"linkdown", "dead", "offload", "trap", "rt_offload", "rt_tr
 
 
 def _route(line: str) -> str:
-    """A line of `ip -o route` without what `ip route replace` does not take."""
+    """Return a line of `ip -o route` without what `ip route replace` does not accept."""
     tokens: list[str] = []
     skip = False
     for word in line.replace("\\", " ").split():
@@ -210,17 +212,17 @@ def _route(line: str) -> str:
 
 
 def _strip_route(line: str) -> str:
-    """As the script sees the same route again."""
+    """Return the form in which the script sees the same route again."""
     return line.partition(" \\")[0].partition("\\")[0].partition(" expires")[0].rstrip()
 
 
 def _own(rule: str) -> bool:
-    """Whether it is none of the three that the kernel has by itself."""
+    """Whether the rule is none of the three default rules of the kernel."""
     return rule.split(":")[0] not in ("0", "32766", "32767")
 
 
 def _rule(line: str) -> str:
-    """`32766:\tfrom all lookup main` as `ip rule add` takes it."""
+    r"""Convert a line such as `32766:\tfrom all lookup main` to the arguments of `ip rule add`."""
     priority, _, rest = line.partition(":")
     return f"priority {priority} {' '.join(rest.split())}"
 

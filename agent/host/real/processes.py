@@ -1,4 +1,4 @@
-"""Processes by /proc, ended through a handle of the kernel: a PID that is reused is never hit."""
+"""Processes from /proc. Signals go through a pidfd of the kernel, so a reused PID is never hit."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ _UNIT = re.compile(r"/([A-Za-z0-9:_.@\\-]+\.(?:service|scope))(?=/|$)")
 class ProcProcesses:
     """Implements agent.host.ports.Processes.
 
-    proc  where procfs of the host is mounted
+    proc: mount point of the host's procfs
     """
 
     def __init__(self, proc: str = "/proc") -> None:
@@ -33,7 +33,7 @@ class ProcProcesses:
         except OSError as error:
             raise HostError(f"process {process.pid}: {error.strerror}") from error
         try:
-            # From here on the handle is of one process; whether it is the right one is read now.
+            # From here on the handle refers to one process. Its identity is checked now.
             now = self._read(process.pid)
             if now is None or now.start_time != process.start_time:
                 return False
@@ -55,8 +55,8 @@ class ProcProcesses:
                 try:
                     comm = (self._proc / entry / "comm").read_text().strip()
                 except OSError:
-                    continue  # it has ended
-                if comm == program[:15]:  # the kernel keeps no more
+                    continue  # the process has ended
+                if comm == program[:15]:  # the kernel truncates the name
                     return True
         return False
 
@@ -69,7 +69,7 @@ class ProcProcesses:
             return None
         except OSError as error:
             raise HostError(f"process {pid}: {error.strerror}") from error
-        fields = stat[stat.rindex(")") + 2 :].split()  # a name may hold spaces and brackets
+        fields = stat[stat.rindex(")") + 2 :].split()  # a name may contain spaces and brackets
         return Process(
             pid=pid,
             start_time=int(fields[19]),
@@ -80,7 +80,7 @@ class ProcProcesses:
 
 
 def unit_of(cgroup: str) -> str:
-    """The unit named in a text of /proc/PID/cgroup: of several in one path the innermost."""
+    """Return the unit in the text of /proc/PID/cgroup; of several in one path, the innermost."""
     for line in cgroup.splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0" or controllers == "name=systemd":
@@ -91,7 +91,7 @@ def unit_of(cgroup: str) -> str:
 
 
 def _link(path: Path) -> str:
-    """ "" for a thread of the kernel, and for what must not be read."""
+    """Return the link's target; "" for a kernel thread, and if reading is not permitted."""
     try:
         return os.readlink(path)
     except OSError:

@@ -1,4 +1,6 @@
-"""Scripts: the verified bytes are written where only root writes, and run from there."""
+"""Scripts: the verified bytes are written to a folder that only root can write, and run from
+there.
+"""
 
 import hashlib
 import os
@@ -15,7 +17,7 @@ from agent.host.real.commands import Commands, HostCommand
 class RealScripts:
     """Implements agent.host.ports.Scripts.
 
-    folder  on a file system that lets programs run; the host must see it at the same place
+    folder: on a file system that permits execution; the host must see it at the same path
     """
 
     def __init__(self, commands: Commands, folder: Path) -> None:
@@ -52,7 +54,10 @@ class RealScripts:
         return ran
 
     async def _keep(self, unit: str, ran: CommandResult) -> None:
-        """Its unit and program go, and how it ended stays for who follows, if we die now."""
+        """Store the result, then remove the unit and the program.
+
+        The stored result survives an end of the agent.
+        """
         try:
             path = self._folder / f"{unit}.ended"
             path.with_suffix(".new").write_bytes(msgspec.json.encode(ran))

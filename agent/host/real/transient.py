@@ -1,4 +1,4 @@
-"""Transient units: begin one with a command, wait for its end, ask later how it ended."""
+"""Transient units: start one with a command, wait for its end, read its result later."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +10,15 @@ from agent.host import NoSuchUnit, UnitVerb
 from agent.host.systemd import SYSTEMD, Bus, SystemdHost
 
 EXITED = 1
-"""CLD_EXITED; any other ExecMainCode is the end by a signal."""
+"""CLD_EXITED; any other ExecMainCode means that a signal ended the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitEnd:
-    """code       exit status, or minus the signal
-    timed_out  systemd ended it as it was late
+    """End of a unit.
+
+    code: exit status, or minus the signal number
+    timed_out: whether systemd ended it at its timeout
     """
 
     code: int
@@ -24,7 +26,7 @@ class UnitEnd:
 
 
 async def begin(host: SystemdHost, unit: str, properties: Mapping[str, Variant]) -> None:
-    """Begin it and do not wait. Raises HostError."""
+    """Start the unit without waiting. Raises HostError."""
     async with host.connect() as bus:
         await bus.manager(*_start(unit, properties))
 
@@ -36,9 +38,10 @@ async def run(
     limit: float,
     output: int | None = None,
 ) -> UnitEnd:
-    """Begin it; how it ended. Raises HostError.
+    """Start the unit and return its end. Raises HostError.
 
-    output  file of its output, the journal if None
+    limit: seconds to wait
+    output: file descriptor for the output; None: the journal
     """
     files = [] if output is None else [output]
     given = dict(properties)
@@ -52,7 +55,7 @@ async def run(
 
 
 async def ended(host: SystemdHost, unit: str) -> UnitEnd | None:
-    """None while it runs. Raises NoSuchUnit when it never began, or is forgotten."""
+    """Return the end; None while it runs. Raises NoSuchUnit if it never began, or was unloaded."""
     async with host.connect() as bus:
         read = await _service(bus, unit)
     if read["ActiveState"] in ("activating", "deactivating", "reloading"):
@@ -63,13 +66,16 @@ async def ended(host: SystemdHost, unit: str) -> UnitEnd | None:
 
 
 async def forget(host: SystemdHost, unit: str, limit: float) -> None:
-    """Let systemd unload it, once what is run at its end has run; one that runs is ended."""
+    """Let systemd unload the unit after its final command has run. A running unit is stopped.
+
+    limit: seconds
+    """
     async with host.connect() as bus:
         try:
             await bus.run_job(UnitVerb.STOP, unit, limit)
             await bus.manager("ResetFailedUnit", "s", unit)
         except NoSuchUnit:
-            return  # it is unloaded, as it should be
+            return  # already unloaded
 
 
 def _start(unit: str, properties: Mapping[str, Variant]) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
-"""Formats of which single keys can be read and changed, each as text in and text out.
+"""Formats of files in which single keys can be read and changed, each as text in and text out.
 
-Read as nested mappings; a path is the keys from the outermost inwards. An edit leaves every line
-alone that it need not touch. Whether it did what was meant is checked by who asked for it.
+A file is read as nested mappings. A path is the sequence of keys from the outermost inwards. An
+edit leaves every line alone that it need not touch. The caller checks that an edit did what was
+meant.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ Path = tuple[str, ...]
 
 class Format(Protocol):
     def parse(self, text: str) -> dict[str, Any]:
-        """Raises ValueError, which says what is wrong and where."""
+        """Parse the text. Raises ValueError with what is wrong and where."""
         ...
 
     def set(self, text: str, path: Path, value: Any) -> str: ...

@@ -1,9 +1,9 @@
 """INI: sections with `key = value` lines, as systemd, git and many daemons read them.
 
 Keys above the first section belong to section "". A comment is a line that begins with # or ;. A
-line that is indented deeper than its key, or follows a backslash, goes on with the value. Of a
-key that is there more than once the last one counts; setting it leaves one. A line with a key and
-nothing else has the value None.
+line that is indented deeper than its key, or follows a backslash, continues the value. If a key
+occurs more than once, the last one counts, and setting it leaves one. A line with only a key has
+the value None.
 """
 
 import re
@@ -19,7 +19,7 @@ _BARE = re.compile(r"(\s*)([A-Za-z0-9_.-]+)\s*")
 
 @dataclass(frozen=True)
 class _IniLine:
-    """One statement: lines from `first` to before `end`; key None: the head of a section."""
+    """One statement: the lines from `first` to before `end`. key: None for a section header."""
 
     section: str
     key: str | None
@@ -65,7 +65,7 @@ class Ini:
 
 
 def _lines(text: str) -> list[_IniLine]:
-    """Raises ValueError."""
+    """Split the text into statements. Raises ValueError."""
     lines, section, entries, at = lines_of(text), "", list[_IniLine](), 0
     while at < len(lines):
         line, first = lines[at], at

@@ -1,4 +1,4 @@
-"""JSON. It has no comments to lose; a file that is changed is written with its own indentation."""
+"""JSON. It has no comments to lose. A changed file is written with its own indentation."""
 
 import json
 import re

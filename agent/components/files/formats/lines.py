@@ -1,4 +1,4 @@
-"""A text as lines, cut where its reader cuts it: str.splitlines knows more ends than a file has."""
+"""Splits a text at the line ends of its format; str.splitlines knows more ends than a file has."""
 
 
 def lines_of(text: str) -> list[str]:

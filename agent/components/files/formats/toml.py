@@ -1,7 +1,7 @@
-"""TOML. The standard library reads it and writes none, so it is edited line by line.
+"""TOML. The standard library only reads it, so it is edited line by line.
 
-Comments and the order of lines stay, but for a comment behind a value that is replaced. A key
-within an inline table or an array of tables is not found by an edit, which then does nothing.
+Comments and the order of lines stay, except a comment behind a replaced value. An edit does not
+find a key within an inline table or an array of tables, and then does nothing.
 """
 
 import json
@@ -22,11 +22,11 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class _TomlLine:
-    """Lines from `first` to before `end`.
+    """The lines from `first` to before `end`.
 
-    path   from the root, of a key or of the table that a head opens
-    table  the table that the line stands in; of a head itself
-    array  whether it lies in an array of tables
+    path: keys from the root, of a key or of the table that a header opens
+    table: the table that the line is in; for a header, the table itself
+    array: whether the line is in an array of tables
     """
 
     path: tuple[str, ...]
@@ -68,7 +68,7 @@ class Toml:
 
 
 def _lines(text: str) -> Iterator[_TomlLine]:
-    """Of a text that is valid."""
+    """Split a valid text into lines."""
     lines, at = lines_of(text), 0
     table: tuple[str, ...] = ()
     arrays: set[tuple[str, ...]] = set()
@@ -92,7 +92,7 @@ def _in_array(table: tuple[str, ...], arrays: set[tuple[str, ...]]) -> bool:
 
 
 def _whole(lines: list[str]) -> bool:
-    """Whether a value that began in the first line has come to its end."""
+    """Return whether a value that began in the first line is complete."""
     try:
         tomllib.loads("\n".join(lines))
     except tomllib.TOMLDecodeError:

@@ -1,15 +1,14 @@
-"""What runs out, wears out or goes astray on a host, from what its kernel tells.
+"""Checks of resources that run out or degrade on a host, from facts of its kernel.
 
-Each function reads once and is blocking; `root` is prefixed to every path, for hosts that are
-looked at from a container and for tests. A limit that was exceeded counts as exceeded until the
-value is well below it.
+Each function reads once and blocks. `root` is prefixed to every path, for hosts that are read from
+a container, and for tests. An exceeded limit counts as exceeded until the value is well below it.
 """
 
 from pathlib import Path
 
 
 def number(root: str, path: str) -> int | None:
-    """The first number of a file of the kernel, None when this kernel has no such file."""
+    """Return the first number in a kernel file; None if this kernel has no such file."""
     try:
         fields = Path(root, path).read_text(encoding="ascii", errors="replace").split()
     except (FileNotFoundError, NotADirectoryError):

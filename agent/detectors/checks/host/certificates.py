@@ -1,7 +1,8 @@
-"""Certificates that end soon, have ended, or are not valid yet (as on a host whose clock is off).
+"""Certificates that expire soon, have expired or are not valid yet (as on a host with a wrong
+clock).
 
-Soon is less than the given days and less than a tenth of the certificate's life: kubelets renew
-theirs after 70 to 90 % of it, so one with a day to live is not late with two hours left.
+Soon means within the configured days and within the last tenth of the certificate's life. Kubelets
+renew after 70 to 90 % of it, so a certificate for one day is not late two hours before its end.
 """
 
 import glob
@@ -23,7 +24,7 @@ BEGIN = b"-----BEGIN CERTIFICATE-----"
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Of one certificate; `file` names it to people."""
+    """Validity of one certificate. file: its file, for people."""
 
     file: str
     begins: datetime
@@ -31,13 +32,13 @@ class Life:
 
 
 class Certificates:
-    """files  paths, with * and ? as a shell has them; what is not there is left out"""
+    """Checks certificates. files: paths with * and ? as in a shell; missing ones are ignored."""
 
     def __init__(self, files: Sequence[str], days: float, clock: Clock, root: str = "/") -> None:
         self._files, self._days, self._clock, self._root = tuple(files), days, clock, root
 
     def inspect(self) -> Findings:
-        """Raises OSError, and ValueError for a certificate that cannot be read."""
+        """Check the files. Raises OSError, and ValueError for an unreadable certificate."""
         lives = []
         for pattern in self._files:
             for path in sorted(glob.glob(str(Path(self._root, pattern.lstrip("/"))))):
@@ -46,11 +47,11 @@ class Certificates:
 
 
 def read(path: str) -> list[Life]:
-    """The certificate that a file begins with is the one that is shown; the rest are its chain."""
+    """Return the validity of a file's first certificate; the others are its chain."""
     with open(path, "rb") as file:
         content = file.read(MOST)
     if BEGIN not in content:
-        return []  # a key of its own
+        return []  # a file with a key only
     try:
         begins, ends = dates(content)
     except ValueError as error:
@@ -59,7 +60,7 @@ def read(path: str) -> list[Life]:
 
 
 def judge(lives: Sequence[Life], now: datetime, soon: timedelta) -> Finding:
-    """The worst: ended, not begun, then whichever ends first."""
+    """Return the most serious finding: expired, not valid yet or expiring, in order of the end."""
     for life in sorted(lives, key=lambda life: life.ends):
         ends = f"{life.file} ends {life.ends:%Y-%m-%d %H:%M} UTC"
         if life.ends <= now:

@@ -1,8 +1,8 @@
-"""NVIDIA GPUs, as NVML tells: which are there, and what they say of their memory, links and heat.
+"""NVIDIA GPUs as NVML reports them: number, memory errors, links and throttling.
 
-pynvml is loaded when there is a driver, and only then. Xid errors are not read here: the kernel
-log has them with their text, and the log detector tells them once. Conditions bear the names that
-Azure's, Alibaba's and Tencent's node problem detectors use, which the rules know.
+pynvml is loaded only if there is a driver. Xid errors are not read here, because the log detector
+reports them once from the kernel log, with their text. Conditions have the names of Azure's,
+Alibaba's and Tencent's node problem detectors, which the rules know.
 """
 
 import logging
@@ -34,15 +34,15 @@ _MESSAGES = {
     THROTTLED: ("HardwareSlowdown", "slowed down by heat or by the power supply"),
 }
 _PCI_GPU = ("0x0300", "0x0302")
-"""Classes of display and 3D controllers."""
+"""PCI classes of display and 3D controllers."""
 _NVIDIA = "0x10de"
 
 
 class GpuCheck:
-    """Remembers how many GPUs there were, and which links were active.
+    """Checks GPUs. Remembers the number of GPUs and the active links.
 
-    expected  how many there must be; 0: as many as the PCI bus has or there once were
-    load      gives pynvml, or something that answers as it does
+    expected: required number of GPUs; 0: those on the PCI bus, or the most seen so far
+    load: returns pynvml or a substitute
     """
 
     def __init__(self, expected: int, load: Callable[[], Any], root: str = "/") -> None:
@@ -52,13 +52,13 @@ class GpuCheck:
         self._links: dict[str, frozenset[int]] = {}
 
     def inspect(self) -> Findings:
-        """Raises OSError when NVML does not answer."""
+        """Check the GPUs. Raises OSError if NVML does not answer."""
         nvml = self._ready()
         self._most = max(self._most, self._expected or on_bus(self._root))
         try:
             count = nvml.nvmlDeviceGetCount()
         except nvml.NVMLError as error:
-            self._nvml = None  # a driver that was loaded anew needs a new start
+            self._nvml = None  # a reloaded driver needs a new initialisation
             raise OSError(f"NVML: {error}") from error
         lost, faults = [], {kind: list[str]() for kind in _MESSAGES}
         for index in range(count):
@@ -88,7 +88,7 @@ class GpuCheck:
         return self._nvml
 
     def _ask(self, nvml: Any, device: Any, name: str) -> Mapping[str, bool]:
-        """What a device does not support is no fault."""
+        """Query one GPU. A query that the device does not support counts as healthy."""
 
         def ask(question: Callable[[], Any], otherwise: Any) -> Any:
             try:
@@ -146,7 +146,7 @@ def judge(kind: str, names: list[str]) -> Finding:
 
 
 def on_bus(root: str) -> int:
-    """NVIDIA GPUs on the PCI bus, whether or not the driver has them."""
+    """Return the number of NVIDIA GPUs on the PCI bus, whether or not the driver has them."""
     count = 0
     for device in Path(root, "sys/bus/pci/devices").glob("*"):
         try:

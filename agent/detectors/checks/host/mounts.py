@@ -1,9 +1,9 @@
-"""Filesystems that the kernel turned read-only after an error.
+"""Filesystems that the kernel made read-only after an error.
 
-Told from those that were mounted so on purpose: there the mount itself is read-only. A filesystem
-whose mount is writable while it takes no writes was turned, and so was one that took writes when
-we saw it before under the same mount. Source: proc_pid_mountinfo(5); ext4's emergency_ro and
-shutdown are what newer kernels say instead of ro.
+A filesystem that is mounted read-only on purpose has a read-only mount. The kernel made it
+read-only if the mount is writable and the filesystem takes no writes, or if it took writes before
+under the same mount. Source: proc_pid_mountinfo(5). Newer kernels show ext4's emergency_ro or
+shutdown instead of ro.
 """
 
 import re
@@ -15,17 +15,17 @@ from agent.detectors.checks import Finding, Findings
 
 CONDITION = "DiskReadonly"
 TABLE = "proc/1/mountinfo"
-"""PID 1 sees the host's mounts; a hardened service sees its own, some read-only on purpose."""
+"""PID 1 sees the host's mounts. A hardened service sees others, some read-only on purpose."""
 ON_DISKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "zfs"})
 _TURNED = frozenset({"ro", "emergency_ro", "shutdown"})
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 NAMED = 3
-"""Mount points that a message names; a node has hundreds."""
+"""Mount points that a message names; a node may have hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """writable  the mount allows writes; turned: the filesystem takes none"""
+    """A mount. writable: the mount allows writes; turned: the filesystem takes no writes."""
 
     id: str
     device: str
@@ -36,14 +36,14 @@ class Mount:
 
 
 class Mounts:
-    """Remembers which filesystems took writes."""
+    """Checks mounts. Remembers which filesystems took writes."""
 
     def __init__(self, root: str = "/", table: str = TABLE) -> None:
         self.path = Path(root, table)
         self._took: frozenset[tuple[str, str]] = frozenset()
 
     def inspect(self) -> Findings:
-        """Raises OSError."""
+        """Check the mounts. Raises OSError."""
         text = self.path.read_text(encoding="utf-8", errors="replace")
         mounts = [mount for mount in parse(text) if mount.kind in ON_DISKS]
         turned = [
@@ -67,7 +67,7 @@ def judge(turned: list[Mount]) -> Finding:
 
 
 def parse(text: str) -> Iterator[Mount]:
-    """Lines that are cut or unknown are left out."""
+    """Parse a mountinfo table; skip truncated or unknown lines."""
     for line in text.splitlines():
         before, dash, after = line.partition(" - ")
         fields, own = before.split(" "), after.split(" ")

@@ -1,7 +1,7 @@
-"""Work that stands still for want of memory, I/O or CPU, from the kernel's pressure information.
+"""Work that stalls on memory, I/O or CPU, from the kernel's pressure stall information.
 
-While nothing stalls nothing is read: a trigger wakes us when tasks stood still for a part of some
-seconds. From then on the share of the last minute is read until it is low again. Source: the
+Nothing is read while nothing stalls: a trigger wakes the check after tasks stalled for a part of
+some seconds. From then on it reads the share of the last minute until it is low again. Source: the
 kernel's Documentation/accounting/psi.rst. Limits: systemd-oomd's default for memory (60 %).
 """
 
@@ -25,21 +25,24 @@ NAMES = {
     "io": ("DiskContentionPressure", "full"),
     "cpu": ("CPUContentionPressure", "some"),
 }
-"""By resource: the condition, as KEP-4205 calls it, and whose stalling counts. All tasks at once
-never stand still for want of CPU.
+"""Condition by resource, as KEP-4205 names it, and the line that counts.
+
+All tasks at once never stall on CPU, so for it the line "some" counts.
 """
 TRIGGER = "{kind} 1000000 10000000"
-"""Microseconds of standing still, of how many: 10 s is the longest window that the kernel takes,
-and one of whole 2 s is allowed to everybody.
+"""Microseconds of stall, and of the window.
+
+10 s is the longest window that the kernel takes. A window that is a multiple of 2 s needs no
+privilege.
 """
 WHILE_HIGH, FALLBACK = 10.0, 30.0
-"""Seconds between two looks: while tasks stall, and where the kernel refuses triggers."""
+"""Seconds between two checks: while tasks stall, and where the kernel refuses triggers."""
 CLEAR = 0.5
-"""Part of the limit below which the fault is over."""
+"""Share of the limit below which the fault is over."""
 
 
 class Pressure:
-    """One resource. `limit`: percent of the last minute."""
+    """Pressure of one resource. limit: percent of the last minute."""
 
     def __init__(self, resource: str, limit: float, root: str = "/") -> None:
         self.condition, self.kind = NAMES[resource]
@@ -49,14 +52,14 @@ class Pressure:
         self.faulty = False
 
     def inspect(self) -> Findings:
-        """Raises OSError where the kernel keeps no such information."""
+        """Check the pressure. Raises OSError if the kernel has no pressure information."""
         self.share = average(self.path.read_text(encoding="ascii"), self.kind)
         self.faulty = is_exceeded(self.share, self._limit, self.faulty, self._limit * (1 - CLEAR))
         return {self.condition: judge(self._resource, self.faulty, self.share, self._limit)}
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing needs to be read until the trigger wakes us."""
+        """Return whether nothing needs to be read until the trigger wakes the check."""
         return not self.faulty and self.share < self._limit * CLEAR / 2
 
 
@@ -70,7 +73,7 @@ def judge(resource: str, faulty: bool, share: float, limit: float) -> Finding:
 
 
 def average(text: str, kind: str) -> float:
-    """Percent of the last minute. Raises OSError when the file does not tell."""
+    """Return the percentage for the last minute. Raises OSError if the file has none."""
     for line in text.splitlines():
         columns = line.split()
         if columns[:1] == [kind]:
@@ -83,7 +86,7 @@ def average(text: str, kind: str) -> float:
 
 
 class PressureDetector:
-    """Implements agent.detectors.Detector: a look when woken, and again while it is high."""
+    """Implements agent.detectors.Detector: checks when woken, and repeatedly while it is high."""
 
     def __init__(self, pressure: Pressure, turns: Turns) -> None:
         self._pressure, self._turns = pressure, turns
@@ -111,7 +114,7 @@ class PressureDetector:
 
 
 def arm(pressure: Pressure, woken: asyncio.Event, trigger: str = TRIGGER) -> Waking | None:
-    """None where the kernel takes no triggers: then looks come at intervals."""
+    """Set the kernel's trigger; return None if it refuses, so that the check runs periodically."""
     try:
         fd = os.open(pressure.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

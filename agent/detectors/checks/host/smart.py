@@ -1,6 +1,6 @@
-"""What disks say of themselves: SMART, and the log of NVMe devices, through smartctl's JSON.
+"""Health of disks from SMART and the health log of NVMe devices, by smartctl's JSON.
 
-Off unless it is asked for: it needs smartmontools on the host, and wakes no sleeping disk.
+It is off by default, because it needs smartmontools on the host. It does not wake sleeping disks.
 100 bad sectors: node-problem-detector's disk monitor. Exit bits: smartctl(8).
 """
 
@@ -20,11 +20,11 @@ MOST_DISKS = 64
 _NOT_READ = 0b11
 """Exit bits: the command line was wrong, or the device could not be opened."""
 _SECTORS = {5: "reallocated", 197: "pending", 198: "uncorrectable"}
-"""Attributes of ATA disks whose raw value counts bad sectors."""
+"""ATA attributes whose raw value counts bad sectors."""
 
 
 class Smart:
-    """Implements Check. `devices`: which disks, such as /dev/sda; none given are all."""
+    """Implements Check. devices: such as /dev/sda; all disks if empty."""
 
     name = "smart"
     conditions = (CONDITION,)
@@ -52,7 +52,9 @@ class Smart:
 
 
 def sum_up(faults: list[tuple[str, str, str]], unread: list[str], count: int) -> Finding:
-    """`faults`: device, reason, why. Raises CannotAnswer when no disk could be read."""
+    """Combine the results. faults: device, reason, why. Raises CannotAnswer if no disk was
+    readable.
+    """
     if faults:
         message = "; ".join(f"{device}: {why}" for device, _, why in faults)
         return Finding(True, faults[0][1], message)
@@ -62,7 +64,7 @@ def sum_up(faults: list[tuple[str, str, str]], unread: list[str], count: int) ->
 
 
 def judge(report: Mapping[str, Any], sectors: int) -> tuple[str, str] | None:
-    """Reason and sentence of a disk's worst trouble; None for a disk that is well."""
+    """Return reason and description of a disk's worst fault; None for a healthy disk."""
     if report.get("smart_status", {}).get("passed") is False:
         return "DiskIsFailing", "its own overall assessment is FAILED"
     log = report.get("nvme_smart_health_information_log", {})

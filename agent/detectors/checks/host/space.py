@@ -1,4 +1,4 @@
-"""Filesystems that fill up: space, as df(1) counts it for users, and inodes."""
+"""Filesystems that fill up: space, counted for users as in df(1), and inodes."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ MARGIN = 3.0
 
 
 def usage(folder: Path) -> tuple[float, float]:
-    """Percent of space and of inodes in use; 0 inodes where the filesystem does not count them."""
+    """Return the used percentages of space and inodes; 0 for inodes that are not counted."""
     have = os.statvfs(folder)
     usable = have.f_blocks - have.f_bfree + have.f_bavail
     space = 100.0 * (1 - have.f_bavail / usable) if usable else 0.0
@@ -22,7 +22,9 @@ def usage(folder: Path) -> tuple[float, float]:
 
 
 class Space:
-    """folders  each filesystem that one of them lies on is looked at once; missing ones are not"""
+    """Checks filesystems. folders: each filesystem of them is checked once; missing ones are
+    ignored.
+    """
 
     def __init__(
         self,
@@ -37,7 +39,7 @@ class Space:
         self._was: dict[tuple[int, str], bool] = {}
 
     def inspect(self) -> Findings:
-        """Raises OSError."""
+        """Check the filesystems. Raises OSError."""
         worst: tuple[float, Finding] | None = None
         was: dict[tuple[int, str], bool] = {}
         for device, folder in self._filesystems().items():

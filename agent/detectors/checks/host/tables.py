@@ -1,4 +1,4 @@
-"""Tables of the kernel that fill up: open files, tasks, tracked connections, inotify.
+"""Kernel tables that fill up: open files, tasks, tracked connections, inotify.
 
 Limits of 90 %: Huawei CCE documentation, node-problem-detector (facts).
 """
@@ -27,7 +27,7 @@ _FULL = {errno.EMFILE: "instances", errno.ENOSPC: "watches", errno.ENFILE: "open
 
 
 class Tables:
-    """Remembers which limits were exceeded."""
+    """Checks the tables. Remembers which limits were exceeded."""
 
     def __init__(
         self, files: float, tasks: float, connections: float, root: str = "/", folder: str = "/"
@@ -37,7 +37,7 @@ class Tables:
         self._was: dict[str, bool | None] = {}
 
     def inspect(self) -> Findings:
-        """Raises OSError."""
+        """Check the tables. Raises OSError."""
         findings = {
             FILES: self._judge(FILES, "NoFDProblem", "FDNearlyUsedUp", open_files(self._root)),
             TASKS: self._judge(TASKS, "NoPIDProblem", "PIDNearlyUsedUp", tasks(self._root)),
@@ -64,7 +64,9 @@ class Tables:
 
 
 def open_files(root: str) -> Iterator[tuple[str, int, int]]:
-    """Of the host, and of each daemon that makes it a node: what, used, at most."""
+    """Yield description, number and maximum of open files, for the host and for its node
+    daemons.
+    """
     fields = Path(root, "proc/sys/fs/file-nr").read_text(encoding="ascii").split()
     used, most = int(fields[0]) - int(fields[1]), int(fields[2])
     if most:
@@ -75,13 +77,13 @@ def open_files(root: str) -> Iterator[tuple[str, int, int]]:
             try:
                 count = len(os.listdir(Path(root, f"proc/{entry}/fd")))
             except OSError:
-                continue  # it ended meanwhile
+                continue  # the process ended meanwhile
             if limit:
                 yield f"open files of {name}, process {entry}", count, limit
 
 
 def tasks(root: str) -> Iterator[tuple[str, int, int]]:
-    """/proc/loadavg counts all tasks without a walk over them."""
+    """Yield description, number and maximum of tasks. /proc/loadavg counts them without a walk."""
     fields = Path(root, "proc/loadavg").read_text(encoding="ascii").split()
     used = int(fields[3].partition("/")[2])
     for path in ("kernel/pid_max", "kernel/threads-max"):
@@ -90,7 +92,7 @@ def tasks(root: str) -> Iterator[tuple[str, int, int]]:
 
 
 def connections(root: str) -> Iterator[tuple[str, int, int]]:
-    """Nothing where the kernel does not track connections."""
+    """Yield description, number and maximum of connections; nothing if the kernel tracks none."""
     used = number(root, "proc/sys/net/netfilter/nf_conntrack_count")
     most = number(root, "proc/sys/net/netfilter/nf_conntrack_max")
     if used is not None and most:
@@ -98,9 +100,9 @@ def connections(root: str) -> Iterator[tuple[str, int, int]]:
 
 
 def inotify(folder: str) -> Finding:
-    """Whether one more can be had, by having one: the kernel tells nobody how many there are.
+    """Try to create one inotify instance and watch: the kernel does not tell their number.
 
-    They are counted by user, and most containers' users are root, as we are.
+    They are counted by user. Most containers run as root, like the agent.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     file = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)

@@ -1,8 +1,8 @@
-"""Tasks that hang in the kernel, and dead ones that nobody buries.
+"""Tasks that hang in the kernel, and zombies.
 
-A task that merely reads a file is in state D for a moment; one that is there at look after look
-hangs. Limits: Huawei CCE documentation, node-problem-detector (facts): 10 tasks at 3 looks;
-EKS node monitoring agent: 20 zombies.
+A task that reads a file is in state D for a moment; one that is in it in consecutive checks hangs.
+Limits: Huawei CCE documentation, node-problem-detector (facts): 10 tasks in 3 checks; EKS node
+monitoring agent: 20 zombies.
 """
 
 import os
@@ -15,23 +15,23 @@ HUNG, ZOMBIES = "ProcessD", "ProcessZ"
 CONDITIONS = (HUNG, ZOMBIES)
 NAMED = 5
 Task = tuple[str, str, str]
-"""pid, start time, name: together they are one task for good."""
+"""PID, start time and name, which together identify a task."""
 
 
 class Tasks:
-    """Remembers who was in state D at the last look."""
+    """Checks tasks. Remembers the tasks in state D of the last check."""
 
     def __init__(self, hung: int, zombies: int, root: str = "/") -> None:
         self._hung, self._zombies, self._root = hung, zombies, root
         self._before: frozenset[Task] | None = None
 
     def inspect(self) -> Findings:
-        """Raises OSError when /proc cannot be read."""
+        """Check the tasks. Raises OSError if /proc cannot be read."""
         states = read(self._root)
         before, self._before = self._before, frozenset(states.get("D", ()))
         dead, what = states.get("Z", []), "are dead and not waited for"
         findings = {ZOMBIES: judge("ManyZombies", "FewZombies", what, dead, self._zombies)}
-        if before is not None:  # one look cannot tell who hangs
+        if before is not None:  # one check cannot tell which tasks hang
             stuck = before & self._before
             what = "hang in the kernel"
             findings[HUNG] = judge("ProcessHung", "NoProcessHung", what, stuck, self._hung)
@@ -49,7 +49,7 @@ def judge(
 
 
 def read(root: str) -> dict[str, list[Task]]:
-    """Processes in state D or Z, by state. Processes that end meanwhile are left out."""
+    """Return the processes in state D or Z by state, without those that end meanwhile."""
     by_state: dict[str, list[Task]] = {}
     for entry in os.listdir(Path(root, "proc")):
         if not entry.isdecimal():
@@ -59,7 +59,7 @@ def read(root: str) -> dict[str, list[Task]]:
                 text = file.read(4096).decode(errors="replace")
         except OSError:
             continue
-        # The name stands in brackets and may hold anything, brackets and blanks too.
+        # The name is in brackets and may contain anything, also brackets and blanks.
         head, _, rest = text.rpartition(")")
         fields = rest.split()
         if len(fields) > 19 and fields[0] in ("D", "Z"):

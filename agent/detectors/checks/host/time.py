@@ -1,7 +1,7 @@
-"""Whether the clock is kept, and how far it is off.
+"""Whether the clock is synchronised, and its offset.
 
-The kernel knows whether a daemon keeps the clock. How far off it is only chrony knows well: it
-slews by frequency, so the kernel's own offset stays near 0. Both are asked where both are there.
+The kernel knows whether a daemon disciplines the clock. With chrony only chrony knows the offset:
+it slews by frequency, so the kernel's own offset stays near 0. Both are read if both are there.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,14 +15,12 @@ CONDITION = "NTPProblem"
 CHRONY = ("chronyc", "-c", "-n", "tracking")
 CHRONY_SECONDS = 3.0
 _SYSTEM_TIME, _LEAP_STATUS = 4, 13
-"""Of the comma-separated fields: seconds that the clock is off from NTP time, and whether it is
-synchronised at all.
-"""
+"""Indices of comma-separated fields: offset from NTP time in seconds, and the leap status."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """offset  seconds that the clock is off; sign as it comes"""
+    """State of a clock. offset: seconds, with any sign."""
 
     synchronised: bool
     offset: float = 0.0
@@ -31,9 +29,9 @@ class ClockState:
 class Clocks:
     """Implements Check.
 
-    limit   seconds off at which the clock is wrong
-    kernel  agent.probes.readings.clock, which blocks for no time at all
-    chrony  chronyc's answer, "" where there is none
+    limit: offset in seconds at which the clock is wrong
+    kernel: agent.probes.readings.clock, which does not block
+    chrony: returns chronyc's output; "" if there is none
     """
 
     name = "clock"
@@ -48,7 +46,7 @@ class Clocks:
         chrony = tracking(await self._chrony())
         try:
             known = self._kernel()
-        except OSError as error:  # as in a container that may not ask
+        except OSError as error:  # as in a container without the right to read it
             if chrony is None:
                 raise CannotAnswer(f"clock: {error}") from error
             return {CONDITION: judge([chrony], self._limit)}
@@ -57,7 +55,7 @@ class Clocks:
 
 
 def judge(clocks: Sequence[ClockState], limit: float) -> Finding:
-    """One who says that it is wrong is enough."""
+    """Return the finding: one clock that is wrong is enough for a fault."""
     if not all(clock.synchronised for clock in clocks):
         return Finding(True, "ClockUnsynchronized", "nobody keeps the clock of this host")
     off = max(abs(clock.offset) for clock in clocks)
@@ -67,7 +65,7 @@ def judge(clocks: Sequence[ClockState], limit: float) -> Finding:
 
 
 def tracking(output: str) -> ClockState | None:
-    """From `chronyc -c tracking`; None when it says nothing of the kind."""
+    """Parse `chronyc -c tracking`; None for another output."""
     fields = output.strip().split(",")
     try:
         return ClockState(fields[_LEAP_STATUS] != "Not synchronised", float(fields[_SYSTEM_TIME]))

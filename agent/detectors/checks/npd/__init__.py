@@ -1,1 +1,1 @@
-"""node-problem-detector's custom-plugin-monitor files, read as they are."""
+"""Reads node-problem-detector's custom-plugin-monitor files unchanged."""

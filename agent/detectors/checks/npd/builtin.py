@@ -1,8 +1,8 @@
-"""The two programs that node-problem-detector's own files name, answered by the agent itself.
+"""Replaces the two programs that node-problem-detector's own files name.
 
-`health-checker` kills a service that does not answer; here only rules repair. `log-counter` counts
-lines by what they say; here also by who wrote them. So neither needs to be on the host, and where
-it is it is not run.
+`health-checker` kills an unresponsive service, but here only rules repair. `log-counter` counts
+lines by their text, but here also by their writer. So the programs need not be on the host, and are
+not run if they are.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,15 +27,15 @@ KUBELET_PORT, KUBE_PROXY_PORT = 10248, 10256
 
 
 class BuiltIns:
-    """Answers by (program, arguments); a health check remembers when it saw its service start."""
+    """Results by (program, arguments). A health check remembers its service's start."""
 
     def __init__(self, host: Host, clock: Clock, root: str = "/") -> None:
         self._host, self._clock, self._root = host, clock, root
         self._health: dict[tuple[str, ...], ServiceHealthCheck] = {}
 
     def find(self, path: str, args: Sequence[str]) -> Own | None:
-        """None for a program of the host's own. Raises ValueError for arguments that make no
-        sense.
+        """Return the replacement; None for another program. Raises ValueError for invalid
+        arguments.
         """
         flags = parse(args)
         match name(path):
@@ -74,13 +74,13 @@ class BuiltIns:
 
 
 def name(path: str) -> str:
-    """Of the program, from a path of either system."""
+    """Return the program's name from a Unix or Windows path."""
     given = PureWindowsPath(path) if "\\" in path else PurePosixPath(path)
     return given.name.removesuffix(".exe")
 
 
 def parse(args: Sequence[str]) -> dict[str, str]:
-    """Flags as `--name=value` or `--name value`; a flag without a value is "true"."""
+    """Parse flags `--name=value` or `--name value`; a flag without a value is "true"."""
     flags: dict[str, str] = {}
     last = ""
     for word in args:

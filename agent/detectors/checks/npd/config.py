@@ -1,7 +1,8 @@
-"""The configuration of a custom-plugin monitor. Source: kubernetes/node-problem-detector,
-docs/custom_plugin_monitor.md and config/*.json (Apache-2.0): fields, defaults and exit codes.
+"""Configuration of a custom-plugin monitor.
 
-Unknown fields are left alone, as there; what is wrong is told with file, field and what to do.
+Source of fields, defaults and exit codes: kubernetes/node-problem-detector,
+docs/custom_plugin_monitor.md and config/*.json (Apache-2.0). Unknown fields are ignored, as there.
+Errors name file, field and what to do.
 """
 
 import re
@@ -16,22 +17,22 @@ from kubenode.runtime.duration import seconds
 
 PLUGIN = "custom"
 WORD = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
-"""What the API server takes for a condition's type and reason."""
+"""Condition types and reasons that the API server accepts."""
 
 
 class PluginConfigError(ValueError):
-    """One sentence, with the file and the field."""
+    """The configuration is invalid; one sentence with file and field."""
 
 
 class RuleType(StrEnum):
-    """TEMPORARY tells an Event each time, PERMANENT keeps a condition."""
+    """TEMPORARY: an Event each time. PERMANENT: a condition."""
 
     TEMPORARY = "temporary"
     PERMANENT = "permanent"
 
 
 class PluginCondition(msgspec.Struct, frozen=True):
-    """How it is told while all is well."""
+    """A condition, with reason and message of its healthy state."""
 
     type: str
     reason: str
@@ -52,7 +53,7 @@ class PluginRule(msgspec.Struct, frozen=True):
 
 
 class Global(msgspec.Struct, frozen=True):
-    """Durations in Go's style, lengths in bytes."""
+    """Common settings. Durations as in Go, lengths in bytes."""
 
     invoke_interval: str = "30s"
     timeout: str = "5s"
@@ -72,9 +73,11 @@ class _File(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PluginMonitorConfig:
-    """name  the file's `source`, which Events name
-    every, timeout  seconds; a rule may have a shorter time of its own
-    file            where it was read, for complaints and relative paths
+    """A monitor.
+
+    name: the file's `source`, which Events name
+    every, timeout: seconds; a rule may have a shorter timeout
+    file: its path, for complaints and relative paths
     """
 
     name: str
@@ -93,7 +96,7 @@ class PluginMonitorConfig:
 
 
 def read(file: str, data: Mapping[str, Any]) -> PluginMonitorConfig:
-    """Raises PluginConfigError."""
+    """Parse a file. Raises PluginConfigError."""
     try:
         given = msgspec.convert(data, _File)
     except msgspec.ValidationError as error:

@@ -1,7 +1,7 @@
-"""Counts lines of the journal, as node-problem-detector's log-counter does, by their true writer.
+"""Counts lines of the journal like node-problem-detector's log-counter, but by their true writer.
 
-Who wrote a line is taken from the fields that journald sets itself: a container that prints what
-the kernel or systemd would print is not counted. Patterns are matched by RE2, line by line.
+The writer is taken from fields that journald sets itself, so a container that prints lines of the
+kernel or systemd is not counted. Patterns are matched by RE2, line by line.
 """
 
 from asyncio.subprocess import PIPE, Process
@@ -19,10 +19,14 @@ from kubenode.runtime.duration import seconds
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """source    as in `--journald-source`: kernel, systemd, or a program
-    lookback  seconds; delay: seconds after boot whose lines do not count
-    count     that many are a fault
-    pattern   counts up; revert, "" for none, counts down
+    """Arguments of log-counter.
+
+    source: as in `--journald-source`: kernel, systemd, or a program
+    lookback: seconds
+    delay: seconds after boot whose lines do not count
+    count: number of lines that is a fault
+    pattern: counts up
+    revert: counts down; "" for none
     """
 
     source: str
@@ -35,7 +39,7 @@ class Counter:
 
 
 def read(flags: Mapping[str, str]) -> Counter:
-    """Raises ValueError."""
+    """Parse the flags. Raises ValueError."""
     missing = [name for name in ("journald-source", "pattern", "count") if not flags.get(name)]
     if missing:
         raise ValueError(f"log-counter needs --{' and --'.join(missing)}")
@@ -54,18 +58,18 @@ def read(flags: Mapping[str, str]) -> Counter:
 
 
 def origin(source: str) -> list[str]:
-    """journalctl's matches for lines that `source` itself wrote; several of one field mean any."""
+    """Return journalctl's matches for lines of `source`; several of one field are alternatives."""
     match source:
         case "kernel":
             return ["_TRANSPORT=kernel"]
         case "systemd":
             return ["_PID=1"]
         case _:
-            return [f"_COMM={source[:15]}"]  # what the kernel keeps of a program's name
+            return [f"_COMM={source[:15]}"]  # the kernel keeps 15 characters of a program's name
 
 
 def argv(counter: Counter, since: float) -> list[str]:
-    """`since` in seconds of the epoch."""
+    """Return the command. since: seconds since the epoch."""
     command = ["journalctl", "--quiet", "--no-pager", "--output=cat", f"--since=@{since:.0f}"]
     if counter.folder and Path(counter.folder).is_dir():
         command.append(f"--directory={counter.folder}")
@@ -73,9 +77,7 @@ def argv(counter: Counter, since: float) -> list[str]:
 
 
 class Tally:
-    """Pure but for RE2, which is loaded when the first is made. Raises ValueError for a bad
-    pattern.
-    """
+    """Counts matching lines. Loads RE2. Raises ValueError for an invalid pattern."""
 
     def __init__(self, counter: Counter) -> None:
         import re2
@@ -95,7 +97,7 @@ class Tally:
 
 
 async def count(counter: Counter, clock: Clock, root: str = "/") -> Ran:
-    """Exit status 1 when the threshold is met, 0 below it."""
+    """Count the lines; exit status 1 if the threshold is met, 0 below it."""
     now = clock.now().timestamp()
     since = max(now - counter.lookback, now - uptime(root) + counter.delay)
     tally = Tally(counter)
@@ -108,12 +110,12 @@ async def count(counter: Counter, clock: Clock, root: str = "/") -> Ran:
 
 
 def uptime(root: str) -> float:
-    """Seconds since boot. Raises OSError, ValueError."""
+    """Return the seconds since boot. Raises OSError, ValueError."""
     return float(Path(root, "proc/uptime").read_text(encoding="ascii").split()[0])
 
 
 async def _lines(command: list[str], tally: Tally) -> str:
-    """ "" when all lines were counted, else why not. The caller limits the time."""
+    """Count all lines; return "" on success, else why not. The caller sets the timeout."""
     try:
         async with started(command, PIPE) as process:
             await _count(process, tally)
@@ -129,7 +131,7 @@ async def _count(process: Process, tally: Tally) -> None:
         try:
             line = await process.stdout.readline()
         except ValueError:
-            continue  # longer than any line that counts; the rest of it comes next
+            continue  # longer than any line that counts; its rest comes next
         if not line:
             return
         tally.line(line.decode(errors="replace").rstrip("\n"))

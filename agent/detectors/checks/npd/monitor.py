@@ -1,4 +1,4 @@
-"""A custom-plugin monitor at work: its rules are run at each interval, and told as they answer."""
+"""Runs the rules of a custom-plugin monitor periodically and reports their results."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ class PluginMonitor:
             await self._turns.clock.sleep(self._turns.pause(self._monitor.every))
 
     async def round(self, sink: Sink) -> None:
-        """Run every rule once. Never raises but when cancelled."""
+        """Run every rule once. Never raises except when cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for number in range(len(self._monitor.rules)):
                 tasks.create_task(self._rule(sink, number))
@@ -77,7 +77,7 @@ class PluginMonitor:
             )
         except TimeoutError:
             return Ran(None, why=f"no result within {limit:g} s")
-        except Exception as error:  # noqa: BLE001  one check's mistake must not end the agent
+        except Exception as error:  # noqa: BLE001  one broken check must not end the agent
             return Ran(None, why=f"{type(error).__name__}: {error}")
 
     def _judge(self, sink: Sink, kind: str) -> None:
@@ -94,7 +94,7 @@ class PluginMonitor:
         ]
         finding, before = judge(condition, results), self._reported.get(kind)
         if not finding.faulty and len(results) < len(rule_numbers):
-            return  # only a fault needs no second word
+            return  # anything but a fault needs the results of all rules
         same = before and (before.faulty, before.reason) == (finding.faulty, finding.reason)
         if before and same and not self._monitor.follow_message:
             finding = before
@@ -112,8 +112,10 @@ class PluginMonitor:
 
 
 def program(path: str, file: str) -> str:
-    """Where a rule's program is. A relative path is looked for where node-problem-detector's image
-    has it (/), then beside the configuration's folder (as in its own `config/plugin/...`).
+    """Return the path of a rule's program.
+
+    A relative path is searched as in node-problem-detector's image (from /), then beside the
+    configuration's folder (as in its own `config/plugin/...`), then in it.
     """
     if os.path.isabs(path):
         return path

@@ -1,7 +1,7 @@
-"""The exit-code protocol: what a program's result says, and of several rules which one is told.
+"""The exit-code protocol: meaning of a program's result, and the combined finding of rules.
 
-0 is well, 1 is a fault, and everything else says nothing. A program that could not be run at all
-is no fault of the node (failure mode F01): it is told apart from one that looked and does not know.
+0 is healthy, 1 is a fault, any other status is unsure. A program that could not be run is no fault
+of the node (failure mode F01), and is distinguished from a program that is unsure.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from agent.detectors.checks.npd.config import PluginCondition, PluginRule
 from agent.detectors.checks.programs import Ran
 
 CANNOT_TELL = "CheckCannotTell"
-"""Reason while a check that works says that it does not know."""
+"""Reason if a working check reports that it is unsure."""
 _NO_PROGRAM = {
     126: "it is there but cannot be executed (126)",
     127: "the program or one that it needs is missing (127)",
 }
-"""What shells exit with when a command could not be run."""
+"""Exit statuses of shells if a command could not be run."""
 
 
 class Word(StrEnum):
@@ -35,7 +35,7 @@ class PluginResult:
 
 
 def read(ran: Ran, most: int) -> PluginResult:
-    """`most` bytes of what it said are told."""
+    """Interpret a result. most: bytes of the output that are kept."""
     output = ran.output.encode()[:most].decode(errors="ignore")
     match ran.code:
         case None:
@@ -55,7 +55,7 @@ def read(ran: Ran, most: int) -> PluginResult:
 def judge(
     condition: PluginCondition, results: Sequence[tuple[PluginRule, PluginResult]]
 ) -> Finding:
-    """What all rules of a condition say together: a fault if one says so, well only if all do."""
+    """Combine the results of a condition's rules: one fault is a fault; all healthy is healthy."""
     for rule, result in results:
         if result.word is Word.FAULT:
             return Finding(True, rule.reason, result.output)

@@ -1,1 +1,1 @@
-"""Whether the services that make a host a node answer, and whether they keep falling over."""
+"""Checks whether node services answer, and whether they restart too often."""

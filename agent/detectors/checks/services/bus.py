@@ -1,7 +1,7 @@
 """systemd's signals over D-Bus. Source: org.freedesktop.systemd1(5).
 
-Match rules name each watched unit, so that the churn of a busy node's scopes and mounts never
-reaches us.
+Match rules name each watched unit, so that signals of a busy node's scopes and mounts are not
+delivered.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ CALL_SECONDS = 25.0
 
 
 class SystemdListener:
-    """Implements Listener. `address`: of the system bus, None for the usual one."""
+    """Implements Listener. address: of the system bus; None for the default one."""
 
     def __init__(self, address: str | None = None) -> None:
         self._address = address
@@ -38,7 +38,7 @@ class SystemdListener:
                 await _Hearing(bus, units, on_restarts).begin()
             ready()
             ended: Any = bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
-            await asyncio.shield(ended)  # a cancel would reach the bus' own future
+            await asyncio.shield(ended)  # a cancel would reach the bus's own future
         except (OSError, EOFError, TimeoutError) as error:
             raise CannotAnswer(f"the system bus: {error!r}") from error
         except (AuthError, InvalidAddressError, DBusError) as error:
@@ -54,7 +54,7 @@ class _Hearing:
         self._paths = {path(unit): unit for unit in units}
 
     async def begin(self) -> None:
-        """Listen first, then ask, so that nothing falls in between. Raises CannotAnswer."""
+        """Subscribe first, then read, so that no change is missed. Raises CannotAnswer."""
         self._bus.add_message_handler(self._receive)
         await self._call(SYSTEMD, ROOT, f"{SYSTEMD}.Manager", "Subscribe", "")
         for where, unit in self._paths.items():
@@ -77,7 +77,7 @@ class _Hearing:
     async def _call(
         self, to: str, where: str, interface: str, member: str, signature: str, *args: str
     ) -> list[Any]:
-        """[] where systemd knows no such unit. Raises CannotAnswer."""
+        """Call a method; return [] if systemd knows no such unit. Raises CannotAnswer."""
         from dbus_fast import Message, MessageType
 
         message = Message(
@@ -100,7 +100,9 @@ class _Hearing:
 
 
 def path(unit: str) -> str:
-    """The object path of a unit: all but letters and digits is written as its code."""
+    """Return the object path of a unit: each byte except letters and digits is written as its
+    code.
+    """
     first, rest = unit[:1], unit[1:]
     safe = first if first.isalpha() and first.isascii() else f"_{ord(first):02x}"
     for byte in rest.encode():

@@ -1,9 +1,9 @@
-"""Asks a container runtime how it is: the call Status of the Kubernetes CRI, over its socket.
+"""Calls Status of the Kubernetes CRI over a container runtime's socket.
 
-gRPC is HTTP/2 with five bytes before each message, and a request without fields is empty, so one
+gRPC is HTTP/2 with five bytes before each message, and a request without fields is empty. So one
 call needs neither a gRPC library nor a `crictl` process every ten seconds. Sources: RFC 9113
-(frames), RFC 7541 (header fields, here all literal), grpc/doc/PROTOCOL-HTTP2.md,
-kubernetes/cri-api runtime.v1 (field numbers).
+(frames), RFC 7541 (header fields, here all literal), grpc/doc/PROTOCOL-HTTP2.md, kubernetes/cri-api
+runtime.v1 (field numbers).
 """
 
 import asyncio
@@ -15,7 +15,7 @@ METHOD = b"/runtime.v1.RuntimeService/Status"
 MOST = 1 << 20
 """Bytes of an answer."""
 LONGEST_FRAME = 1 << 14
-"""That a server may send to a client that has set nothing else."""
+"""Longest frame that a server may send to a client with default settings."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7
 _END_STREAM, _ACK, _END_HEADERS, _PADDED = 0x1, 0x1, 0x4, 0x8
@@ -23,12 +23,12 @@ _NO_MESSAGE = bytes(5)
 
 
 class NoAnswer(Exception):
-    """What was tried and what came back."""
+    """The call failed; the text says what was tried and what was received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """One of the runtime's own conditions: RuntimeReady, NetworkReady."""
+    """A condition of the runtime: RuntimeReady, NetworkReady."""
 
     kind: str
     ok: bool
@@ -36,7 +36,7 @@ class Ready:
 
 
 async def status(socket: str, seconds: float) -> list[Ready]:
-    """Raises NoAnswer."""
+    """Return the runtime's conditions. Raises NoAnswer."""
     tried = f"Status over {socket}"
     try:
         async with asyncio.timeout(seconds):
@@ -46,7 +46,7 @@ async def status(socket: str, seconds: float) -> list[Ready]:
                 await writer.drain()
                 message = await _answer(reader, writer)
             finally:
-                writer.transport.abort()  # whoever hangs would let a polite end hang too
+                writer.transport.abort()  # a graceful close could hang too
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
         return ready(message)
@@ -61,7 +61,7 @@ async def status(socket: str, seconds: float) -> list[Ready]:
 
 
 def ready(message: bytes) -> list[Ready]:
-    """StatusResponse.status.conditions. Raises ValueError."""
+    """Parse StatusResponse.status.conditions. Raises ValueError."""
     conditions = []
     for field, status_ in fields(message):
         for inner, condition in fields(status_) if field == 1 and _is(status_) else ():
@@ -74,7 +74,9 @@ def ready(message: bytes) -> list[Ready]:
 
 
 def fields(message: bytes | int) -> Iterator[tuple[int, bytes | int]]:
-    """Numbers and values of a protobuf message's fields. Raises ValueError when it is cut."""
+    """Yield numbers and values of a protobuf message's fields. Raises ValueError if it is
+    truncated.
+    """
     assert isinstance(message, bytes)
     at = 0
     while at < len(message):
@@ -127,14 +129,14 @@ def _request() -> bytes:
     def text(value: bytes) -> bytes:
         return bytes((len(value),)) + value
 
-    # Of the static table: method POST 3, scheme http 6, path 4, authority 1, content-type 31.
+    # Static table: method POST 3, scheme http 6, path 4, authority 1, content-type 31.
     headers = b"\x83\x86" + b"\x04" + text(METHOD) + b"\x01" + text(b"localhost")
     headers += b"\x0f\x10" + text(b"application/grpc") + b"\x00" + text(b"te") + text(b"trailers")
     return _frame(_HEADERS, _END_HEADERS, 1, headers) + _frame(_DATA, _END_STREAM, 1, _NO_MESSAGE)
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    """The message of the response. A response without one is an error's, told in its headers."""
+    """Return the response's message. Raises ValueError if there is none, as for an error."""
     body = b""
     while True:
         head = await reader.readexactly(9)

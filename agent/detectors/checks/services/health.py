@@ -1,8 +1,8 @@
-"""Whether a service of the node answers: the kubelet, the container runtime, kube-proxy.
+"""Checks whether a service of the node answers: the kubelet, the container runtime, kube-proxy.
 
-The service is asked first and its unit only if it does not answer, so that a healthy one costs
-one local request. A service that has just started is given its time: neither well nor faulty.
-Repairing is not a detector's: rules decide, under the risk control.
+The check asks the service first, and reads its unit only if it does not answer, so that a healthy
+service costs one local request. A service that just started has a grace time in which it is neither
+healthy nor faulty. A detector does not repair: rules decide, under risk control.
 """
 
 import asyncio
@@ -22,7 +22,9 @@ STARTING, NO_SERVICE = "ServiceStarting", "NoSuchService"
 
 @dataclass(frozen=True, slots=True)
 class HealthAnswer:
-    """ok  whether it answered as a healthy one does; said  what was asked, and the answer"""
+    """A service's answer. ok: it is that of a healthy service; message: the request and its
+    answer.
+    """
 
     ok: bool
     message: str
@@ -30,9 +32,11 @@ class HealthAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MonitoredService:
-    """condition, bad, good  the type, and its reasons
-    unit      its systemd unit; "" for one that runs as a Pod
-    ask       asks it
+    """A service to check.
+
+    condition, bad, good: condition type, and the reasons of a fault and of health
+    unit: its systemd unit; "" for a service that runs as a Pod
+    ask: sends the request
     """
 
     condition: str
@@ -46,8 +50,10 @@ class MonitoredService:
 def judge(
     service: MonitoredService, answer: HealthAnswer, unit: Unit | None, silent: float, grace: float
 ) -> Finding:
-    """unit      None: there is none of that name
-    silent    for how many seconds it has not answered
+    """Return the finding.
+
+    unit: None: there is no such unit
+    silent: seconds for which the service has not answered
     """
     if answer.ok:
         return Finding(False, service.good, answer.message)
@@ -62,17 +68,17 @@ def judge(
 
 
 class ServiceHealthCheck:
-    """Implements Check. `grace`: seconds after a start in which silence is no fault.
+    """Implements Check. grace: seconds after a start in which a missing answer is no fault.
 
-    One that was seen to answer and is silent now, without a start in between, has no grace; nor
-    has one that starts again and again and never comes to answer.
+    A service that answered after its last start has no grace. The grace counts from the first
+    missing answer, so a service that restarts repeatedly without answering gets it only once.
     """
 
     def __init__(self, service: MonitoredService, host: Host, clock: Clock, grace: float) -> None:
         self.name = f"{service.name}-health"
         self.conditions = (service.condition,)
         self._service, self._host, self._clock, self._grace = service, host, clock, grace
-        self._answered: str | None = None  # the start that was seen to answer; None: not asked
+        self._answered: str | None = None  # invocation that has answered; None: not read
         self._silent_since: float | None = None
 
     async def inspect(self) -> Findings:
@@ -90,7 +96,7 @@ class ServiceHealthCheck:
         return {self._service.condition: finding}
 
     async def _well(self) -> None:
-        """Its start is asked for once, not at every look."""
+        """Record which start of the unit has answered; read the unit once for each start."""
         if self._service.unit and (self._silent_since is not None or self._answered is None):
             with contextlib.suppress(CannotAnswer):
                 unit = await self._unit()
@@ -112,7 +118,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 def http(
     port: int, seconds: float, host: str = "127.0.0.1"
 ) -> Callable[[], Awaitable[HealthAnswer]]:
-    """GET /healthz, as the kubelet and kube-proxy answer it."""
+    """Return a request of GET /healthz, which the kubelet and kube-proxy answer."""
     tried = f"GET http://{host}:{port}/healthz"
     return lambda: _get(tried, "/healthz", lambda: asyncio.open_connection(host, port), seconds)
 
@@ -146,7 +152,9 @@ async def _get(
 
 
 def runtime(socket: str, seconds: float) -> Callable[[], Awaitable[HealthAnswer]]:
-    """The CRI call Status: RuntimeReady counts; the kubelet tells the network's readiness."""
+    """Return a CRI call Status. Only RuntimeReady counts; the kubelet reports the network's
+    state.
+    """
 
     async def ask() -> HealthAnswer:
         try:
@@ -165,7 +173,7 @@ def runtime(socket: str, seconds: float) -> Callable[[], Awaitable[HealthAnswer]
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A container runtime as hosts have it. `reason` when it is not well."""
+    """A known container runtime. reason: of its fault."""
 
     unit: str
     socket: str
@@ -182,8 +190,10 @@ RUNTIMES = (
 def which_runtime(
     socket: str = "", root: str = "/", known: Sequence[Runtime] = RUNTIMES
 ) -> Runtime:
-    """The runtime of this host: the one of `socket`, else the first whose socket or unit file is
-    there, else containerd.
+    """Return the host's runtime: the one of `socket`, else the first installed one, else
+    containerd.
+
+    A runtime is installed if its socket or unit file exists.
     """
     if socket:
         named = next((candidate for candidate in known if candidate.socket == socket), None)
@@ -200,7 +210,7 @@ def which_runtime(
 
 
 def under(root: str, path: str) -> str:
-    """Where a file of the host is to be seen."""
+    """Return where a file of the host is mounted."""
     return str(Path(root, path.lstrip("/")))
 
 

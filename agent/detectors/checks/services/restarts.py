@@ -1,8 +1,8 @@
-"""How often systemd had to start a unit again: counted as it tells, kept for a while. Pure.
+"""Counts the automatic restarts of units that systemd reports. Pure.
 
-NRestarts counts automatic restarts alone, and begins anew when a person starts the unit: what is
-restarted on purpose is not counted. Limits: node-problem-detector, systemd-monitor-counter.json
-(5 in 20 minutes).
+NRestarts counts automatic restarts only, and starts at 0 after a person starts the unit, so
+intended restarts do not count. Limits: node-problem-detector, systemd-monitor-counter.json (5 in 20
+minutes).
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ _WELL = {
     OTHERS: "no watched unit restarts often",
 }
 CLEAR_PART = 0.5
-"""Of the limit: so few within the time and the fault is over."""
+"""Share of the limit: the fault is over if there are at most so many restarts."""
 
 
 def condition(unit: str) -> str:
@@ -30,7 +30,9 @@ def condition(unit: str) -> str:
 
 
 def judge(kind: str, flapping: dict[str, int], within: float) -> Finding:
-    """`flapping`: units of this condition that restart too often, and how often."""
+    """Return the finding. flapping: units of this condition with too many restarts, and their
+    number.
+    """
     if flapping:
         summary = ", ".join(f"{unit} {count} times" for unit, count in sorted(flapping.items()))
         return Finding(True, kind, f"restarted within {within / 60:g} minutes: {summary}")
@@ -38,7 +40,7 @@ def judge(kind: str, flapping: dict[str, int], within: float) -> Finding:
 
 
 class Restarts:
-    """Of one unit. Times are monotonic seconds."""
+    """Restarts of one unit. Times are monotonic seconds."""
 
     def __init__(self, limit: int, within: float) -> None:
         self._limit, self._within = limit, within
@@ -48,8 +50,10 @@ class Restarts:
         self.flapping = False
 
     def record(self, restarts: int, now: float) -> None:
-        """NRestarts as it is now. What happened before the first time has no known moment: where
-        that may be too much, nothing is known until all of it is long ago.
+        """Record the value of NRestarts.
+
+        The times of restarts before the first value are unknown. If these may be too many, the
+        unit's state is unknown until all of them are old.
         """
         if self._known is None and restarts >= self._limit:
             self._sure_at = now + self._within
@@ -59,7 +63,7 @@ class Restarts:
         self._at.extend([now] * min(more, self._limit))
 
     def count_recent(self, now: float) -> int:
-        """How many there were lately; sets `flapping`."""
+        """Return the number of recent restarts, and set `flapping`."""
         while self._at and self._at[0] <= now - self._within:
             self._at.popleft()
         count = len(self._at)
@@ -67,10 +71,10 @@ class Restarts:
         return count
 
     def sure(self, now: float) -> bool:
-        """Whether a small count means that the unit is well."""
+        """Return whether a small number means that the unit is healthy."""
         return self.flapping or now >= self._sure_at
 
     def next(self, now: float) -> float | None:
-        """When time alone changes what is known; None when it does not."""
+        """Return when time alone changes the result; None if it does not."""
         ends = [at + self._within for at in self._at] + [self._sure_at]
         return min((end for end in ends if end > now), default=None)

@@ -1,7 +1,7 @@
-"""Listens to systemd for units that are started again and again. Nothing is asked meanwhile.
+"""Listens to systemd for units that restart too often, without polling.
 
-The bus passes on only what concerns the watched units. When it goes away it is tried again; the
-count that systemd keeps tells afterwards what happened in between.
+The bus delivers signals of the watched units only. If the connection is lost, it is opened again,
+and systemd's counter then shows what happened meanwhile.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ from agent.probes import CannotAnswer
 from kubenode.runtime.clock import wait
 
 AGAIN_SECONDS = 30.0
-"""Between two tries to reach the bus."""
+"""Seconds between two tries to reach the bus."""
 RestartCallback = Callable[[str, int], None]
-"""Unit and its NRestarts."""
+"""Called with a unit and its NRestarts."""
 
 
 class Listener(Protocol):
     async def listen(
         self, units: Sequence[str], on_restarts: RestartCallback, ready: Callable[[], None]
     ) -> None:
-        """Tell every unit's count, then `ready`, then each change until the bus goes away.
+        """Report every unit's count, call `ready`, then report each change until the bus is lost.
 
-        Raises CannotAnswer when it is not there or goes away.
+        Raises CannotAnswer if the bus cannot be reached or is lost.
         """
         ...
 
@@ -35,7 +35,7 @@ class Listener(Protocol):
 class UnitFlaps:
     """Implements agent.detectors.Detector.
 
-    limit, within  so many automatic restarts in so many seconds are too many
+    limit, within: number of automatic restarts within seconds that is too many
     """
 
     name = "units"
@@ -54,7 +54,7 @@ class UnitFlaps:
         if self._why:
             raise CannotAnswer(self._why)
         if not self._hears:
-            return {}  # not all units have been asked yet
+            return {}  # not all units have been read yet
         now = self._turns.clock.monotonic()
         flapping: dict[str, dict[str, int]] = {kind: {} for kind in self.conditions}
         for unit, restarts in self._units.items():
@@ -84,7 +84,7 @@ class UnitFlaps:
                 await self._detector.check_once(sink)
 
     def _rest(self) -> float | None:
-        """Seconds until a restart is forgotten; None while there is none to forget."""
+        """Return the seconds until the oldest restart stops counting; None if there is none."""
         now = self._turns.clock.monotonic()
         ends = [end for history in self._units.values() if (end := history.next(now)) is not None]
         return min(ends) - now if ends else None

@@ -1,5 +1,5 @@
-"""The ports of components of the machine we run on.
+"""Implementations of the components' ports for this machine.
 
-What changes the host runs as a unit of systemd's own making, as repairs do: outside of the agent's
-sandbox, and not ended by the agent's end.
+Changes of the host run as transient units of systemd, as repairs do: outside the agent's sandbox,
+and surviving a restart of the agent.
 """

@@ -1,4 +1,5 @@
-"""Reads a tar archive front to back, a member at a time. Nothing that a header says is allocated.
+"""Sequential reader of tar archives, one member at a time. No memory is allocated by a header's
+values.
 
 Formats: POSIX ustar and pax, GNU with long names. Source: pax in IEEE Std 1003.1; tar/src/tar.h.
 """
@@ -16,9 +17,9 @@ from agent.host import Contraindicated
 
 BLOCK = 512
 MOST_HEADER_BYTES = 64 * 1024
-"""Of an extended header, which holds a path and the like."""
+"""Maximum bytes of an extended header, which holds a path or similar data."""
 MOST_HEADERS = 16
-"""Extended headers before one member."""
+"""Maximum extended headers before one member."""
 PART_BYTES = 256 * 1024
 COMPRESSED = {
     b"\x1f\x8b": "gzip",
@@ -47,9 +48,11 @@ _KINDS |= {b"1": MemberKind.HARD_LINK, b"2": MemberKind.LINK}
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMember:
-    """size    bytes of content
-    mtime   seconds since the epoch
-    target  of a link, as it is written
+    """A member of an archive.
+
+    size: bytes of content
+    mtime: seconds since the epoch
+    target: target of a link, as written in the archive
     """
 
     name: str
@@ -61,14 +64,14 @@ class ArchiveMember:
 
 
 def compression(path: Path) -> str:
-    """gzip, bzip2, xz or zstd, as its first bytes say; "" for another or none."""
+    """Return gzip, bzip2, xz or zstd, by the file's first bytes; "" for another format or none."""
     with path.open("rb") as file:
         begin = file.read(8)
     return next((name for magic, name in COMPRESSED.items() if begin.startswith(magic)), "")
 
 
 def opened(path: Path) -> BinaryIO:
-    """The plain archive. Only gzip and bzip2 are taken off: they need little memory for it."""
+    """Open the plain archive. Only gzip and bzip2 are decompressed: they need little memory."""
     match compression(path):
         case "gzip":
             return cast(BinaryIO, gzip.open(path))
@@ -79,9 +82,12 @@ def opened(path: Path) -> BinaryIO:
 
 
 class Archive:
-    """A plain archive. Raises Contraindicated for what is none, and above `most` bytes in all.
+    """A plain archive. Iteration yields the members.
 
-    seen  bytes of others before it
+    Raises Contraindicated for a file that is no archive, and above `most` bytes in all.
+
+    most: maximum bytes of all archives together
+    bytes_before: bytes of earlier archives
     """
 
     def __init__(self, file: BinaryIO, most: int, bytes_before: int = 0) -> None:
@@ -113,14 +119,14 @@ class Archive:
             given, headers = {}, 0
 
     def content(self) -> Iterator[bytes]:
-        """What is left of the content of the member that was told last."""
+        """Yield the remaining content of the last member."""
         while self._remaining:
             part = self._read(min(self._remaining, PART_BYTES))
             self._remaining -= len(part)
             yield part
 
     def _header(self) -> bytes | None:
-        """None at the end."""
+        """Read a header; None at the end."""
         header = self._read(BLOCK)
         if header == bytes(BLOCK):
             return None
@@ -173,7 +179,7 @@ def _text(field: bytes) -> bytes:
 
 
 def _number(field: bytes) -> int:
-    """Octal digits, or GNU's form of large numbers; below 0 is 0."""
+    """Parse octal digits, or GNU's form of large numbers; a number below 0 gives 0."""
     if field[0] & 0x80:
         negative = field[0] == 0xFF
         return 0 if negative else int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
@@ -190,7 +196,7 @@ def _decimal(digits: bytes) -> int:
 
 
 def _records(text: bytes) -> dict[str, bytes]:
-    """Records `LENGTH KEY=VALUE\\n` of a pax header."""
+    """Parse the records `LENGTH KEY=VALUE\\n` of a pax header."""
     entries: dict[str, bytes] = {}
     while text.strip(b"\0"):
         length, _, _ = text.partition(b" ")

@@ -1,8 +1,8 @@
-"""Files of others that a tree takes the place of: copied aside first, put back when it goes.
+"""Backups of files that a tree replaces: copied first, restored when the tree is removed.
 
-The copies of one destination lie in a folder of ours, under their paths below it, with mode, owner
-and times. What was copied is written down by who asks for it, so that a file is copied once, before
-it is ours.
+The copies for one destination are in a folder of the agent, under their paths below the
+destination, with mode, owner and times. The caller records what was copied, so that a file is
+copied only once, before the tree owns it.
 """
 
 import asyncio
@@ -21,16 +21,18 @@ from agent.host.real.components.programs import checked
 from agent.host.real.components.scripts import argv, grouped
 
 MOST_BYTES = 1 << 30
-"""That are kept of one destination: a host's disk is not ours to fill."""
+"""Maximum bytes of the backups for one destination, so that they do not fill the host's disk."""
 COPY_SECONDS = 900.0
 MOST_AT_ONCE = 200
-"""Paths in one argv."""
+"""Maximum paths in one argv."""
 
 
 class Replaced:
-    """folder  of ours; the host must see it at the same place
-    root    where the host's files are
-    base    folder of the host that is trusted, with all above it; "" for none
+    """Backups of replaced files.
+
+    folder: the agent's; the host must see it at the same path
+    root: where the host's files are mounted
+    base: folder of the host that is trusted, with all folders above it; "" for none
     """
 
     def __init__(self, runner: CommandRunner, folder: Path, root: Path, base: str = "") -> None:
@@ -41,7 +43,9 @@ class Replaced:
         return self._folder / hashlib.sha256(dest.encode()).hexdigest()[:24]
 
     async def keep(self, dest: str, paths: Sequence[str]) -> list[str]:
-        """Which of the paths below dest were there, and are kept now. Raises Contraindicated."""
+        """Back up the paths below `dest` that exist, and return them. Raises Contraindicated,
+        HostError.
+        """
         there, size = await asyncio.to_thread(self._there, dest, paths)
         if size > MOST_BYTES:
             raise Contraindicated(
@@ -65,7 +69,7 @@ class Replaced:
         shutil.rmtree(self.of(dest), ignore_errors=True)
 
     def _there(self, dest: str, paths: Sequence[str]) -> tuple[list[str], int]:
-        """Files and links, and their bytes."""
+        """Return the paths that are files or links, and their bytes in all."""
         folder, present, size = resolve_host_path(self._root, dest), [], 0
         for path in paths:
             try:

@@ -1,4 +1,4 @@
-"""All ports of components of the machine we run on."""
+"""Builds all component ports of this machine."""
 
 from pathlib import Path
 
@@ -18,9 +18,11 @@ from agent.host.systemd import SystemdHost
 def real_components(
     host: SystemdHost, state_dir: str, host_root: str, architecture: str
 ) -> ComponentPorts:
-    """state_dir     the agent's, which the host sees at this place
-    host_root     where the host's files are
-    architecture  as Kubernetes names it: amd64, arm64
+    """Return the component ports of this machine.
+
+    state_dir: the agent's folder; the host must see it at the same path
+    host_root: where the host's files are mounted
+    architecture: as Kubernetes names it, such as `amd64`, `arm64`
     """
     commands, root, folder = Commands(host), Path(host_root), Path(state_dir) / "components"
     runner = UnitRunner(commands)

@@ -1,10 +1,11 @@
 """Downloads: a tarball by its SHA-256, an OCI artefact by the digest of its manifest.
 
-Nothing that arrives is believed before its digest was compared, so plain http serves for tarballs.
-A registry is asked without credentials, but for the anonymous token that public ones want; one on
-this host itself (localhost) by plain http, as other tools do it. It names who gives that token:
-another host is asked by https alone, as an agent reaches its cloud's metadata service by http.
-Source: github.com/opencontainers/distribution-spec and image-spec, v1.1.
+Nothing received is trusted before its digest has been compared, so plain HTTP is sufficient for
+tarballs. A registry is asked without credentials, except for the anonymous token that public
+registries require; a registry on this host (localhost) is asked over plain HTTP, as other tools do.
+The registry names the host that issues the token. Another host is asked over HTTPS only, because an
+agent reaches its cloud's metadata service over HTTP. Source:
+github.com/opencontainers/distribution-spec and image-spec, v1.1.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from yarl import URL
 from agent.host import Contraindicated, HostError
 
 MOST_BYTES = 4 * 1024**3
-"""Of an artefact, all its layers together."""
+"""Maximum bytes of an artefact, all its layers together."""
 MOST_LAYERS = 64
 MOST_MANIFEST_BYTES = 4 * 1024**2
 TIMEOUT = aiohttp.ClientTimeout(total=1800, sock_connect=30, sock_read=60)
@@ -45,20 +46,27 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9._+-]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """name  of the file that it is; "" for a tar archive, to be unpacked"""
+    """A downloaded file.
+
+    name: file name; "" for a tar archive that is unpacked
+    """
 
     path: Path
     name: str = ""
 
 
 class Downloads:
-    """architecture  of this host, as OCI names it; root: where the host's files are"""
+    """Downloader of artefacts.
+
+    architecture: of this host, as OCI names it
+    root: where the host's files are mounted
+    """
 
     def __init__(self, architecture: str, root: Path) -> None:
         self._architecture, self._root = architecture, root
 
     async def tarball(self, url: str, sha256: str, folder: Path) -> list[Blob]:
-        """Into `folder`. Raises HostError; Contraindicated for another digest."""
+        """Download into `folder`. Raises HostError; Contraindicated for a wrong digest."""
         path = folder / "tarball"
         if url.startswith("file://"):
             source = self._root / url.removeprefix("file://").lstrip("/")
@@ -69,7 +77,7 @@ class Downloads:
         return [Blob(path)]
 
     async def oci(self, ref: str, folder: Path) -> list[Blob]:
-        """Its layers, in order."""
+        """Download the layers, in order."""
         match = _REF.fullmatch(ref)
         if match is None:
             raise Contraindicated(f"source.oci.ref {ref}: write REGISTRY/REPOSITORY@sha256:DIGEST")
@@ -131,7 +139,7 @@ class _Registry:
 
     @asynccontextmanager
     async def _get(self, url: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        """With the anonymous token that the registry names, where it wants one."""
+        """Get the URL, with the registry's anonymous token where it requires one."""
         try:
             async with self._session.get(url, headers=self._headers) as response:
                 if response.status != 401:
@@ -183,8 +191,9 @@ def _good(response: aiohttp.ClientResponse, url: str) -> aiohttp.ClientResponse:
 async def _save(
     response: aiohttp.ClientResponse, path: Path, sha256: str, url: str, most: int = MOST_BYTES
 ) -> int:
-    """The body as a file; its bytes. Raises HostError; Contraindicated for another digest, or for
-    more than `most` bytes.
+    """Save the body as a file and return its bytes.
+
+    Raises HostError; Contraindicated for a wrong digest, or for more than `most` bytes.
     """
     known, size = hashlib.sha256(), 0
     try:
@@ -228,7 +237,9 @@ def _hex(digest: str) -> str:
 
 
 def _name_of(layer: Mapping[str, Any]) -> str:
-    """ "" for an archive. Raises Contraindicated for what is neither that nor a plain file."""
+    """Return the file name; "" for an archive. Raises Contraindicated for any other type of
+    layer.
+    """
     kind = str(layer.get("mediaType", ""))
     if re.search(r"[.+]tar([.+](gzip|zstd))?$", kind):
         return ""

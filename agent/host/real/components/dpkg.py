@@ -1,14 +1,14 @@
-"""Packages of Debian and its kin: dpkg and apt-get, as a person would call them, never asking.
+"""Packages of Debian and derivatives, through dpkg and apt-get without interaction.
 
-Decided here, for all hosts alike:
+The same rules apply to all hosts:
 
-- A configuration file that was changed on the host stays as it is; an unchanged one becomes that
-  of the new version.
-- No recommended packages: what a component needs it lists.
-- Nothing is removed for an install: apt-get would rather take away what is in its way.
-- needrestart stays out of it: what restarts is decided by who has the permit.
-- Packages are kept in a folder of ours until two versions later, so that the way back needs no
-  repository that still has the old one.
+- A configuration file that was changed on the host stays unchanged. An unchanged one is replaced by
+  that of the new version.
+- Recommended packages are not installed: a component lists what it needs.
+- Nothing is removed for an install. apt-get would otherwise remove conflicting packages.
+- needrestart does not restart services: the holder of the permit decides what restarts.
+- Packages are kept in a folder of the agent until two versions later, so that a rollback does not
+  need a repository that still has the old version.
 """
 
 import re
@@ -20,12 +20,14 @@ from agent.host.real.components.locks import OUTPUT_CHARS, Patient
 
 ARCHIVES = "/var/cache/kubenode-agent/apt"
 ARRIVING = f"{ARCHIVES}/arriving"
-"""What is cut off in the middle stays here, and apt-get goes on with it."""
+"""Folder of partial downloads, which apt-get resumes."""
 UPDATES = "/var/lib/dpkg/updates"
-"""Where dpkg notes what it has done and not yet written down; left over when it was ended."""
+"""Folder where dpkg notes finished work that it has not yet written to its database. Files stay
+there if dpkg was ended.
+"""
 READ_SECONDS = 60.0
 WORK_SECONDS = 1800.0
-"""Beyond the wait for the lock: downloads on a slow line, and maintainers' scripts."""
+"""Seconds beyond the wait for the lock: downloads on a slow line, and maintainer scripts."""
 HOLD_LOCK_SECONDS = 300.0
 _QUIET = ("DEBIAN_FRONTEND=noninteractive", "APT_LISTCHANGES_FRONTEND=none")
 QUIET = ("env", *_QUIET, "NEEDRESTART_SUSPEND=1")
@@ -36,7 +38,7 @@ LOCKED = re.compile(
     r"could not get lock|lock was locked|is locked by another process|unable to lock", re.IGNORECASE
 )
 _NEW = re.compile(r"^Inst (\S+) \(", re.MULTILINE)
-"""What `apt-get --simulate` says of a package that is not there yet; else its version follows."""
+"""Output of `apt-get --simulate` for a new package. For an installed one, its version follows."""
 _GOING = re.compile(r"^(?:Remv|Purg) (\S+) ", re.MULTILINE)
 _ABSENT = ("not-installed", "config-files")
 
@@ -54,8 +56,10 @@ class DpkgPackages:
         return {name: known.get(name, PackageSnapshot()) for name in names}
 
     async def stage(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
-        """Without the lock, and whatever the state of the database: what is broken may be what
-        this mends. Only what is named is fetched, so a component names what it needs.
+        """Download the packages without the lock, whatever the state of the database.
+
+        What is staged may repair a broken database. Only the named packages are fetched, so a
+        component names all that it needs.
         """
         await self._read(["mkdir", "-p", ARRIVING])
         await self._drop_old(wanted)
@@ -98,7 +102,9 @@ class DpkgPackages:
                 )
 
     async def remove(self, names: Sequence[str], lock_wait: float, *, purge: bool) -> None:
-        """By dpkg, which refuses where others need one of them; apt-get would take those too."""
+        """Remove with dpkg, which refuses if other packages depend on one; apt-get would remove
+        those too.
+        """
         await self._repair(lock_wait)
         verb = "--purge" if purge else "--remove"
         argv = [*QUIET, "dpkg", *OURS_STAY, verb, *names]
@@ -132,7 +138,7 @@ class DpkgPackages:
             await self.remove(unneeded, lock_wait, purge=True)
 
     async def _repair(self, lock_wait: float) -> None:
-        """Bring to an end what was ended in the middle; nothing where nothing was."""
+        """Complete an interrupted operation of dpkg; no effect if there was none."""
         audit = await self._read(["dpkg", "--audit"], (0, 1))
         notes = await self._read(["find", UPDATES, "-type", "f", "-name", "[0-9]*"])
         if not audit and not notes:
@@ -140,7 +146,7 @@ class DpkgPackages:
         argv = [*QUIET, "dpkg", *OURS_STAY, "--configure", "--pending"]
         ran = await self._patient.run("dpkg-configure", argv, WORK_SECONDS, lock_wait)
         if ran.code != 0:
-            # What is asked for next may be what mends it; if this does not, its own error tells.
+            # The next request may repair it; otherwise its own error is reported.
             argv = [*_apt(lock_wait), "--no-remove", "--fix-broken", "install"]
             await self._patient.run("apt-fix", argv, WORK_SECONDS, lock_wait)
 
@@ -150,8 +156,9 @@ class DpkgPackages:
         archives: Mapping[tuple[str, str], str],
         lock_wait: float,
     ) -> None:
-        """Unpack once more what an end in the middle of unpacking left: configuring it is no use,
-        and apt-get takes one of the right version for installed.
+        """Unpack the packages again whose unpacking was interrupted.
+
+        Configuring them is of no use, and apt-get considers one of the right version installed.
         """
         installed = await self.read_packages([package.name for package in wanted])
         broken = [(w.name, w.version) for w in wanted if installed[w.name].broken]
@@ -160,14 +167,14 @@ class DpkgPackages:
             await self._patient.run("dpkg-install", argv, WORK_SECONDS, lock_wait)
 
     async def _archives(self) -> dict[tuple[str, str], str]:
-        """Downloaded packages: path by name and version."""
+        """Return the downloaded packages: path by name and version."""
         argv = ["find", ARCHIVES, "-maxdepth", "1", "-type", "f", "-name", "*.deb"]
         paths = (await self._read(argv, (0, 1))).splitlines()
         known = ((archive_of(path), path) for path in paths)
         return {key: path for key, path in known if key is not None}
 
     async def _drop_old(self, wanted: Sequence[PackageWanted]) -> None:
-        """Of the packages that are staged, what is neither wanted nor installed."""
+        """Remove packages of the staged names that are neither wanted nor installed."""
         installed = await self.read_packages([package.name for package in wanted])
         retained = {(package.name, package.version) for package in wanted}
         retained |= {(name, there.version) for name, there in installed.items()}
@@ -194,8 +201,8 @@ def _apt(lock_wait: float) -> list[str]:
         "DPkg::Lock::Timeout": f"{lock_wait:.0f}",
         "APT::Install-Recommends": "false",
         "Dpkg::Use-Pty": "0",
-        # apt trusts its cache while size and second of dpkg's status are the same: of two installs
-        # within a second it takes the second for done.
+        # The cache of apt counts as valid while size and second of dpkg's status are unchanged.
+        # Of two installs within one second, apt would miss the second one.
         "Dir::Cache::pkgcache": "",
     }
     options = [f"--option={name}={value}" for name, value in given.items()]
@@ -208,12 +215,12 @@ def _named(wanted: Sequence[PackageWanted]) -> list[str]:
 
 
 def listed(output: str) -> dict[str, PackageSnapshot]:
-    """Packages by name, from what dpkg-query shows of them as SHOWN."""
+    """Parse the output of dpkg-query in the format SHOWN: packages by name."""
     known: dict[str, PackageSnapshot] = {}
     for line in output.splitlines():
         fields = line.split("\t")
         if len(fields) != len(_FIELDS):
-            continue  # it complains of a name that it does not know
+            continue  # a message about an unknown name
         name, version, want, status, error = fields
         absent = status in _ABSENT
         broken = not absent and (status != "installed" or error != "ok")
@@ -224,6 +231,6 @@ def listed(output: str) -> dict[str, PackageSnapshot]:
 
 
 def archive_of(path: str) -> tuple[str, str] | None:
-    """Name and version of a downloaded package: apt writes NAME_VERSION_ARCH.deb."""
+    """Return name and version of a downloaded package; apt writes NAME_VERSION_ARCH.deb."""
     parts = path.rpartition("/")[2].removesuffix(".deb").split("_")
     return (parts[0], parts[1].replace("%3a", ":")) if len(parts) == 3 else None

@@ -1,6 +1,7 @@
-"""Files: read by the agent, written by a unit of systemd, as the agent itself may write few.
+"""Files: read by the agent, written by a unit of systemd, because the agent itself may write few.
 
-Mode and owner are set before a file has its name, so that no secret is readable for a moment.
+Mode and owner are set before a file gets its name, so that a secret is never readable, even
+briefly.
 """
 
 import asyncio
@@ -22,9 +23,9 @@ _RIGHTS = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
 class RealFiles:
     """Implements agent.components.ports.HostFiles.
 
-    folder  for what is written, on its way; the host must see it at the same place
-    root    where the host's files are
-    base    folder of the host that is trusted, with all above it; "" for none
+    folder: for content to be written; the host must see it at the same path
+    root: where the host's files are mounted
+    base: folder of the host that is trusted, with all folders above it; "" for none
     """
 
     def __init__(self, commands: Commands, folder: Path, root: Path, base: str = "") -> None:
@@ -63,7 +64,7 @@ class RealFiles:
         return frozenset(path for path in folders if (self._root / path.lstrip("/")).is_dir())
 
     async def _ran(self, path: str, program: list[str]) -> str:
-        """Why it failed, "" if it did not."""
+        """Run the program. Return the reason of its failure; "" if it succeeded."""
         try:
             ran = await self._commands.run(HostCommand(program, WRITE_SECONDS, _RIGHTS))
         except TimeoutError as error:
@@ -91,7 +92,7 @@ class RealFiles:
         return FileSnapshot(content, f"0{stat.S_IMODE(known.st_mode):03o}", owner)
 
     def _name(self, table: str, number: int) -> str:
-        """As the host's own table has it; the number where it has none."""
+        """Return the name in the host's own table; the number if the table has none."""
         if number == 0:
             return "root"
         try:
@@ -105,7 +106,7 @@ class RealFiles:
         return str(number)
 
     def _laid_down(self, content: bytes) -> Path:
-        """A file that only root reads: it may hold a secret."""
+        """Write the content to a file that only root can read: it may be a secret."""
         source = self._folder / os.urandom(8).hex()
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Runs a package manager, and waits while somebody else has its database locked."""
+"""Runs a package manager, and waits while another process has its database locked."""
 
 import asyncio
 import re
@@ -11,11 +11,14 @@ from agent.host.ports import CommandResult
 
 AGAIN_SECONDS = 2.0
 OUTPUT_CHARS = 800
-"""Characters of an output that go into an error, from its end."""
+"""Maximum characters of an output in an error; the end is kept."""
 
 
 class Patient:
-    """`locked` is what the program says when the lock is somebody else's."""
+    """Runner of a package manager.
+
+    locked: matches the program's output if another process has the lock
+    """
 
     def __init__(
         self,
@@ -30,8 +33,12 @@ class Patient:
     async def run(
         self, name: str, argv: Sequence[str], limit: float, lock_wait: float
     ) -> CommandResult:
-        """How it ended, once the lock could be had. Raises HostError when it could not within
-        `lock_wait` seconds, or it took longer than `limit` besides.
+        """Run until the lock is available, and return the result.
+
+        limit: seconds for the program, beyond `lock_wait`
+        lock_wait: seconds to wait for the lock
+
+        Raises HostError if the lock is not available in time, or the program takes too long.
         """
         end = self._clock() + lock_wait
         while True:
@@ -49,7 +56,9 @@ class Patient:
             await self._sleep(AGAIN_SECONDS)
 
     async def checked(self, name: str, argv: Sequence[str], limit: float, lock_wait: float) -> str:
-        """What it said. Raises HostError when it ends with anything but 0."""
+        """Run as `run` does, and return the output. Raises HostError for an exit status other
+        than 0.
+        """
         ran = await self.run(name, argv, limit, lock_wait)
         if ran.code != 0:
             raise HostError(f"{name}: exit status {ran.code}: {ran.output[-OUTPUT_CHARS:]}")

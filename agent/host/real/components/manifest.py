@@ -1,4 +1,4 @@
-"""What a tree of files consists of, and whether it is still so."""
+"""Manifest of a tree of files, and its comparison with the disk."""
 
 import hashlib
 import os
@@ -14,11 +14,16 @@ MOST_FILES = 50_000
 _PART = 256 * 1024
 _SPECIAL = "a device, pipe or socket, which no component brings"
 WHITEOUT = ".wh."
-"""Begins the names by which a layer of a container image deletes; an artefact has none."""
+"""Prefix of the names by which a layer of a container image deletes files; not valid in an
+artefact.
+"""
 
 
 class FileOf(msgspec.Struct, frozen=True):
-    """One entry of a tree. sha256: of a file, or of where a link leads."""
+    """One entry of a tree.
+
+    sha256: of a file's content, or of a link's target; "" for a folder
+    """
 
     path: str
     sha256: str = ""
@@ -26,7 +31,9 @@ class FileOf(msgspec.Struct, frozen=True):
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """A file as it was put in place. The digest is compared only if the rest differs."""
+    """State of a file when it was installed. The digest is compared only if size or time
+    differs; another mode is a change.
+    """
 
     sha256: str = ""
     size: int = -1
@@ -35,7 +42,10 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 def manifest(tree: Path) -> list[FileOf]:
-    """Folders before what is in them. Raises HostError; Contraindicated for what must not be."""
+    """List the entries, each folder before its contents.
+
+    Raises HostError; Contraindicated for entries that are not permitted.
+    """
     return list(_entries(tree, ""))
 
 
@@ -64,7 +74,7 @@ def stamp(path: Path, of: FileOf) -> Stamp:
 
 
 def changed(folder: Path, files: Mapping[str, Stamp]) -> list[str]:
-    """Paths that are gone, or other than they were put there."""
+    """List the paths that are missing or differ from their installed state."""
     return [path for path, known in files.items() if _differs(folder / path, known)]
 
 

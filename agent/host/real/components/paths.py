@@ -1,4 +1,4 @@
-"""Paths of the host as the agent sees them, which may have the host's root mounted elsewhere."""
+"""Paths of the host as the agent sees them. The host's root may be mounted elsewhere."""
 
 import os
 from pathlib import Path
@@ -7,15 +7,17 @@ from agent.host import Contraindicated, HostError
 
 MOST_LINKS = 40
 INVISIBLE_FOLDERS = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
-"""The agent's service has none of these, or its own."""
+"""Folders that the agent's service does not see, or has private versions of."""
 NO_FILES = ("/dev", "/proc", "/sys")
-"""What is there is no file that could be replaced."""
+"""Folders without files that could be replaced."""
 
 
 def resolve_host_path(root: Path, path: str) -> Path:
-    """Where the host's file `path` is for us. Links on the way mean the host's root.
+    """Return the path of the host's file `path` for the agent. Links resolve within the host's
+    root.
 
-    Raises Contraindicated when its last part is a link, or it lies where no file may be owned.
+    Raises Contraindicated if the last part is a link, or if the file is where no component can own
+    files; HostError for too many links.
     """
     plain = os.path.normpath(path)
     for folder in (*INVISIBLE_FOLDERS, *NO_FILES):

@@ -1,4 +1,4 @@
-"""Programs of the host that have to end well."""
+"""Programs of the host that must succeed."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ from agent.host.real.components.scripts import check_refusal
 async def checked(
     runner: CommandRunner, argv: Sequence[str], limit: float, name: str = "", what: str = ""
 ) -> None:
-    """Raises HostError with the end of what the program wrote; Contraindicated for a refusal.
+    """Run the program. Raises HostError with the end of its output; Contraindicated for a refusal.
 
-    limit  seconds
-    what   field and value that it is about, for a refusal
+    limit: seconds
+    what: field and value concerned, for a refusal
     """
     try:
         ran = await runner.run(argv, limit, name)

@@ -1,8 +1,8 @@
-"""Packages of Red Hat and its kin: dnf with its plugin versionlock, and rpm.
+"""Packages of Red Hat and derivatives, through dnf with its plugin versionlock, and rpm.
 
-dnf itself waits for its lock without end, so the time of the whole step bounds it. An rpm database
-that an interrupted transaction left with a package in two versions is not repaired: which one is
-right nobody here knows, and the error names the command that does it.
+dnf waits for its lock without a limit, so the time limit of the whole step applies. An rpm database
+    that an interrupted transaction left with two versions of a package is not repaired: the right
+    version is not known here, and the error names the command for the repair.
 """
 
 import re
@@ -19,12 +19,13 @@ LOCKED = re.compile(r"can't create transaction lock|waiting for process with pid
 SHOWN = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n"
 DNF = ("dnf", "--assumeyes", "--quiet", "--setopt=install_weak_deps=False")
 UNLOCKED = "--disableplugin=versionlock"
-"""Our own lock must not be in the way of us."""
+"""Option that keeps the agent's own lock from blocking the agent."""
 
 
 class DnfPackages:
-    """Implements agent.components.ports.PackageManager. Configuration files that were changed stay:
-    rpm puts the new ones beside them as .rpmnew.
+    """Implements agent.components.ports.PackageManager.
+
+    Changed configuration files stay; rpm puts the new ones beside them as .rpmnew.
     """
 
     def __init__(self, runner: CommandRunner, patient: Patient | None = None) -> None:
@@ -41,7 +42,7 @@ class DnfPackages:
         await self._patient.checked("dnf-stage", [*argv, *_named(wanted)], WORK_SECONDS, lock_wait)
 
     async def install(self, wanted: Sequence[PackageWanted], lock_wait: float) -> None:
-        """`dnf install` of an exact version goes to it upwards and downwards."""
+        """Install with `dnf install`, which upgrades or downgrades to an exact version."""
         before = await self.read_packages([package.name for package in wanted])
         if twice := sorted(name for name, there in before.items() if there.broken):
             raise HostError(
@@ -59,8 +60,10 @@ class DnfPackages:
                 )
 
     async def remove(self, names: Sequence[str], lock_wait: float, *, purge: bool) -> None:
-        """By rpm, which refuses where others need one of them; dnf would take those too. What was
-        changed of its configuration stays as .rpmsave, whatever `purge` says.
+        """Remove with rpm, which refuses if other packages depend on one; dnf would remove those
+        too.
+
+        Changed configuration files stay as .rpmsave, whatever the value of `purge`.
         """
         installed = await self.read_packages(names)
         there = [name for name in names if installed[name].version]
@@ -69,8 +72,10 @@ class DnfPackages:
             await self._patient.checked("rpm-erase", argv, WORK_SECONDS, lock_wait)
 
     async def hold(self, names: Sequence[str], *, on: bool) -> None:
-        """A lock on another version is no hold: dnf would go there. Ours takes its place, as
-        versionlock adds none where a package has one. What it excludes is left alone.
+        """Set or remove the lock of each package.
+
+        A lock on another version is no hold, as dnf would go to that version. It is replaced,
+        because versionlock adds no lock to a package that has one. Exclusions stay unchanged.
         """
         installed, locks = await self.read_packages(names), await self._locks()
         wanted = [_lock(name, installed[name].version) for name in names] if on else []
@@ -84,7 +89,7 @@ class DnfPackages:
                 await self._patient.checked("dnf-versionlock", argv, READ_SECONDS, READ_SECONDS)
 
     async def along(self, wanted: Sequence[PackageWanted]) -> Sequence[str]:
-        """None is told: what came along stays."""
+        """Return no packages: packages that were installed along with others stay."""
         return ()
 
     async def automatic(self, names: Sequence[str]) -> frozenset[str]:
@@ -101,7 +106,7 @@ class DnfPackages:
         return [line.strip() for line in output.splitlines() if not line.startswith("!")]
 
     async def _read(self, argv: Sequence[str]) -> str:
-        """rpm's exit status is the number of packages it does not know."""
+        """Return rpm's output. Its exit status is the number of unknown packages."""
         try:
             ran = await self._runner.run(argv, READ_SECONDS)
         except TimeoutError as error:
@@ -119,12 +124,12 @@ def _named(wanted: Sequence[PackageWanted]) -> list[str]:
 
 
 def plain(version: str) -> str:
-    """An epoch of 0 is not written."""
+    """Return the version without an epoch of 0."""
     return version.removeprefix("0:")
 
 
 def listed(output: str) -> dict[str, list[str]]:
-    """Versions by name, from what rpm shows of them as SHOWN."""
+    """Parse rpm's output in the format SHOWN: versions by name."""
     known: dict[str, list[str]] = {}
     for line in output.splitlines():
         name, tab, version = line.partition("\t")
@@ -134,12 +139,14 @@ def listed(output: str) -> dict[str, list[str]]:
 
 
 def locks_of(name: str, locks: Sequence[str]) -> list[str]:
-    """Those of versionlock for this package, NAME-EPOCH:VERSION-RELEASE.ARCH or a pattern of it."""
+    """Return versionlock's locks of this package: NAME-EPOCH:VERSION-RELEASE.ARCH or a pattern
+    of it.
+    """
     return [lock for lock in locks if re.match(rf"{re.escape(name)}-(?:\d+:)?\d", lock)]
 
 
 def locked(name: str, version: str, locks: Sequence[str]) -> bool:
-    """Whether one of them keeps the package at this version."""
+    """Whether one of the locks holds the package at this version."""
     shown = [f"{name}-{version}", _lock(name, version).removesuffix(".*")]
     return any(
         fnmatchcase(text, lock)

@@ -1,4 +1,6 @@
-"""Programs as units of their own, found again by name when the agent began them in another life."""
+"""Programs as transient units. A unit that the agent began before a restart is found by its
+name.
+"""
 
 import asyncio
 import hashlib
@@ -29,9 +31,11 @@ class UnitRunner:
         return ran
 
     async def _still_running(self, unit: str, limit: float) -> CommandResult | None:
-        """How one ended that an earlier life began and that runs now. None: there is none.
+        """Wait for a unit that was begun before the agent's restart and still runs; None if there
+        is none.
 
-        One that has ended is forgotten: since then the host may have been changed once more.
+        A unit that has ended is unloaded without effect: the host may have changed since.
+
         Raises TimeoutError.
         """
         try:
@@ -56,6 +60,6 @@ class UnitRunner:
 
 
 def unit_name(name: str, argv: Sequence[str]) -> str:
-    """Of the same step and the same program, without suffix."""
+    """Return the unit's name, without suffix; it is the same for the same step and program."""
     text = "\0".join([name, *argv])
     return f"kubenode-component-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"

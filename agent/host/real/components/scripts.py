@@ -1,7 +1,7 @@
-"""Scripts that change files of the host, as units of systemd: a shell is on every host.
+"""Scripts that change files of the host, as transient units; every host has a shell.
 
-Each walks into the folders on its way by handle, and refuses those that others than root may write:
-who may write a folder can put a link in the place of what root is about to write there.
+Each script enters the folders of a path by handle, and refuses a folder that users other than root
+can write to. Such a user could put a link in the place of the file that root is about to write.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,21 @@ _REMEDY = (
 
 
 def argv(name: str, *args: str) -> list[str]:
-    """The program that runs NAME.sh with these arguments; `name` stands in it as a word."""
+    """Return the command that runs NAME.sh with these arguments; `name` is one word of it."""
     text = "".join((_FOLDER / f"{script}.sh").read_text() for script in ("folders", name))
     return ["/bin/sh", "-c", text, name, *args]
 
 
 def check_refusal(what: str, code: int, output: str) -> None:
-    """Raise Contraindicated where a script refused a folder. what: the field and its value."""
+    """Raise Contraindicated if a script refused a folder.
+
+    what: field and its value
+    """
     if code == _REFUSED:
         reason = output.rpartition(_MARK)[2].strip()
         raise Contraindicated(f"{what}: {reason}; {_REMEDY}")
 
 
 def grouped(paths: Sequence[str]) -> list[str]:
-    """Those of one folder next to each other, so that it is entered once."""
+    """Order the paths by folder, so that each folder is entered once."""
     return sorted(paths, key=lambda path: (path.rpartition("/")[0], path))

@@ -1,9 +1,10 @@
-"""Trees of files from tarballs and OCI artefacts: unpacked beside, then put in place file by file.
+"""Trees of files from tarballs and OCI artefacts: unpacked aside, then installed file by file.
 
-The folder `staged/DIGEST` appears complete or not at all. What lies at a destination is written
-down, before with no digest and all files of the old and the new tree, afterwards with what is
-there: who is killed in between finds a tree that is none, and puts it in place once more. A file of
-others that is replaced is kept aside before that, and put back when the host is left as it was.
+The folder `staged/DIGEST` (with the allowances appended, if any) appears complete or not at all. A
+record describes the content of a destination. Before a change it has no digest and lists all files
+of the old and the new tree; after the change it lists the installed files. After a kill in between,
+the tree therefore counts as not installed, and is installed again. A file of the host that is
+replaced is backed up first, and restored when a removal puts the host back into its former state.
 """
 
 import asyncio
@@ -40,20 +41,22 @@ OUTPUT_CHARS = 800
 PLACE_SECONDS = 900.0
 REMOVE_SECONDS = 300.0
 WAITING_SECONDS = 24 * 3600.0
-"""How long a staged tree may wait for its permit before it has to be fetched once more."""
+"""Seconds for which a staged tree can wait for its permit before it may be removed and fetched
+again.
+"""
 MOST_LISTED = 10
 MOST_AT_ONCE = 200
-"""Paths in one argv."""
+"""Maximum paths in one argv."""
 
 
 class PlacedTree(msgspec.Struct, frozen=True):
-    """What lies at `dest`.
+    """Record of the content of `dest`.
 
-    digest    of the artefact; "" while it is changed
-    previous  digest of the one before, whose staged files stay for the way back
-    files     by path below dest, as they were right after they were put there
-    folders   below dest, made by us
-    replaced  below dest, of others, kept aside
+    digest: of the artefact; "" during a change
+    previous: digest of the previous artefact, whose staged files stay for a rollback
+    files: by path below `dest`, in their state right after the installation
+    folders: paths below `dest` of folders that the agent created
+    replaced: paths below `dest` of the host's files that are backed up
     """
 
     dest: str
@@ -67,9 +70,9 @@ class PlacedTree(msgspec.Struct, frozen=True):
 class RealTrees:
     """Implements agent.components.ports.Trees.
 
-    folder  of ours; the host must see it at the same place
-    root    where the host's files are
-    base    folder of the host that is trusted, with all above it; "" for none
+    folder: the agent's; the host must see it at the same path
+    root: where the host's files are mounted
+    base: folder of the host that is trusted, with all folders above it; "" for none
     """
 
     def __init__(
@@ -150,7 +153,7 @@ class RealTrees:
             if back and placed.replaced:
                 await self._put_back(placed, retained)
             await self._take_folders(dest, placed.folders)
-            # From here on nothing there is ours: what was put back is not taken once more.
+            # From here on the tree owns nothing there: restored files are not removed again.
             await asyncio.to_thread(self._write, PlacedTree(dest))
         await asyncio.to_thread(self._replaced.drop, dest)
         try:
@@ -172,7 +175,7 @@ class RealTrees:
         blob.path.unlink()
 
     async def _expand(self, path: Path) -> None:
-        """Take off a compression that may need much memory, by the host's program for it."""
+        """Decompress a format that may need much memory, with the host's own program."""
         program = EXPAND.get(await asyncio.to_thread(compression, path))
         if program is None:
             return
@@ -204,7 +207,7 @@ class RealTrees:
         await self._take_away("files", dest, grouped(paths))
 
     async def _take_folders(self, dest: str, paths: Sequence[str]) -> None:
-        """Those that are empty by now; deepest first."""
+        """Remove the folders that are empty, deepest first."""
         deep = sorted(paths, key=lambda path: path.count("/"), reverse=True)
         there = [path for path in deep if (resolve_host_path(self._root, dest) / path).is_dir()]
         await self._take_away("folders", dest, there)
@@ -218,7 +221,7 @@ class RealTrees:
     def _planned(
         self, before: PlacedTree, artefact: Artefact, new: Sequence[FileOf], replaced: list[str]
     ) -> PlacedTree:
-        """What may lie there from now on until it is done."""
+        """Return the record that is valid during the change."""
         at = resolve_host_path(self._root, artefact.dest)
         fresh = [entry.path for entry in new if entry.folder and not (at / entry.path).is_dir()]
         files = {entry.path: Stamp() for entry in new if not entry.folder}
@@ -251,7 +254,9 @@ class RealTrees:
             raise HostError(f"{self._placed}: {error.strerror}") from error
 
     def _drop_old(self) -> None:
-        """Staged trees that lie nowhere, nor did right before, nor wait to; what is unfinished."""
+        """Remove unfinished staged trees, and those neither in use, nor previous, nor waiting
+        for a permit.
+        """
         retained: set[str] = set()
         for record in self._placed.glob("*.json") if self._placed.is_dir() else ():
             placed = msgspec.json.decode(record.read_bytes(), type=PlacedTree)
@@ -265,7 +270,7 @@ class RealTrees:
 
 
 def _name(artefact: Artefact) -> str:
-    """Of its folder: what one component allows is not allowed to another of the same digest."""
+    """Return the folder's name. It includes the allowances, which differ between components."""
     return "-".join([artefact.digest, *sorted(artefact.allow)])
 
 

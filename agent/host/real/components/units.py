@@ -1,4 +1,4 @@
-"""Units over systemd's D-Bus: enabled, masked, running."""
+"""Units over systemd's D-Bus interface: enabled, masked, running."""
 
 from typing import Any
 
@@ -41,11 +41,13 @@ class SystemdUnits:
             await self._change("DisableUnitFiles", "asb", [name], False)
 
     async def set_masked(self, name: str, *, on: bool) -> None:
-        """A unit file of the same name in /etc is in the way of a mask, which is then refused."""
+        """Mask or unmask the unit. systemd refuses a mask if /etc has a unit file of the same
+        name.
+        """
         if on:
             await self._change("MaskUnitFiles", "asbb", [name], False, False)
         else:
-            # A mask of this boot alone stands in another folder.
+            # A mask for this boot only is in another folder.
             await self._change("UnmaskUnitFiles", "asb", [name], True)
             await self._change("UnmaskUnitFiles", "asb", [name], False)
 
@@ -73,7 +75,9 @@ class SystemdUnits:
             raise HostError(f"reload {name}: systemd's job ended with {result!r}")
 
     async def _change(self, member: str, signature: str, *args: Any) -> None:
-        """systemd reads its unit files again only when it is told, as systemctl does."""
+        """Change unit files, then reload them: systemd rereads them only on request, as
+        systemctl does.
+        """
         async with self._host.connect() as bus:
             try:
                 await bus.manager(member, signature, *args)

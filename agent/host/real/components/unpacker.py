@@ -1,9 +1,9 @@
-"""Puts the members of archives, one layer after another, into a tree of our own.
+"""Unpacks the members of archives, layer by layer, into a tree of the agent.
 
-Every folder is entered by a handle and through no link, so nothing is made outside of the tree,
-whatever an earlier layer put there. What no component brings is refused: devices, pipes and
-sockets; links that lead out of the tree, set-user-ID and set-group-ID bits unless the component
-declares them; more than the bounds. Nothing is writable for others than root.
+Every folder is entered by handle and never through a link, so nothing is created outside the tree,
+whatever an earlier layer contains. Refused are: devices, pipes and sockets; links that lead out of
+the tree, and set-user-ID and set-group-ID bits, unless the component permits them; archives beyond
+the limits. Only root can write to the result.
 """
 
 import errno
@@ -25,7 +25,10 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class UnpackLimits:
-    """Of all layers of an artefact together; depth: of folders."""
+    """Limits for all layers of an artefact together.
+
+    depth: of folders
+    """
 
     bytes: int = 8 * 1024**3
     inodes: int = 50_000
@@ -33,10 +36,10 @@ class UnpackLimits:
 
 
 class Unpacker:
-    """Raises Contraindicated, OSError.
+    """Unpacker of archives and files. Its methods raise Contraindicated, OSError.
 
-    tree   an empty folder that only root may enter
-    allow  of LINKS_OUT and SET_USER_ID
+    tree: an empty folder that only root can enter
+    allow: LINKS_OUT and SET_USER_ID, as permitted
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Unpacker:
                 self._put(member, archive)
 
     def file(self, path: Path, name: str) -> None:
-        """A plain file, which is moved into the tree."""
+        """Move a plain file into the tree."""
         self._count(name)
         with self._folder([], name) as folder:
             self._remove_existing(folder, name, name)
@@ -114,7 +117,7 @@ class Unpacker:
 
     @contextmanager
     def _folder(self, parts: Sequence[str], name: str) -> Iterator[int]:
-        """A handle of the folder, which is made where it is missing."""
+        """Open the folder; missing folders are created."""
         handle = os.open(self._tree, _FOLDER)
         try:
             for part in parts:
@@ -141,7 +144,7 @@ class Unpacker:
             ) from error
 
     def _remove_existing(self, folder: int, last: str, name: str) -> None:
-        """A later layer has another file of that name."""
+        """Remove a file of that name from an earlier layer. Raises Contraindicated for a folder."""
         try:
             if stat.S_ISDIR(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise Contraindicated(
@@ -169,7 +172,7 @@ class Unpacker:
                 same = False
             if same:
                 return
-            self._spend(known.st_size)  # each is a file of its own where it is put in place
+            self._spend(known.st_size)  # both become separate files when the tree is installed
             self._remove_existing(folder, last, name)
             os.link(source[-1], last, src_dir_fd=there, dst_dir_fd=folder, follow_symlinks=False)
 
@@ -183,9 +186,10 @@ def _is_utf8(path: str) -> bool:
 
 
 def _check_link(target: str, deep: int, name: str) -> None:
-    """Raise Contraindicated for one that leads out of the tree, by itself or through another.
+    """Raise Contraindicated for a link that leads out of the tree, directly or through another
+    link.
 
-    After a name no `..` may follow: what it means depends on where that name leads.
+    `..` is not permitted after a name, because its meaning depends on the target of that name.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     up = next((at for at, part in enumerate(parts) if part != ".."), len(parts))

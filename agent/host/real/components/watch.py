@@ -1,6 +1,7 @@
-"""Files of the host, watched with inotify in their folders: a file that is replaced is another one.
+"""Files of the host, watched with inotify through their folders, because replacing a file changes
+its inode.
 
-Events are told apart by name alone, so a file of the same name elsewhere may be told as changed.
+Events are distinguished by name only, so a file of the same name elsewhere may be reported.
 """
 
 import asyncio
@@ -17,12 +18,15 @@ MOST_FOLDERS = 256
 
 
 class InotifyWatch:
-    """Implements agent.components.ports.ObjectWatch. root: where the host's files are."""
+    """Implements agent.components.ports.ObjectWatch.
+
+    root: where the host's files are mounted
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._paths: frozenset[str] = frozenset()
-        self._names: dict[str, set[str]] = {}  # name that an event carries: paths it may mean
+        self._names: dict[str, set[str]] = {}  # name in an event: paths it may refer to
         self._folders: dict[str, int] = {}
         self._inotify: Inotify | None = None
 
@@ -45,7 +49,7 @@ class InotifyWatch:
             while True:
                 woken.clear()
                 names = inotify.drain()
-                # "": a folder itself is gone, so nobody knows what went with it.
+                # "": a folder itself is gone, so any path may have changed
                 paths = self._paths if "" in names else self._meant(names)
                 if paths:
                     self._arm(inotify)
@@ -63,7 +67,7 @@ class InotifyWatch:
         return frozenset(path for name in names for path in self._names.get(name, ()))
 
     def _arm(self, inotify: Inotify) -> None:
-        """Watch the folder of each path, or what is there of the way to it."""
+        """Watch the folder of each path, or the nearest existing folder above it."""
         self._names = {}
         wanted: set[str] = set()
         for path in self._paths:
@@ -76,7 +80,7 @@ class InotifyWatch:
             try:
                 self._folders[folder] = inotify.watch(folder, MASK)
             except OSError:
-                self._folders.pop(folder, None)  # gone again, or no watches left: the scan sees it
+                self._folders.pop(folder, None)  # gone again, or out of watches: the scan covers it
 
     def _nearest(self, path: str) -> tuple[str, str]:
         here = self._root / path.lstrip("/")
