@@ -17,7 +17,7 @@ SECONDS = 60.0
 """Seconds for one answer, also on an overloaded host."""
 CHILD = (
     "import json, sys; given = json.load(sys.stdin); sys.path[:] = given.pop('path');"
-    " from agent.identity import making; print(json.dumps(making.made(given)))"
+    " from agent.identity import keys; print(json.dumps(keys.made(given)))"
 )
 
 
