@@ -15,7 +15,7 @@ PAGE = ROOT / "docs/development-examples.md"
 PATCHES = "development/examples"
 """Folder of the patches, as the page links to it."""
 PACKAGES = ("agent", "defender", "devtools", "kubenode", "machine", "remedy", "rules", "simulation")
-COPIED = (*PACKAGES, "charts", "docs", "tests/support", "tests/unit")
+COPIED = (*PACKAGES, "charts", "docs", "tests/data", "tests/support", "tests/unit")
 """Folders that the tests of the examples need."""
 RUN_SECONDS = 100
 STALE = """The patch of example {name} no longer fits the tree. Refresh it as
