@@ -15,7 +15,10 @@ PAGE = ROOT / "docs/development-examples.md"
 PATCHES = "development/examples"
 """Folder of the patches, as the page links to it."""
 PACKAGES = ("agent", "defender", "devtools", "kubenode", "machine", "remedy", "rules", "simulation")
-COPIED = (*PACKAGES, "charts", "docs", "tests/data", "tests/support", "tests/unit")
+COPIED = (
+    *(*PACKAGES, "charts", "docs"),
+    *("tests/data", "tests/integration/providers", "tests/support", "tests/unit"),
+)
 """Folders that the tests of the examples need."""
 RUN_SECONDS = 100
 STALE = """The patch of example {name} no longer fits the tree. Refresh it as
@@ -68,7 +71,11 @@ class ExtensionExample:
     @property
     def own_tests(self) -> tuple[str, ...]:
         """The test files of the patch itself."""
-        return tuple(file for file in self.files if re.match(r"tests/unit/.*/test_\w+\.py", file))
+        return tuple(
+            file
+            for file in self.files
+            if re.match(r"tests/(unit|integration)/.*/test_\w+\.py", file)
+        )
 
     def apply(self, folder: Path, *options: str) -> None:
         """Apply the patch to a tree. options: of git apply. Raises PatchError."""

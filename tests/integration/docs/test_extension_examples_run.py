@@ -5,7 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.extension_examples import ExtensionExample, copy_tree, read_examples, run_tests
+from support.extension_examples import (
+    FOREIGN,
+    ExtensionExample,
+    copy_tree,
+    read_examples,
+    run_tests,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 PASSED = 0
@@ -29,3 +35,10 @@ def test_tests_of_an_example_need_its_patch_and_pass_with_it(
         command = (sys.executable, "-m", "ruff", *check, *sources)
         run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert run.returncode == 0, run.stdout
+
+
+def test_run_fails_when_a_module_comes_from_outside_of_the_copy(tmp_path: Path) -> None:
+    (tmp_path / "test_outside.py").write_text("import agent\n\n\ndef test_nothing(): ...\n")
+    code, output = run_tests(tmp_path, ("test_outside.py",))
+    assert code == FOREIGN, output
+    assert "not from the copy" in output
