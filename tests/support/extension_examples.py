@@ -20,7 +20,7 @@ COPIED = (
     *("tests/data", "tests/integration/providers", "tests/support", "tests/unit"),
 )
 """Folders that the tests of the examples need."""
-RUN_SECONDS = 100
+RUN_SECONDS = 200
 STALE = """The patch of example {name} no longer fits the tree. Refresh it as
 docs/development-examples.md, section "Refresh an example", says. git apply:
 {error}"""

@@ -13,7 +13,7 @@ from support.extension_examples import (
     run_tests,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(480)]
 PASSED = 0
 FAILED = {1, 2}
 """pytest's exit codes if tests fail, and if a test file cannot be imported."""
