@@ -20,7 +20,7 @@ COPIED = (
     *("tests/data", "tests/integration/providers", "tests/support", "tests/unit"),
 )
 """Folders that the tests of the examples need."""
-RUN_SECONDS = 200
+RUN_SECONDS = 300
 STALE = """The patch of example {name} no longer fits the tree. Refresh it as
 docs/development-examples.md, section "Refresh an example", says. git apply:
 {error}"""
@@ -111,9 +111,9 @@ def copy_tree(folder: Path) -> None:
         shutil.copy(ROOT / name, folder / name)
 
 
-def run_tests(folder: Path, tests: tuple[str, ...]) -> tuple[int, str]:
-    """Run tests of a copy with this interpreter; return pytest's exit code and the output."""
-    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests)
+def run_tests(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Run pytest in a copy with this interpreter; return its exit code and the output."""
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments)
     command = (sys.executable, "-c", RUN, str(folder.resolve()), *options)
     run = subprocess.run(
         command,
